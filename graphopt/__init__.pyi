@@ -50,6 +50,8 @@ from graphopt.device import is_compiled_with_rocm as is_compiled_with_rocm
 from graphopt.device import is_compiled_with_xpu as is_compiled_with_xpu
 from graphopt.device import set_device as set_device
 from graphopt.fluid import core as core
+from graphopt.frontend.eager_operators import _C_ops as _C_ops
+from graphopt.frontend.eager_operators import _legacy_C_ops as _legacy_C_ops
 from graphopt.frontend.framework_io import load as load
 from graphopt.frontend.framework_io import save as save
 from graphopt.frontend.grad_mode import enable_grad as enable_grad
@@ -143,6 +145,8 @@ from graphopt.tensor.data_sized import nonzero as nonzero
 from graphopt.tensor.data_sized import unique as unique
 from graphopt.tensor.data_sized import unique_consecutive as unique_consecutive
 from graphopt.tensor.decompose import multi_dot as multi_dot
+from graphopt.tensor.distances import dist as dist
+from graphopt.tensor.distances import norm as norm
 from graphopt.tensor.elementary import acos as acos
 from graphopt.tensor.elementary import acosh as acosh
 from graphopt.tensor.elementary import asin as asin
@@ -173,18 +177,6 @@ from graphopt.tensor.elementary import stanh as stanh
 from graphopt.tensor.elementary import tan as tan
 from graphopt.tensor.elementary import trunc as trunc
 from graphopt.tensor.histograms import histogramdd as histogramdd
-from graphopt.tensor.index_put import bucketize as bucketize
-from graphopt.tensor.index_put import diag_embed as diag_embed
-from graphopt.tensor.index_put import diagflat as diagflat
-from graphopt.tensor.index_put import diagonal_scatter as diagonal_scatter
-from graphopt.tensor.index_put import histogram_bin_edges as histogram_bin_edges
-from graphopt.tensor.index_put import index_add as index_add
-from graphopt.tensor.index_put import index_fill as index_fill
-from graphopt.tensor.index_put import index_put as index_put
-from graphopt.tensor.index_put import select_scatter as select_scatter
-from graphopt.tensor.index_put import shard_index as shard_index
-from graphopt.tensor.index_put import slice_scatter as slice_scatter
-from graphopt.tensor.index_put import take as take
 from graphopt.tensor.inplace import abs_ as abs_
 from graphopt.tensor.inplace import acos_ as acos_
 from graphopt.tensor.inplace import acosh_ as acosh_
@@ -250,6 +242,7 @@ from graphopt.tensor.inplace import square_ as square_
 from graphopt.tensor.inplace import subtract_ as subtract_
 from graphopt.tensor.inplace import t_ as t_
 from graphopt.tensor.inplace import tan_ as tan_
+from graphopt.tensor.inplace import tanh_ as tanh_
 from graphopt.tensor.inplace import transpose_ as transpose_
 from graphopt.tensor.inplace import tril_ as tril_
 from graphopt.tensor.inplace import triu_ as triu_
@@ -346,8 +339,29 @@ from graphopt.tensor.math import square as square
 from graphopt.tensor.math import subtract as subtract
 from graphopt.tensor.math import sum as sum
 from graphopt.tensor.math import tanh as tanh
-from graphopt.tensor.norm import dist as dist
-from graphopt.tensor.norm import norm as norm
+from graphopt.tensor.places import bucketize as bucketize
+from graphopt.tensor.places import diag_embed as diag_embed
+from graphopt.tensor.places import diagflat as diagflat
+from graphopt.tensor.places import diagonal_scatter as diagonal_scatter
+from graphopt.tensor.places import histogram_bin_edges as histogram_bin_edges
+from graphopt.tensor.places import index_add as index_add
+from graphopt.tensor.places import index_fill as index_fill
+from graphopt.tensor.places import index_put as index_put
+from graphopt.tensor.places import select_scatter as select_scatter
+from graphopt.tensor.places import shard_index as shard_index
+from graphopt.tensor.places import slice_scatter as slice_scatter
+from graphopt.tensor.places import take as take
+from graphopt.tensor.positions import gather_nd as gather_nd
+from graphopt.tensor.positions import index_sample as index_sample
+from graphopt.tensor.positions import index_select as index_select
+from graphopt.tensor.positions import masked_fill as masked_fill
+from graphopt.tensor.positions import masked_scatter as masked_scatter
+from graphopt.tensor.positions import put_along_axis as put_along_axis
+from graphopt.tensor.positions import scatter as scatter
+from graphopt.tensor.positions import scatter_ as scatter_
+from graphopt.tensor.positions import scatter_nd as scatter_nd
+from graphopt.tensor.positions import scatter_nd_add as scatter_nd_add
+from graphopt.tensor.positions import take_along_axis as take_along_axis
 from graphopt.tensor.random import bernoulli as bernoulli
 from graphopt.tensor.random import binomial as binomial
 from graphopt.tensor.random import log_normal as log_normal
@@ -388,17 +402,6 @@ from graphopt.tensor.rearrange import swapaxes as swapaxes
 from graphopt.tensor.rearrange import tile as tile
 from graphopt.tensor.rearrange import unbind as unbind
 from graphopt.tensor.rearrange import unstack as unstack
-from graphopt.tensor.scatter import gather_nd as gather_nd
-from graphopt.tensor.scatter import index_sample as index_sample
-from graphopt.tensor.scatter import index_select as index_select
-from graphopt.tensor.scatter import masked_fill as masked_fill
-from graphopt.tensor.scatter import masked_scatter as masked_scatter
-from graphopt.tensor.scatter import put_along_axis as put_along_axis
-from graphopt.tensor.scatter import scatter as scatter
-from graphopt.tensor.scatter import scatter_ as scatter_
-from graphopt.tensor.scatter import scatter_nd as scatter_nd
-from graphopt.tensor.scatter import scatter_nd_add as scatter_nd_add
-from graphopt.tensor.scatter import take_along_axis as take_along_axis
 from graphopt.tensor.search import argmax as argmax
 from graphopt.tensor.search import argmin as argmin
 from graphopt.tensor.search import argsort as argsort
@@ -498,7 +501,7 @@ bool = bool_
 base = fluid
 Tensor = Variable
 # in a static program the in-place form makes a new variable, as in Paddle
-tanh_ = tanh
+
 # the names of other libraries that Paddle 3.3 has for its own
 cat = concatenate = concat
 clamp = clip

@@ -23,6 +23,10 @@ class OperandError(ProgramError, TypeError):
     """An argument is of a kind, or a Variable of a dtype, that the function does not take."""
 
 
+class AssertedError(GraphoptError, ValueError, AssertionError):
+    """An argument that Paddle refuses by an `assert` statement, and so by an AssertionError."""
+
+
 class UnsupportedError(GraphoptError, NotImplementedError):
     """A feature of Paddle that graphopt does not have; the message names a replacement."""
 

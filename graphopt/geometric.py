@@ -11,7 +11,7 @@ from graphopt.ir.program import Variable
 from graphopt.tensor.creation import full
 from graphopt.tensor.manipulation import cast, gather, reshape
 from graphopt.tensor.math import add, divide, max, multiply, scale, subtract
-from graphopt.tensor.scatter import put_along_axis
+from graphopt.tensor.positions import put_along_axis
 
 _MESSAGES = {"add": add, "sub": subtract, "mul": multiply, "div": divide}
 _REDUCTIONS = {"sum": "add", "mean": "mean", "min": "amin", "max": "amax"}

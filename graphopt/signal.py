@@ -12,11 +12,11 @@ from graphopt.frontend.calls import publish
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.vision import pad
 from graphopt.tensor.creation import assign, full
-from graphopt.tensor.index_put import index_add
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import cast, concat, gather, reshape, squeeze, unsqueeze
 from graphopt.tensor.manipulation import slice as slice_
 from graphopt.tensor.math import divide, multiply
+from graphopt.tensor.places import index_add
 from graphopt.tensor.rearrange import flip, tile
 
 _PADS = ("constant", "reflect")

@@ -20,4 +20,5 @@ from graphopt.distributed.refused import NAMES as _REFUSED
 from graphopt.frontend import lazy
 
 _MODULES = {name: (f"graphopt.distributed.{name}", "") for name in ("fleet", "io")}
+_MODULES["transpiler"] = ("graphopt.fluid.transpiler", "")
 lazy.attach(globals(), _MODULES, refused=_REFUSED)

@@ -27,9 +27,9 @@ from graphopt.tensor.linalg import transpose
 from graphopt.tensor.logic import equal, less_than
 from graphopt.tensor.manipulation import cast, expand, gather, reshape
 from graphopt.tensor.math import clip, exp, log, pow, sqrt, sum
+from graphopt.tensor.positions import take_along_axis
 from graphopt.tensor.random import bernoulli, multinomial, uniform
 from graphopt.tensor.rearrange import broadcast_tensors
-from graphopt.tensor.scatter import take_along_axis
 from graphopt.tensor.search import where
 
 

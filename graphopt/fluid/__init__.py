@@ -86,6 +86,7 @@ Tensor = LoDTensor
 
 _SAME = ("save", "load", "load_program_state", "set_program_state")
 _NAMES = {name: ("graphopt.static", name) for name in _SAME}
+_NAMES["set_global_initializer"] = ("graphopt.fluid.initializer", "set_global_initializer")
 # after the modules that it builds on
 _NAMES["op"] = ("graphopt.fluid.op", "")
 _NAMES["dygraph"] = ("graphopt.fluid.dygraph", "")

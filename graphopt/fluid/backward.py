@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +33,8 @@ def _append_grad_suffix_(name: str) -> str:
 
 def _strip_grad_suffix_(name: str) -> str:
     """The name of the variable that a gradient is of."""
-    return name.partition(GRAD_SUFFIX)[0]
+    found = re.search(f"{GRAD_SUFFIX}(@|$)", name)
+    return (name[: found.start()] if found else name).rpartition("grad/")[2]
 
 
 def _as_list(x: Any) -> list[Any]:

@@ -95,6 +95,9 @@ class VarDesc:
         FP16 = DType("float16")
         FP32 = DType("float32")
         FP64 = DType("float64")
+        BF16 = DType("bfloat16")
+        COMPLEX64 = DType("complex64")
+        COMPLEX128 = DType("complex128")
         LOD_TENSOR = VarKind.DENSE_TENSOR
         DENSE_TENSOR = VarKind.DENSE_TENSOR
         SELECTED_ROWS = VarKind.SELECTED_ROWS

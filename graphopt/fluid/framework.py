@@ -11,9 +11,8 @@ from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
 from graphopt.errors import UnsupportedError
 from graphopt.fluid import core as core
 from graphopt.fluid import unique_name as unique_name
-from graphopt.frontend import version
+from graphopt.frontend import lazy, version
 from graphopt.frontend.absent import absent
-from graphopt.frontend.missing import explain
 from graphopt.frontend.mode import device_guard as device_guard
 from graphopt.frontend.mode import in_dynamic_or_pir_mode as in_dynamic_or_pir_mode
 from graphopt.frontend.mode import in_pir_mode as in_pir_mode
@@ -117,4 +116,4 @@ IrGraph = absent(
     "graphopt.passes, or saved quantised models, which are read without conversion",
 )
 
-explain(globals())
+lazy.attach(globals(), {"OpProtoHolder": ("graphopt.fluid.op_protos", "OpProtoHolder")})

@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 
 from graphopt.frontend.initializers.base import Initializer as Initializer
-from graphopt.frontend.initializers.base import append_fill, fans
+from graphopt.frontend.initializers.base import append_fill, calculate_gain, fans, given
+from graphopt.frontend.initializers.defaults import (
+    set_global_initializer as set_global_initializer,
+)
 from graphopt.frontend.initializers.fill import Assign
 from graphopt.frontend.initializers.fill import Constant as _Constant
+from graphopt.frontend.initializers.structured import Bilinear as _Bilinear
 from graphopt.frontend.missing import explain
 from graphopt.ir.program import Block, Operator, Variable
 
@@ -104,7 +108,7 @@ class XavierInitializer(_Random):
 
     def fill(self, param: Variable, block: Block) -> Operator:
         fan_in, fan_out = fans(param.shape)
-        total = (self._fan_in or fan_in) + (self._fan_out or fan_out)
+        total = given(self._fan_in, fan_in) + given(self._fan_out, fan_out)
         return self._scaled(param, block, 2.0 / total)
 
     def _scaled(self, param: Variable, block: Block, variance: float) -> Operator:
@@ -115,32 +119,32 @@ class XavierInitializer(_Random):
 
 
 class MSRAInitializer(XavierInitializer):
-    """Variance 2 / fan_in, uniform or normal (Paddle page: fluid.initializer.MSRAInitializer)."""
+    """Variance gain² / fan_in, uniform or normal (Paddle page: fluid.initializer.MSRAInitializer).
 
-    def __init__(self, uniform: bool = True, fan_in: float | None = None, seed: int = 0) -> None:
-        super().__init__(uniform, fan_in, None, seed)
-
-    def fill(self, param: Variable, block: Block) -> Operator:
-        return self._scaled(param, block, 2.0 / (self._fan_in or fans(param.shape)[0]))
-
-
-class BilinearInitializer(Initializer):
-    """Filters that enlarge images by interpolation (fluid.initializer.BilinearInitializer).
-
-    For weights [c_out, c_in, k, k] of transposed convolutions; ValueError for other shapes.
+    The gain is that of `nonlinearity`, as later releases have it.
     """
 
+    def __init__(
+        self,
+        uniform: bool = True,
+        fan_in: float | None = None,
+        seed: int = 0,
+        negative_slope: float = 0.0,
+        nonlinearity: str = "relu",
+    ) -> None:
+        super().__init__(uniform, fan_in, None, seed)
+        self._gain = calculate_gain(nonlinearity, negative_slope)
+
     def fill(self, param: Variable, block: Block) -> Operator:
-        shape = param.shape
-        if len(shape) != 4 or shape[2] != shape[3]:
-            raise ValueError(
-                f"BilinearInitializer(): the parameter '{param.name}' should have the shape "
-                f"[c_out, c_in, k, k], found {list(shape)}"
-            )
-        half = np.ceil(shape[3] / 2.0)
-        centre = (2 * half - 1 - half % 2) / (2.0 * half)
-        slope = 1 - np.abs(np.arange(shape[3]) / half - centre)
-        return Assign(np.broadcast_to(np.outer(slope, slope), shape)).fill(param, block)
+        fan_in = given(self._fan_in, fans(param.shape)[0])
+        return self._scaled(param, block, self._gain**2 / fan_in)
+
+
+class BilinearInitializer(_Bilinear):
+    """Filters that enlarge images by interpolation (fluid.initializer.BilinearInitializer)."""
+
+    def __init__(self) -> None:
+        super().__init__()
 
 
 Constant = ConstantInitializer

@@ -8,6 +8,7 @@ was recorded by `tests/frontend/record_op_protos.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from graphopt.fluid.op import Single
@@ -43,6 +44,39 @@ def _proto(line: str) -> bytes:
 def get_op_extra_attrs(op_type: str) -> Mapping[str, object]:
     """Nothing: attributes that only choose a kernel have no effect, and no record."""
     return {}
+
+
+class OpProtoHolder:
+    """The `OpProto` of each operator type that is translated (framework.OpProtoHolder)."""
+
+    def __init__(self) -> None:
+        records = [OpProto.FromString(record) for record in get_all_op_protos()]
+        self.op_proto_map: dict[str, Message] = {record.type: record for record in records}
+
+    @staticmethod
+    @cache
+    def instance() -> OpProtoHolder:
+        """The one that is shared."""
+        return OpProtoHolder()
+
+    def has_op_proto(self, type: str) -> bool:
+        """True for the type of an operator that is translated."""
+        return type in self.op_proto_map
+
+    def get_op_proto(self, type: str) -> Message:
+        """The record of an operator type; ValueError for one that is not translated."""
+        if type not in self.op_proto_map:
+            raise ValueError(f'Operator "{type}" has not been registered.')
+        return self.op_proto_map[type]
+
+    def update_op_proto(self) -> list[str]:
+        """The types that are new since the records were read: none."""
+        return []
+
+    @staticmethod
+    def generated_op_attr_names() -> set[str]:
+        """The attributes that every operator has, of whatever type."""
+        return {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device"}
 
 
 class Operator:

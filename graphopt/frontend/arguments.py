@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from graphopt.errors import OperandError, ProgramError, UnsupportedError
+from graphopt.frontend.constants import constant_of
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.ir.program import Variable
 
@@ -67,18 +68,25 @@ def variables(value: Any, name: str, function: str) -> list[Variable]:
     return [variable(item, f"{name}[{i}]", function) for i, item in enumerate(value)]
 
 
-def refuse_variable(value: Any, name: str, function: str) -> None:
-    """UnsupportedError when a number that shapes depend on comes from a tensor."""
-    if isinstance(value, Variable):
+def constant(value: Any, name: str, function: str) -> Any:
+    """The array of a Variable that is a constant of its program; other values unchanged.
+
+    UnsupportedError when a number that shapes depend on comes from any other Variable.
+    """
+    if not isinstance(value, Variable):
+        return value
+    found = constant_of(value)
+    if found is None:
         raise UnsupportedError(
             f"{function}(): the argument '{name}' is the Variable '{value.name}'; graphopt needs "
-            "a number there, because shapes are fixed before the program runs"
+            "a number there, or a constant, because shapes are fixed before the program runs"
         )
+    return found
 
 
 def integer(value: Any, name: str, function: str) -> int:
     """A Python or NumPy integer (or an array of one element) as an int."""
-    refuse_variable(value, name, function)
+    value = constant(value, name, function)
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.item()
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
@@ -97,7 +105,7 @@ def at_least(least: int, values: Sequence[int], name: str, function: str) -> Non
 
 def integers(value: Any, name: str, function: str) -> list[int]:
     """One integer or several as a list."""
-    refuse_variable(value, name, function)
+    value = constant(value, name, function)
     if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim == 1):
         return [integer(item, name, function) for item in value]
     return [integer(value, name, function)]
@@ -122,7 +130,7 @@ def axes(value: Any, function: str, name: str = "axis") -> list[int]:
 
 def number(value: Any, name: str, function: str) -> float:
     """A Python or NumPy number (or an array of one element) as a float."""
-    refuse_variable(value, name, function)
+    value = constant(value, name, function)
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.item()
     if isinstance(value, (numbers.Real, np.bool_)):
@@ -159,10 +167,11 @@ def dtype(value: Any, name: str, function: str) -> DType:
 
 def shape(value: Any, function: str, name: str = "shape") -> list[int]:
     """A shape with -1 for unknown dimensions (None counts as -1)."""
-    refuse_variable(value, name, function)
+    value = constant(value, name, function)
     if not isinstance(value, (list, tuple, np.ndarray)):
         raise OperandError(
             f"{function}(): the argument '{name}' must be a list or tuple of ints, "
             f"found {_kind(value)}"
         )
+    value = np.atleast_1d(value) if isinstance(value, np.ndarray) else value
     return [-1 if dim is None else integer(dim, name, function) for dim in value]

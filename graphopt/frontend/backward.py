@@ -103,7 +103,7 @@ def gradients(
     """
     require_static()
     outs = _several(targets, "targets")
-    wrt = _several(inputs, "inputs")
+    wrt = arguments.variables(_as_list(inputs), "inputs", "gradients")
     weights = [None] * len(outs) if target_gradients is None else _as_list(target_gradients)
     if len(weights) != len(outs):
         raise ValueError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
 from functools import wraps
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from graphopt.frontend.accepted import Check, checks_of
@@ -35,7 +35,7 @@ def publish(names: MutableMapping[str, Any], package: str) -> None:
 
 def published(found: Any, package: str, name: str) -> Any:
     """A function or class in its published form; other objects unchanged."""
-    if not _is_offered(getattr(found, "__module__", None) or ""):
+    if isinstance(found, ModuleType) or not _is_offered(getattr(found, "__module__", None) or ""):
         return found
     if isinstance(found, type):
         _publish_class(found)

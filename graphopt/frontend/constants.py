@@ -1,4 +1,4 @@
-"""Values written in a script as the attributes of an `assign_value` operator."""
+"""Values written in a script as the attributes of an `assign_value` operator, and read back."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dtypes import as_dtype
+from graphopt.ir.program import EMPTY, Variable
 
 # the attribute that holds the values of each dtype, as in Paddle's saved programs
 _ATTRIBUTES = {
@@ -37,3 +38,20 @@ def array_of(attrs: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     """The array that an `assign_value` with these attributes makes."""
     dtype = as_dtype(attrs["dtype"])
     return np.array(attrs[_ATTRIBUTES[dtype]], dtype.numpy).reshape(attrs["shape"])
+
+
+def constant_of(variable: Variable) -> np.ndarray[Any, Any] | None:
+    """The value of a Variable that one operator writes, from its attributes alone; else None."""
+    program = variable.block.program
+    writers = [
+        op for block in program.blocks for op in block.ops if variable.name in op.output_arg_names
+    ]
+    if len(writers) != 1 or any(name != EMPTY for name in writers[0].input_arg_names):
+        return None
+    op = writers[0]
+    if op.type == "assign_value":
+        return array_of(op.attrs)
+    if op.type != "fill_constant" or any(size < 0 for size in op.attr("shape")):
+        return None
+    dtype = as_dtype(op.attr("dtype")).numpy
+    return np.full(tuple(op.attr("shape")), op.attrs.get("str_value") or op.attr("value"), dtype)

@@ -7,7 +7,9 @@ record sets is set in the program at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Block, Operator, Program, Variable, undo
@@ -337,6 +339,10 @@ class BlockDesc(_Record):
         self._block._rename_var(_text(old), _text(new))
 
 
+# the version of a program whose digest is known, and the digest
+_hashes: WeakKeyDictionary[Program, tuple[int, str]] = WeakKeyDictionary()
+
+
 class ProgramDesc(_Record):
     """The record of a program (Paddle's ProgramDesc)."""
 
@@ -379,7 +385,19 @@ class ProgramDesc(_Record):
         return [name for op in ops for name in op.input("X")]
 
     def flush(self) -> None:
-        """No effect: what a record sets is in the program at once."""
+        """Note this state of the program; what a record sets is in the program at once."""
+        self.cached_hash_str()
+
+    def need_update(self) -> bool:
+        """True when the program has changed since `flush` or `cached_hash_str`."""
+        return _hashes.get(self._program, (None, ""))[0] != self._program.version
+
+    def cached_hash_str(self) -> str:
+        """A digest of the program as a `__model__` file has it."""
+        if self.need_update():
+            digest = sha256(self.serialize_to_string()).hexdigest()
+            _hashes[self._program] = self._program.version, digest
+        return _hashes[self._program][1]
 
     def _version(self) -> int:
         return saved_version(self._program)

@@ -11,12 +11,26 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _ROOT = __name__.partition(".")[0]
-# modules of other releases, under the name that they have here
+# modules of other releases, under the name that they have here; for a file whose functions are in
+# several files here, the package that has them all
 _RENAMED = {
     "base": "fluid",
     "core": "fluid.core",
+    "distributed.transpiler": "fluid.transpiler",
     "fluid.annotations": "utils",
     "framework.core": "fluid.core",
+    "framework.io": "framework",
+    "metric.metrics": "metric",
+    "nn.functional.extension": "nn.functional",
+    **{
+        f"nn.initializer.{kind}": "nn.initializer"
+        for kind in ("assign", "constant", "dirac", "initializer", "kaiming", "normal")
+    },
+    **{f"nn.initializer.{kind}": "nn.initializer" for kind in ("orthogonal", "uniform", "xavier")},
+    "nn.layer.distance": "nn.layer",
+    "static.nn.loss": "static.nn",
+    "static.nn.metric": "static",
+    "tensor.ops": "tensor",
     "utils.unique_name": "fluid.unique_name",
     "vision.transforms.transforms": "vision.transforms",
 }

@@ -93,6 +93,23 @@ def attach_stub(module: MutableMapping[str, Any], find: Callable[[str], Any] | N
     attach(module, names, find=find)
 
 
+def join_package(module: MutableMapping[str, Any]) -> None:
+    """Let a file find what is in the other files of its package.
+
+    Scripts import functions from the file that Paddle has them in (`paddle.tensor.math`), which is
+    not always the file of that name here.
+    """
+    package = module["__name__"].rpartition(".")[0]
+
+    def find(name: str) -> Any:
+        found = None if name.startswith("_") else getattr(sys.modules[package], name, None)
+        if not callable(found):
+            raise KeyError(name)
+        return found
+
+    attach(module, find=find)
+
+
 class _KeepsFunctions(ModuleType):
     """A package whose functions stay when a module of the same name is imported.
 

@@ -27,6 +27,7 @@ from graphopt.tensor.decompose import solve as solve
 from graphopt.tensor.decompose import svd as svd
 from graphopt.tensor.decompose import svdvals as svdvals
 from graphopt.tensor.decompose import triangular_solve as triangular_solve
+from graphopt.tensor.distances import norm as norm
 from graphopt.tensor.linalg import cholesky as cholesky
 from graphopt.tensor.linalg import cross as cross
 from graphopt.tensor.linalg import inv as inv
@@ -34,7 +35,6 @@ from graphopt.tensor.linalg import matmul as matmul
 from graphopt.tensor.matrix_norm import cond as cond
 from graphopt.tensor.matrix_norm import matrix_norm as matrix_norm
 from graphopt.tensor.matrix_norm import vector_norm as vector_norm
-from graphopt.tensor.norm import norm as norm
 from graphopt.tensor.ranges import diagonal as diagonal
 from graphopt.tensor.spellings import matrix_transpose as matrix_transpose
 

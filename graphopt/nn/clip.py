@@ -14,7 +14,11 @@ from graphopt.tensor.creation import full
 from graphopt.tensor.manipulation import cast, reshape
 from graphopt.tensor.math import add_n, clip, divide, maximum, multiply, sqrt, square, sum
 
-lazy.attach(globals(), {"set_gradient_clip": ("graphopt.fluid.clip", "set_gradient_clip")})
+_OLDER = (
+    *("GradientClipBase", "GradientClipByValue", "GradientClipByNorm", "GradientClipByGlobalNorm"),
+    *("ErrorClipByValue", "set_gradient_clip"),
+)
+lazy.attach(globals(), {name: ("graphopt.fluid.clip", name) for name in _OLDER})
 
 Pair = tuple[Parameter, Variable | None]
 
@@ -107,6 +111,35 @@ def _scale_in_place(grad: Variable, share: Variable) -> Variable:
     return grad
 
 
+# the half types in which a common norm of gradients of that type alone may stay
+_pure = {"float16": False, "bfloat16": False}
+
+
+def _allow(dtype: str, *args: bool) -> bool:
+    if len(args) > 1 or not all(isinstance(arg, bool) for arg in args):
+        raise TypeError(f"whether a norm of gradients may be {dtype} is one bool, found {args}")
+    before = _pure[dtype]
+    if args:
+        _pure[dtype] = args[0]
+    return before
+
+
+def _allow_pure_fp16_global_norm_clip(*args: bool) -> bool:
+    """The switch that keeps the norm of float16 gradients float16; an argument sets it."""
+    return _allow("float16", *args)
+
+
+def _allow_pure_bf16_global_norm_clip(*args: bool) -> bool:
+    """The switch that keeps the norm of bfloat16 gradients bfloat16; an argument sets it."""
+    return _allow("bfloat16", *args)
+
+
+def _dtype_of_norm(squares: Sequence[Variable]) -> str:
+    dtypes = {str(square.dtype) for square in squares}
+    pure = [dtype for dtype, allowed in _pure.items() if allowed and dtypes == {dtype}]
+    return pure[0] if pure else "float64" if "float64" in dtypes else "float32"
+
+
 class ClipGradByGlobalNorm(ClipGradBase):
     """All gradients scaled by one number, so that their common norm is `clip_norm` at most.
 
@@ -132,7 +165,7 @@ class ClipGradByGlobalNorm(ClipGradBase):
         for parameter, grad in chosen:
             with _roles(parameter, grad):
                 squares.append(emit("squared_l2_norm", {"X": grad}))
-        wide = "float64" if any(s.dtype == "float64" for s in squares) else "float32"
+        wide = _dtype_of_norm(squares)
         common = [s if s.dtype == wide else cast(s, wide) for s in squares]
         share = _share(sqrt(add_n(common)), self.clip_norm)
         made: list[Variable] = []

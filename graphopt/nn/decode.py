@@ -24,8 +24,8 @@ from graphopt.tensor.logic import all as all_of
 from graphopt.tensor.logic import equal, less_equal, logical_and, logical_not, logical_or
 from graphopt.tensor.manipulation import broadcast_to, cast, flatten, reshape, unsqueeze
 from graphopt.tensor.math import add, floor_divide, increment, remainder
+from graphopt.tensor.positions import take_along_axis
 from graphopt.tensor.rearrange import tile
-from graphopt.tensor.scatter import take_along_axis
 from graphopt.tensor.search import topk, where
 
 # stands for the logarithm of 0

@@ -1,5 +1,6 @@
 """Initializers of parameters (paddle.nn.initializer)."""
 
+from graphopt.frontend import lazy
 from graphopt.frontend.calls import publish
 from graphopt.frontend.initializers.base import Initializer as Initializer
 from graphopt.frontend.initializers.base import calculate_gain as calculate_gain
@@ -19,4 +20,10 @@ from graphopt.frontend.initializers.structured import Bilinear as Bilinear
 from graphopt.frontend.initializers.structured import Dirac as Dirac
 from graphopt.frontend.initializers.structured import Orthogonal as Orthogonal
 
+# with seeds of their own
+_OLDER = (
+    *("ConstantInitializer", "NumpyArrayInitializer", "UniformInitializer", "NormalInitializer"),
+    *("TruncatedNormalInitializer", "XavierInitializer", "MSRAInitializer"),
+)
+lazy.attach(globals(), {name: ("graphopt.fluid.initializer", name) for name in _OLDER})
 publish(globals(), __name__)

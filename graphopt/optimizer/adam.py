@@ -43,8 +43,8 @@ class Adam(Optimizer):
         kind = type(self).__name__
         required(kind, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
-        check_range(kind, beta1=beta1, beta2=beta2, epsilon=epsilon)
-        self._beta1, self._beta2, self._epsilon = float(beta1), float(beta2), float(epsilon)
+        fractions = check_range(kind, beta1=beta1, beta2=beta2, epsilon=epsilon)
+        self._beta1, self._beta2, self._epsilon = fractions
         self._lazy_mode = bool(lazy_mode)
         self._multi_precision = bool(multi_precision)
         self._amsgrad = bool(amsgrad)

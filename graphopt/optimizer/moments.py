@@ -26,9 +26,9 @@ class _Moments(Optimizer):
     ) -> None:
         kind = type(self).__name__
         required(kind, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
-        check_range(kind, beta1=beta1, beta2=beta2, epsilon=epsilon)
+        fractions = check_range(kind, beta1=beta1, beta2=beta2, epsilon=epsilon)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
-        self._beta1, self._beta2, self._epsilon = float(beta1), float(beta2), float(epsilon)
+        self._beta1, self._beta2, self._epsilon = fractions
 
     def attributes(self, parameter: Parameter) -> dict[str, Any]:
         return {

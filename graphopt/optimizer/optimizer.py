@@ -11,6 +11,7 @@ import numpy as np
 
 from graphopt.display.facts import WithFacts
 from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.frontend import arguments
 from graphopt.frontend.backward import append_backward
 from graphopt.frontend.mode import current_op_attrs, op_attrs
 from graphopt.frontend.regularizers import WeightDecayRegularizer
@@ -413,8 +414,12 @@ class Optimizer(WithFacts):
 _UPPER = ("Param", "Grad", "LearningRate")
 
 
-def check_range(kind: str, **fractions: float) -> None:
-    """TypeError or ValueError unless each is a number in [0, 1); `epsilon` may be larger."""
+def check_range(kind: str, **fractions: float) -> list[float]:
+    """The fractions; TypeError or ValueError unless each is a number in [0, 1).
+
+    `epsilon` may be larger.
+    """
+    made: list[float] = []
     for name, value in fractions.items():
         found = number(value, name)
         if name == "epsilon" and found < 0:
@@ -425,10 +430,17 @@ def check_range(kind: str, **fractions: float) -> None:
             raise ValueError(
                 f"{kind}(): Invalid value of {name}, expect {name} in [0,1), got {value}"
             )
+        made.append(found)
+    return made
 
 
 def number(value: Any, name: str) -> float:
-    """The value as a float; TypeError when it is not a number."""
+    """The value as a float; TypeError when it is not a number.
+
+    A Variable that is a constant of its program counts as one.
+    """
+    if isinstance(value, Variable):
+        value = arguments.number(value, name, "Optimizer")
     if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
         raise TypeError(f"the argument '{name}' must be a number, found {type(value).__name__}")
     return float(value)

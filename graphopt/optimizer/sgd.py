@@ -77,7 +77,7 @@ class ASGD(Optimizer):
         from graphopt.tensor.creation import assign, full
         from graphopt.tensor.manipulation import cast, gather, reshape
         from graphopt.tensor.math import minimum, remainder
-        from graphopt.tensor.scatter import scatter
+        from graphopt.tensor.positions import scatter
 
         total = self.state(parameter)["d"]
         batches, step = self._batches(parameter)

@@ -13,14 +13,17 @@ from graphopt.tensor.array import array_write as array_write
 from graphopt.tensor.array import create_array as create_array
 
 _OLDER = ("create_tensor", "fill_constant")
-_STUB = Path(__file__).parents[1] / "__init__.pyi"
+_ROOM = Path(__file__).parents[1]
 _PACKAGE = __name__.rpartition(".")[0]
 
 lazy.attach(
     globals(),
     {
         **{name: ("graphopt.fluid.layers.tensor", name) for name in _OLDER},
-        **lazy.names_from(_STUB, _PACKAGE, __name__),
+        "sigmoid": (f"{__name__}.spellings", "sigmoid"),
+        **{name: (f"{__name__}.inplace", name) for name in methods.METHODS["inplace"].split()},
+        **lazy.names_from(_ROOM / "linalg" / "__init__.py", f"{_PACKAGE}.linalg", __name__),
+        **lazy.names_from(_ROOM / "__init__.pyi", _PACKAGE, __name__),
     },
 )
 methods.attach()

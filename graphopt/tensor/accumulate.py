@@ -21,7 +21,7 @@ from graphopt.tensor.math import (
     subtract,
     sum,
 )
-from graphopt.tensor.scatter import take_along_axis
+from graphopt.tensor.positions import take_along_axis
 from graphopt.tensor.search import argsort
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign
@@ -73,3 +73,6 @@ def conj(x: Variable, name: str | None = None) -> Variable:
 def angle(x: Variable, name: str | None = None) -> Variable:
     """The angles to the real axis (paddle.angle)."""
     return emit("angle", {"X": arguments.variable(x, "x", "angle")}, name=name)
+
+
+lazy.join_package(globals())

@@ -10,10 +10,10 @@ from graphopt.frontend import arguments
 from graphopt.frontend.sizes import product_of, size_of
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign, full, ones
+from graphopt.tensor.distances import norm
 from graphopt.tensor.linalg import matmul, t, transpose
 from graphopt.tensor.manipulation import cast, concat, gather, reshape, unsqueeze
 from graphopt.tensor.math import clip, cumprod, divide, multiply, scale, sqrt, subtract, sum
-from graphopt.tensor.norm import norm
 from graphopt.tensor.ranges import diag
 from graphopt.tensor.rearrange import flip, tile
 from graphopt.tensor.stat import mean

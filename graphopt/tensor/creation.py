@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.constants import value_attrs
 from graphopt.frontend.initializers.base import Initializer
 from graphopt.frontend.initializers.fill import Constant
@@ -185,3 +185,6 @@ def create_global_var(
     twin = block.create_var(chosen, dims, element, persistable=True, stop_gradient=True)
     Constant(number)(twin, block)
     return made
+
+
+lazy.join_package(globals())

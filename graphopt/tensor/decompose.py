@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt.errors import UnsupportedError
+from graphopt.errors import AssertedError, UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.ir.program import Variable
@@ -284,10 +284,18 @@ def householder_product(x: Variable, tau: Variable, name: str | None = None) -> 
 
     Column i of x, below a one on the diagonal, is the i-th vector and tau[i] its factor.
     """
-    rows, columns = matrices_of(x, "x", "householder_product").shape[-2:]
-    count = arguments.variable(tau, "tau", "householder_product").shape[-1]
+    arguments.variable(x, "x", "householder_product")
+    arguments.variable(tau, "tau", "householder_product")
+    batches = list(zip(x.shape[:-2], tau.shape[:-1], strict=False))
+    fits = len(x.shape) >= 2 and len(tau.shape) == len(x.shape) - 1
+    if not fits or any(a != b and -1 not in (a, b) for a, b in batches):
+        raise AssertedError(
+            f"householder_product(): x {list(x.shape)} should be matrices, and tau "
+            f"{list(tau.shape)} should have a vector for each of them"
+        )
+    rows, columns, count = *x.shape[-2:], tau.shape[-1]
     if not 0 <= count <= columns <= rows:
-        raise ValueError(
+        raise AssertedError(
             f"householder_product(): x {list(x.shape)} should have as many rows as columns at "
             f"least, and tau {list(tau.shape)} no more elements than there are columns"
         )

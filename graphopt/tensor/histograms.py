@@ -13,8 +13,8 @@ from graphopt.tensor.creation import assign, full, zeros
 from graphopt.tensor.logic import equal, greater_equal, less_equal, logical_and
 from graphopt.tensor.manipulation import cast, reshape, slice
 from graphopt.tensor.math import add, clip, divide, max, min, multiply, scale, sum
+from graphopt.tensor.positions import scatter_nd_add
 from graphopt.tensor.ranges import linspace
-from graphopt.tensor.scatter import scatter_nd_add
 from graphopt.tensor.search import searchsorted, where
 
 _FUNCTION = "histogramdd"

@@ -19,10 +19,11 @@ from graphopt.frontend.sizes import check_integers, has_variable, sizes
 from graphopt.ir.program import Variable, unique_name
 from graphopt.tensor.array import is_array
 from graphopt.tensor.array_items import element
+from graphopt.tensor.complexes import complex
 from graphopt.tensor.creation import to_tensor
 from graphopt.tensor.data_sized import nonzero
 from graphopt.tensor.linalg import transpose
-from graphopt.tensor.manipulation import cast, gather, stack, unsqueeze
+from graphopt.tensor.manipulation import cast, gather, squeeze, stack, unsqueeze
 from graphopt.tensor.rearrange import broadcast_tensors
 
 # A slice without an end stops here, which is beyond the end of any axis.
@@ -296,33 +297,59 @@ def set_item(x: Variable, index: Any, value: Any) -> Variable:
     """
     from graphopt.tensor.search import where
 
-    if isinstance(index, Variable) and index.dtype == "bool" and len(index.shape) <= len(x.shape):
-        wide = unsqueeze(index, list(range(len(index.shape), len(x.shape))))
-        return where(wide, _as_value(x, value), x)
+    if _is_mask(index) and isinstance(index, Variable) and len(index.shape) <= len(x.shape):
+        given, rank = _as_value(x, value), len(x.shape) - len(index.shape)
+        if _is_the_same_for_all(given, rank):
+            wide = unsqueeze(index, list(range(len(index.shape), len(x.shape))))
+            return where(wide, given, x)
     parsed = parse_index(x, index)
     if parsed.lookups:
         return _put(x, parsed, value)
     attrs: dict[str, Any] = {"axes": parsed.axes, "decrease_axes": parsed.dropped}
-    inputs: dict[str, Any] = {"Input": x, "ValueTensor": _as_value(x, value)}
+    given = _without_new_axes(_as_value(x, value), parsed, len(x.shape))
+    inputs: dict[str, Any] = {"Input": x, "ValueTensor": given}
     bounds = {"starts": parsed.starts, "ends": parsed.ends, "steps": parsed.steps}
     for what, values in bounds.items():
         slots = sizes(values, what, "setitem", "", f"{what.capitalize()}TensorList")
         attrs[what] = slots.value
         inputs |= slots.inputs
-    if parsed.new_axes:
-        attrs["none_axes"] = parsed.new_axes
     return emit("set_value", inputs, attrs)
 
 
+def _without_new_axes(value: Variable, parsed: Index, rank: int) -> Variable:
+    """A value for a part of a tensor of this rank, without its axes of 1 where the index has None.
+
+    Raises IndexError where it is longer there.
+    """
+    whole = rank - len(parsed.dropped) + len(parsed.new_axes)
+    axes = [axis - whole + len(value.shape) for axis in parsed.new_axes]
+    extra = [axis for axis in axes if axis >= 0]
+    if any(value.shape[axis] != 1 for axis in extra):
+        raise IndexError(
+            f"the value {list(value.shape)} should have 1 at the axes that None makes in the index"
+        )
+    return squeeze(value, extra) if extra else value
+
+
+def _is_the_same_for_all(value: Variable, rank: int) -> bool:
+    """True when a value for slices of this rank does not differ between the slices."""
+    return all(size == 1 for size in value.shape[: len(value.shape) - rank])
+
+
 def _as_value(x: Variable, value: Any) -> Variable:
-    return cast(value, x.dtype) if isinstance(value, Variable) else to_tensor(value, x.dtype)
+    if isinstance(value, Variable):
+        return cast(value, x.dtype)
+    if np.iscomplexobj(value) and x.dtype in ("complex64", "complex128"):
+        real = "float32" if x.dtype == "complex64" else "float64"
+        return complex(to_tensor(np.real(value), real), to_tensor(np.imag(value), real))
+    return to_tensor(value, x.dtype)
 
 
 def _put(x: Variable, parsed: Index, value: Any) -> Variable:
     """x with a value where looked-up indices point to, in the part that slices cut from it."""
-    if parsed.new_axes:
-        raise IndexError("an index with lists, arrays or Variables cannot also have None or bools")
     part = _cut(x, parsed) if parsed.axes else x
+    if parsed.new_axes:
+        part = unsqueeze(part, parsed.new_axes)
     axes, indices = _as_indices(part, parsed.lookups)
     looked_up = max(len(index.shape) for index in indices)
     rank = looked_up + len(part.shape) - len(axes)
@@ -337,6 +364,8 @@ def _put(x: Variable, parsed: Index, value: Any) -> Variable:
     others = [axis for axis in range(len(part.shape)) if axis not in axes]
     back = [(axes + others).index(axis) for axis in range(len(part.shape))]
     result = changed if back == sorted(back) else transpose(changed, back)
+    if parsed.new_axes:
+        result = squeeze(result, parsed.new_axes)
     return set_item(x, _basic(parsed, len(x.shape)), result) if parsed.axes else result
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from graphopt.nn.functional import activation
 from graphopt.tensor import (
     accumulate,
     elementary,
-    index_put,
     linalg,
     logic,
     manipulation,
     math,
+    places,
+    positions,
     ranges,
-    scatter,
     search,
     special,
     stat,
 )
 
+sigmoid_ = activation.sigmoid
 renorm_ = accumulate.renorm
 acos_ = elementary.acos
 acosh_ = elementary.acosh
@@ -84,13 +86,14 @@ scale_ = math.scale
 sqrt_ = math.sqrt
 square_ = math.square
 subtract_ = math.subtract
-index_add_ = index_put.index_add
-index_fill_ = index_put.index_fill
-index_put_ = index_put.index_put
+tanh_ = math.tanh
+index_add_ = places.index_add
+index_fill_ = places.index_fill
+index_put_ = places.index_put
 tril_ = ranges.tril
 triu_ = ranges.triu
-masked_fill_ = scatter.masked_fill
-put_along_axis_ = scatter.put_along_axis
+masked_fill_ = positions.masked_fill
+put_along_axis_ = positions.put_along_axis
 where_ = search.where
 gcd_ = special.gcd
 hypot_ = special.hypot

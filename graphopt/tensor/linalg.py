@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.sizes import size_of
@@ -163,3 +163,6 @@ def kron(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """The Kronecker product: y times each element of x, as blocks (paddle.kron)."""
     inputs = {"X": arguments.variable(x, "x", "kron"), "Y": arguments.variable(y, "y", "kron")}
     return emit("kron", inputs, name=name)
+
+
+lazy.join_package(globals())

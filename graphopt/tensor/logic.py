@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import emit, emit_into
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import full
@@ -173,3 +173,6 @@ def all(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None =
 def any(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
     """True if some element over `axis` is true (paddle.any)."""
     return reduce("reduce_any", x, axis, keepdim, name, layer="any", stop_gradient=True)
+
+
+lazy.join_package(globals())

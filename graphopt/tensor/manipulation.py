@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.sizes import size, sizes
 from graphopt.ir.program import Variable
@@ -153,3 +153,6 @@ def gather(x: Variable, index: Variable, axis: Any = None, name: str | None = No
     inputs["Index"] = arguments.variable(index, "index", "gather")
     at = size(0 if axis is None else axis, "axis", "gather", "Axis")
     return emit("gather", {**inputs, **at.inputs}, {"axis": at.value}, name=name)
+
+
+lazy.join_package(globals())

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper, emit, emit_whole
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable
@@ -359,3 +359,6 @@ def logsumexp(
     axes = arguments.axes(axis, "logsumexp")
     keep = arguments.flag(keepdim, "keepdim", "logsumexp")
     return unary("logsumexp", x, name, axis=axes or [0], keepdim=keep, reduce_all=not axes)
+
+
+lazy.join_package(globals())

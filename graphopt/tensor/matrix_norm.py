@@ -8,11 +8,11 @@ from typing import Any
 from graphopt.frontend import arguments
 from graphopt.ir.program import Variable
 from graphopt.tensor.decompose import matrices_of, svdvals
+from graphopt.tensor.distances import norm
 from graphopt.tensor.elementary import sign
 from graphopt.tensor.linalg import inverse
 from graphopt.tensor.manipulation import unsqueeze
 from graphopt.tensor.math import abs, divide, max, min, multiply, scale, sum
-from graphopt.tensor.norm import norm
 from graphopt.tensor.stacking import moveaxis
 
 

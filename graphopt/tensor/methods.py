@@ -46,23 +46,24 @@ METHODS: dict[str, str] = {
     "math": "abs add add_n amax amin atan2 clip cumprod cumsum divide erf exp floor_divide "
     "floor_mod fmax fmin increment lerp log logsumexp max maximum min minimum mod "
     "multiplex multiply neg pow prod remainder rsqrt scale sqrt square subtract sum tanh",
-    "stat": "count_nonzero mean median nan_to_num nanmean nansum quantile std var",
+    "stat": "count_nonzero mean median nan_to_num nanmean nanquantile nansum quantile std var",
     "linalg": "addmm bmm cholesky cross dot inner inverse kron matmul mm mv outer t transpose",
     "logic": "all allclose any bitwise_and bitwise_not bitwise_or bitwise_xor equal equal_all "
     "greater_equal greater_than isclose isfinite isinf isnan less_equal less_than "
     "logical_and logical_not logical_or logical_xor not_equal",
     "manipulation": "broadcast_to cast chunk concat expand flatten gather reshape reshape_ slice "
     "split squeeze squeeze_ stack unsqueeze unsqueeze_",
-    "rearrange": "expand_as flip repeat_interleave roll strided_slice swapaxes tile unbind unstack",
+    "rearrange": "broadcast_tensors expand_as flip repeat_interleave reverse roll strided_slice "
+    "swapaxes tile unbind unstack",
     "ranges": "diag diagonal trace tril triu",
     "search": "argmax argmin argsort histogram kthvalue sort topk",
     "data_sized": "bincount masked_select nonzero unique unique_consecutive",
     "elementary": "acos acosh asin asinh atan atanh ceil cos cosh deg2rad digamma erfinv expm1 "
     "floor frac lgamma log10 log1p log2 logit rad2deg reciprocal round sign sin sinh stanh tan "
     "trunc",
-    "norm": "dist norm",
-    "scatter": "gather_nd index_sample index_select masked_fill masked_scatter put_along_axis "
-    "scatter scatter_ scatter_nd_add take_along_axis",
+    "distances": "dist norm",
+    "positions": "gather_nd index_sample index_select masked_fill masked_scatter put_along_axis "
+    "scatter scatter_ scatter_nd scatter_nd_add take_along_axis",
     "attribute": "angle conj imag is_complex is_empty is_floating_point is_integer is_tensor numel "
     "rank real",
     "creation": "clone",
@@ -75,23 +76,23 @@ METHODS: dict[str, str] = {
     "lgamma_ log10_ log1p_ log2_ log_ logical_and_ logical_not_ logical_or_ "
     "logical_xor_ logit_ masked_fill_ mod_ multigammaln_ multiply_ nan_to_num_ neg_ "
     "not_equal_ polygamma_ pow_ put_along_axis_ reciprocal_ remainder_ renorm_ "
-    "round_ rsqrt_ scale_ sin_ sinh_ sqrt_ square_ subtract_ t_ tan_ transpose_ "
+    "round_ rsqrt_ scale_ sigmoid_ sin_ sinh_ sqrt_ square_ subtract_ t_ tan_ tanh_ transpose_ "
     "tril_ triu_ trunc_ where_",
     "special": "bitwise_left_shift bitwise_right_shift copysign frexp gammainc gammaincc "
     "gammaln gcd heaviside hypot i0 i0e i1 i1e isin isneginf isposinf isreal lcm "
     "ldexp logaddexp multigammaln nextafter polygamma positive sgn signbit sinc",
-    "complexes": "as_complex as_real",
+    "complexes": "as_complex as_real polar",
     "accumulate": "cummax cummin cumulative_trapezoid diff logcumsumexp mode nanmedian renorm "
     "trapezoid",
-    "stacking": "as_strided moveaxis rot90 tensor_split hsplit vsplit dsplit unflatten unfold "
-    "view view_as",
-    "index_put": "bucketize diag_embed diagflat diagonal_scatter index_add index_fill index_put "
-    "select_scatter slice_scatter take",
+    "stacking": "as_strided atleast_1d atleast_2d atleast_3d broadcast_shape combinations dsplit "
+    "hsplit moveaxis rot90 tensor_split unflatten unfold view view_as vsplit",
+    "places": "bucketize diag_embed diagflat diagonal_scatter index_add index_fill index_put "
+    "select_scatter shard_index slice_scatter take",
     "contract": "cdist corrcoef cov tensordot vander",
     "array_items": "append",
     "matrix_norm": "cond",
     "spellings": "argwhere baddbmm bitwise_invert matrix_transpose msort narrow permute ravel "
-    "reduce_as scatter_add scatter_reduce softmax swapdims true_divide view_as_complex "
+    "reduce_as scatter_add scatter_reduce sigmoid softmax swapdims true_divide view_as_complex "
     "view_as_real",
     "decompose": "cholesky_inverse cholesky_solve eig eigvals eigvalsh householder_product "
     "lstsq lu lu_unpack matrix_power multi_dot pinv qr slogdet solve triangular_solve",
@@ -113,7 +114,7 @@ SPELLINGS: dict[str, tuple[str, str]] = {
     "ne": ("logic", "not_equal"),
     "negative": ("math", "neg"),
     "repeat": ("rearrange", "tile"),
-    "take_along_dim": ("scatter", "take_along_axis"),
+    "take_along_dim": ("positions", "take_along_axis"),
 }
 # methods that cast, and their dtypes
 CASTS: dict[str, str] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.mode import get_default_dtype
 from graphopt.frontend.sizes import sizes
@@ -198,3 +198,6 @@ def randint_like(
     made = cast(randint(low, high, shape, "int64", name), target)
     made.stop_gradient = True
     return made
+
+
+lazy.join_package(globals())

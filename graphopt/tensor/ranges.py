@@ -108,11 +108,17 @@ def logspace(
 def eye(
     num_rows: int, num_columns: int | None = None, dtype: Any = None, name: str | None = None
 ) -> Variable:
-    """A matrix with ones on the diagonal, square unless columns are given (paddle.eye)."""
-    columns = -1 if num_columns is None else arguments.integer(num_columns, "num_columns", "eye")
+    """A matrix with ones on the diagonal, square unless columns are given (paddle.eye).
+
+    Raises TypeError for a number below 0.
+    """
+    rows = arguments.integer(num_rows, "num_rows", "eye")
+    columns = rows if num_columns is None else arguments.integer(num_columns, "num_columns", "eye")
+    if rows < 0 or columns < 0:
+        raise TypeError(f"eye(): 'num_rows' and 'num_columns' should not be negative, found {rows}")
     attrs = {
-        "num_rows": arguments.integer(num_rows, "num_rows", "eye"),
-        "num_columns": columns,
+        "num_rows": rows,
+        "num_columns": -1 if num_columns is None else columns,
         "dtype": _element(dtype, "eye").code,
     }
     return emit("eye", {}, attrs, name=name, stop_gradient=True)

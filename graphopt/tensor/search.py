@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.sizes import size
 from graphopt.ir.program import Variable
@@ -186,3 +186,6 @@ def histogram(
         "max": arguments.number(max, "max", "histogram"),
     }
     return emit("histogram", {"X": input}, attrs, name=name, stop_gradient=True)
+
+
+lazy.join_package(globals())

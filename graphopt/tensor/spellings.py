@@ -17,13 +17,14 @@ from graphopt.tensor.linalg import bmm, transpose
 from graphopt.tensor.logic import bitwise_not
 from graphopt.tensor.manipulation import reshape, slice
 from graphopt.tensor.math import add, divide, scale, sum
+from graphopt.tensor.positions import put_along_axis
 from graphopt.tensor.random import rand, randn
 from graphopt.tensor.ranges import arange
 from graphopt.tensor.rearrange import swapaxes
-from graphopt.tensor.scatter import put_along_axis
 from graphopt.tensor.search import sort
 
 bitwise_invert = bitwise_not
+sigmoid = activation.sigmoid
 swapdims = swapaxes
 true_divide = divide
 view_as_complex = as_complex

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.errors import UnsupportedError
+from graphopt.errors import AssertedError, UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.ir.dialect.shapes import broadcast_shapes
 from graphopt.ir.program import Variable
@@ -147,10 +147,10 @@ def moveaxis(x: Variable, source: Any, destination: Any, name: str | None = None
     for what, value in (("source", source), ("destination", destination)):
         axes = arguments.integers(value, what, "moveaxis")
         if any(not -rank <= axis < rank for axis in axes):
-            raise ValueError(f"moveaxis(): '{what}' {value} is out of range for rank {rank}")
+            raise AssertedError(f"moveaxis(): '{what}' {value} is out of range for rank {rank}")
         ends.append([axis % rank for axis in axes])
     if len(ends[0]) != len(ends[1]) or any(len(set(axes)) != len(axes) for axes in ends):
-        raise ValueError(
+        raise AssertedError(
             f"moveaxis(): 'source' {source} and 'destination' {destination} should name as many "
             "different axes"
         )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.errors import UnsupportedError
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.ir.program import Variable
 from graphopt.tensor.attribute import shape
 from graphopt.tensor.creation import assign, full
@@ -39,7 +39,7 @@ from graphopt.tensor.math import (
     subtract,
     sum,
 )
-from graphopt.tensor.scatter import take_along_axis
+from graphopt.tensor.positions import take_along_axis
 from graphopt.tensor.search import argmax, argsort, sort, where
 
 
@@ -61,7 +61,8 @@ def var(
     if not arguments.flag(unbiased, "unbiased", "var"):
         return mean(square(centered), axis, keepdim, name)
     total = sum(square(centered), axis, keepdim=keepdim, name=name)
-    dims = [d % len(x.shape) for d in arguments.axes(axis, "var")] or list(range(len(x.shape)))
+    rank = len(x.shape)
+    dims = [d % rank for d in arguments.axes(axis, "var") if rank] or list(range(rank))
     counts = [x.shape[d] for d in dims]
     if all(count >= 0 for count in counts):
         # one sample has no spread; Paddle 2.x gives 0 there
@@ -237,3 +238,6 @@ def count_nonzero(
 ) -> Variable:
     """Number of elements over `axis` that are not 0, int64 (paddle.count_nonzero)."""
     return sum(cast(not_equal(x, 0), "int64"), axis, keepdim=keepdim, name=name)
+
+
+lazy.join_package(globals())

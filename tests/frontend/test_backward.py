@@ -187,6 +187,14 @@ def test_unrelated_inputs_give_none() -> None:
         assert grads[1] is None
 
 
+def test_no_inputs_have_no_gradients() -> None:
+    with fresh():
+        x = static.data("x", [2], "float32")
+        assert static.gradients(paddle.mean(x), []) == []
+        with pytest.raises(ValueError, match="'targets' is empty"):
+            static.gradients([], x)
+
+
 def test_a_taken_gradient_name_gets_a_prefix() -> None:
     """Later gradients of the same variable never overwrite the first one."""
     with fresh():

@@ -418,3 +418,30 @@ def test_elements_as_they_first_occur(type: str, dtype: str) -> None:
 def test_only_elements_of_a_vector_are_told_apart() -> None:
     with pytest.raises(ProgramError, match="unique takes a vector"):
         run("unique", {"X": np.zeros((2, 2))}, "Out", {"dtype": 2})
+
+
+@pytest.mark.parametrize("fixed", [0, 7])
+def test_dropouts_of_one_seed_zero_the_same_elements(fixed: int) -> None:
+    """An operator `seed` draws for each run where it is given none."""
+    with fresh():
+        block = fluid.default_main_program().global_block()
+        x = fluid.data("x", [4, 50])
+        seed = block.create_var("seed", dtype="int32")
+        made = [block.create_var(f"out{i}", dtype="float32") for i in range(3)]
+        block.append_op("seed", {}, {"Out": seed}, {"seed": fixed})
+        for out, slots in zip(made, ({"Seed": seed}, {"Seed": seed}, {}), strict=True):
+            attrs = {"dropout_prob": 0.5, "dropout_implementation": "upscale_in_train"}
+            block.append_op("dropout", {"X": x, **slots}, {"Out": out}, attrs)
+        executor = fluid.Executor(fluid.CPUPlace())
+        feed = {"x": np.ones((4, 50), "float32")}
+        runs = [executor.run(feed=feed, fetch_list=made) for _ in range(2)]
+    for first, second, other in runs:
+        np.testing.assert_array_equal(first, second)
+        assert not np.array_equal(first, other)
+        assert 0.3 < first.mean() / 2 < 0.7
+    assert np.array_equal(runs[0][0], runs[1][0]) == bool(fixed)
+
+
+def test_a_seed_that_is_fed_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="neither a constant nor drawn"):
+        run("dropout", {"X": drawn(2), "Seed": np.array([3], "int32")}, "Out Mask", {})

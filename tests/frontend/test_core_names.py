@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,48 @@ def test_names_that_paddle_offers_in_two_places() -> None:
     assert found.name == "doors_x@GRAD"
     with pytest.raises(UnsupportedError, match="static_pylayer"):
         paddle.autograd.PyLayer()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("tensor.math.count_nonzero", "tensor.linalg.qr", "tensor.logic.is_tensor"),
+        *("tensor.ops.sigmoid", "tensor.sigmoid_", "tensor.ceil_", "tensor.svd"),
+        *("nn.functional.loss.kl_div", "nn.functional.extension.diag_embed"),
+        *("nn.layer.loss.HingeEmbeddingLoss", "nn.layer.distance.PairwiseDistance"),
+        *("optimizer.lr.exponential_decay", "optimizer.lr.linear_lr_warmup"),
+        *("distributed.transpiler.memory_optimize", "nn.initializer.xavier.XavierInitializer"),
+        *("static.nn.common.row_conv", "static.nn.metric.accuracy", "metric.metrics.Accuracy"),
+    ],
+)
+def test_functions_are_found_in_the_files_of_paddle(path: str) -> None:
+    """A file's functions that are in another one here are found through their package."""
+    module, _, name = path.rpartition(".")
+    assert callable(getattr(importlib.import_module(f"graphopt.{module}"), name))
+
+
+def test_operators_of_dynamic_mode_can_be_imported() -> None:
+    operators = importlib.import_module("graphopt.frontend.eager_operators")
+    assert paddle._C_ops is operators._C_ops
+    with pytest.raises(UnsupportedError, match=r"no paddle\._legacy_C_ops"):
+        paddle._legacy_C_ops.relu(1)
+
+
+def test_element_types_have_their_numbers() -> None:
+    kinds = core.VarDesc.VarType
+    assert [int(kinds.BF16), int(kinds.COMPLEX64), int(kinds.COMPLEX128)] == [22, 23, 24]
+
+
+def test_a_seed_is_an_integer() -> None:
+    with pytest.raises(ValueError, match="must be an integer, but received str"):
+        static.Program().random_seed = "seed"  # type: ignore[assignment]
+
+
+def test_a_file_finds_nothing_private_in_its_package() -> None:
+    with pytest.raises(AttributeError, match="_STUB"):
+        paddle.tensor.math._STUB  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'graphopt.tensor.math' has no attribute 'methods'"):
+        paddle.tensor.math.methods  # noqa: B018
 
 
 def test_a_scope_is_deleted_once() -> None:

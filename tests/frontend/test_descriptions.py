@@ -125,3 +125,21 @@ def test_unknown_members_say_what_there_is() -> None:
         main.global_block().var("fc_0.w_0").desc.set_shape([7, 2])
         with pytest.raises(ProgramError, match="mul"):
             main.global_block().ops[0].desc.infer_shape()
+
+
+def test_the_digest_of_a_program_follows_its_edits() -> None:
+    """Equal programs have equal ones, and an edit makes a new one necessary."""
+    with fresh() as (main, _):
+        x = static.data("x", [2], "float32")
+        paddle.scale(x, 2.0)
+        desc: Any = main.desc
+        assert desc.need_update()
+        digest = desc.cached_hash_str()
+        assert not main.desc.need_update()
+        assert main.clone().desc.cached_hash_str() == digest
+        main.global_block().ops[0]._set_attr("scale", 3.0)
+        assert desc.need_update()
+        assert desc.cached_hash_str() != digest
+        paddle.exp(x)
+        desc.flush()
+        assert not desc.need_update()

@@ -10,6 +10,7 @@ import pytest
 
 from graphopt import fluid
 from graphopt.ir.program import OpRole
+from graphopt.nn import clip as nn_clip
 from graphopt_tests.frontend.test_fluid import fresh, run
 
 clip = fluid.clip
@@ -116,3 +117,24 @@ def test_memory_is_left_to_xla(name: str) -> None:
         with pytest.warns(UserWarning, match=f"fluid.{name}.. has no effect") as caught:
             getattr(space, name)(fluid.default_main_program())
         assert caught[0].filename == __file__
+
+
+def test_a_norm_may_stay_in_a_half_type() -> None:
+    """It does where all gradients have the type, and the switch for it is on."""
+    dtypes = []
+    for allowed in (False, True):
+        before = nn_clip._allow_pure_fp16_global_norm_clip(allowed)
+        try:
+            with fresh():
+                grad = fluid.data("g", [3], "float16")
+                weight = fluid.layers.create_parameter([3], "float16")
+                nn_clip.ClipGradByGlobalNorm(1.0)([(weight, grad)])
+                ops = fluid.default_main_program().global_block().ops
+                sums = [op for op in ops if op.type == "sqrt"]
+                dtypes.append(ops[0].block.var(sums[0].input("X")[0]).dtype)
+        finally:
+            nn_clip._allow_pure_fp16_global_norm_clip(before)
+    assert dtypes == ["float32", "float16"]
+    assert not nn_clip._allow_pure_bf16_global_norm_clip()
+    with pytest.raises(TypeError, match="is one bool"):
+        nn_clip._allow_pure_bf16_global_norm_clip(1)  # type: ignore[arg-type]

@@ -14,6 +14,8 @@ import graphopt as paddle
 from graphopt import fluid
 from graphopt.errors import ProgramError
 from graphopt.ir.program import Variable
+from graphopt_tests.frontend import programs
+from graphopt_tests.frontend.programs import fresh
 
 X = np.arange(120, dtype="float32").reshape(2, 3, 4, 5) + 1
 
@@ -148,6 +150,106 @@ def test_setitem_by_mask(mask: Any) -> None:
     wanted = X.copy()
     wanted[mask] = -1
     np.testing.assert_array_equal(run(build, {})[0], wanted)
+
+
+SMALL = np.zeros((2, 2), "float32")
+DIAGONAL = np.eye(2, dtype=bool)
+
+
+@pytest.mark.parametrize(
+    ("mask", "value"),
+    [
+        (DIAGONAL, [7, 8]),
+        (DIAGONAL, [7]),
+        (np.array([False, True]), [7, 8]),
+        (np.array([True, True]), [[1, 2], [3, 4]]),
+    ],
+    ids=["each", "one", "row", "rows"],
+)
+def test_setitem_of_values_by_mask(mask: Any, value: Any) -> None:
+    """The values go to the chosen elements in order, also where they would broadcast against x."""
+    x, given = SMALL.copy(), np.array(value, "float32")
+    with fresh():
+        names = [
+            paddle.static.data(n, a.shape, str(a.dtype))
+            for n, a in (("x", x), ("m", mask), ("v", given))
+        ]
+        (changed,) = programs.run([paddle.static.setitem(*names)], x=x, m=mask, v=given)
+    x[mask] = given
+    np.testing.assert_array_equal(changed, x)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_index_put_by_mask(accumulate: bool) -> None:
+    """A mask stands for numbers on its axes, and its numbers go with those of another index."""
+    x, value = np.arange(6, dtype="float32").reshape(3, 2), np.array([10, 20], "float32")
+    rows, columns = np.array([True, False, True]), np.array([1, 0])
+    with fresh():
+        data = [
+            paddle.static.data(n, a.shape, str(a.dtype))
+            for n, a in (("x", x), ("r", rows), ("c", columns), ("v", value))
+        ]
+        data[0].stop_gradient = data[3].stop_gradient = False
+        made = paddle.index_put(data[0], data[1:3], data[3], accumulate)
+        wrt = paddle.static.gradients([made * made], [data[0], data[3]])
+        changed, *gradients = programs.run([made, *wrt], x=x, r=rows, c=columns, v=value)
+    wanted = x.copy()
+    wanted[rows, columns] = value + (x[rows, columns] if accumulate else 0)
+    np.testing.assert_array_equal(changed, wanted)
+    np.testing.assert_array_equal(gradients[1], 2 * wanted[rows, columns])
+    kept = np.ones_like(x)
+    kept[rows, columns] = accumulate
+    np.testing.assert_array_equal(gradients[0], 2 * wanted * kept)
+
+
+WITH_NEW_AXES = [
+    ((None, 1), (1, 4, 5)),
+    ((1, None, slice(1, 3)), (1, 2, 4, 5)),
+    ((slice(None), None, 1), (2, 1, 4, 1)),
+    ((0, slice(None), None, 1), (5,)),
+    (([0, 1], None), (2, 1, 3, 4, 5)),
+    ((True,), (4, 5)),
+    ((False,), ()),
+]
+
+
+@pytest.mark.parametrize(("index", "shape"), WITH_NEW_AXES, ids=range(len(WITH_NEW_AXES)))
+def test_setitem_with_new_axes(index: Any, shape: tuple[int, ...]) -> None:
+    value = -np.arange(1, 1 + np.prod(shape, dtype=int), dtype="float32").reshape(shape)
+    (changed,) = run(lambda x, feed: [paddle.static.setitem(x, index, value)], {})
+    wanted = X.copy()
+    wanted[index] = value
+    np.testing.assert_array_equal(changed, wanted)
+
+
+def test_setitem_of_a_complex_number() -> None:
+    with fresh():
+        x = paddle.ones([2], "complex64")
+        (changed,) = programs.run([paddle.static.setitem(x, 0, 2 + 3j)])
+    np.testing.assert_array_equal(changed, np.array([2 + 3j, 1], "complex64"))
+
+
+def test_a_value_is_1_at_new_axes() -> None:
+    with pytest.raises(IndexError, match=r"\[2, 3, 4, 5\] should have 1"):
+        run(lambda x, feed: [paddle.static.setitem(x, (None, 0), np.ones((2, 3, 4, 5)))], {})
+
+
+@pytest.mark.parametrize(
+    ("nones", "dropped", "shape"),
+    [((0,), (0,), (1, 3)), ((1,), (0,), (1, 3)), ((1,), (), (2, 1, 3)), ((2,), (0,), (3, 1))],
+)
+def test_new_axes_in_saved_programs(nones: Any, dropped: Any, shape: tuple[int, ...]) -> None:
+    """Paddle saves where None stood in the index, counting the axes that integers drop."""
+    x, value = np.zeros((2, 3), "float32"), np.arange(np.prod(shape, dtype=int)).reshape(shape)
+    attrs = {"axes": [0], "starts": [0], "ends": [1 if dropped else 2], "steps": [1]}
+    attrs |= {"decrease_axes": list(dropped), "none_axes": list(nones)}
+    attrs |= {"fp32_values": value.ravel().tolist(), "shape": list(shape)}
+    with fresh():
+        data = paddle.static.data("x", x.shape, "float32")
+        out = data.block.create_var("out")
+        data.block.append_op("set_value", {"Input": data}, {"Out": out}, attrs)
+        (changed,) = programs.run([out], x=x)
+    np.testing.assert_array_equal(changed.ravel()[: value.size], value.ravel())
 
 
 @pytest.mark.parametrize(

@@ -150,3 +150,17 @@ def test_the_operator_data_hands_out_a_feed() -> None:
             feed={"fed": np.ones((3, 2), "float32")}, fetch_list=[doubled]
         )
     np.testing.assert_array_equal(found[0], np.full((3, 2), 2.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("x@GRAD", "x"),
+        ("x@GRAD@GRAD", "x"),
+        ("x@GRAD@RENAME@1", "x"),
+        ("x@GRAD_slice_0@GRAD", "x@GRAD_slice_0"),
+        ("grad/grad/x@GRAD@RENAME@block0@1@GRAD", "x"),
+    ],
+)
+def test_the_variable_of_a_gradient(name: str, source: str) -> None:
+    assert fluid.backward._strip_grad_suffix_(name) == source

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -40,11 +41,22 @@ def test_every_name_is_what_the_stub_says() -> None:
     assert len(NAMES) > 300
     for name, source in NAMES.items():
         found = getattr(graphopt, name)
-        assert getattr(found, "_plain", found) is lazy.load(source), name
+        plain = found if isinstance(found, ModuleType) else getattr(found, "_plain", found)
+        assert plain is lazy.load(source), name
     assert set(NAMES) <= set(dir(graphopt))
     space: dict[str, object] = {}
     exec("from graphopt import *", space)
     assert set(graphopt.__all__) <= set(space)
+
+
+def test_no_file_of_functions_has_the_name_of_a_function() -> None:
+    """`from graphopt.tensor import x` would give the function before the file is imported."""
+    files = {file.stem for file in (STUB.parent / "tensor").glob("*.py")}
+    assert not files & set(dir(graphopt.tensor)) - set(vars(graphopt.tensor))
+
+
+def test_forms_in_place_can_be_had_first() -> None:
+    assert output_of("import graphopt; print(graphopt.abs_.__qualname__)") == "abs_"
 
 
 def test_aliases_and_modules() -> None:

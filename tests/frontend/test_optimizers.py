@@ -281,7 +281,7 @@ def test_wrong_arguments() -> None:
 def test_weight_norm_starts_at_the_given_weight() -> None:
     """g starts as the norm of v, so that the weight is v at first."""
     value = np.arange(1, 7, dtype="float32").reshape(3, 2)
-    for dim, shape in ((None, [1]), (1, [1, 2])):
+    for dim, shape in ((None, [1, 1]), (1, [1, 2])):
         with fresh() as (main, _):
             x = static.data("x", [None, 3], "float32")
             attr = static.WeightNormParamAttr(dim, "w", paddle.nn.initializer.Assign(value))

@@ -10,6 +10,7 @@ import pytest
 from graphopt import fluid
 from graphopt.errors import ScopeError
 from graphopt.fluid import core as fluid_core
+from graphopt.fluid import framework
 from graphopt.fluid.op import Operator
 from graphopt.fluid.proto import framework_pb2
 
@@ -78,6 +79,13 @@ def test_operators_from_their_records() -> None:
     assert slots == [("X", True, False), ("AxisTensor", False, True)]
     assert {a.name: a.type for a in concat.attrs} == {"axis": pb.INT}
     assert not core.get_op_extra_attrs("concat")
+    holder = framework.OpProtoHolder.instance()
+    assert holder is framework.OpProtoHolder.instance()
+    assert holder.get_op_proto("concat") == concat
+    assert holder.has_op_proto("concat")
+    assert not holder.has_op_proto("concatenate")
+    with pytest.raises(ValueError, match='"concatenate" has not been registered'):
+        holder.get_op_proto("concatenate")
     record = pb.OpDesc(type="concat")
     record.inputs.add(parameter="X", arguments=["a", "b"])
     record.outputs.add(parameter="Out", arguments=["out"])

@@ -25,6 +25,9 @@ SAMPLES = {
     ops.AssignValue: [
         sample(shape=(2, 2), values=(1.0, -2.5, 0.0, 4.0)).gives(lambda: [[1, -2.5], [0, 4]]),
         sample(shape=(2,), values=(1.0, 2.0**40), dtype="int64").gives(lambda: [1, 2**40]),
+        sample(shape=(3,), values=(2**63 - 1, -(2**53) - 1, 2), dtype="int64").gives(
+            lambda: np.array([2**63 - 1, -(2**53) - 1, 2])
+        ),
         sample(shape=(1,), values=(0.5,), dtype="bfloat16").gives(lambda: [0.5]),
         sample(shape=(0,), values=(), dtype="int32").gives(list),
     ],

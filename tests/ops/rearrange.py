@@ -95,6 +95,9 @@ SAMPLES = {
         sample(bf16(3), paddings=(2, 3), mode="circular").gives(
             lambda x: np.pad(x, ((2, 3),), "wrap")
         ),
+        sample(f32(3), paddings=(4, 7), mode="circular").gives(
+            lambda x: np.pad(x, ((4, 7),), "wrap")
+        ),
     ],
     ops.TriangleOf: [
         sample(f32(3, 4), diagonal=1).gives(lambda x: np.tril(x, 1)),

@@ -16,7 +16,7 @@ from graphopt.tensor.logic import equal
 from graphopt.tensor.manipulation import cast, concat, gather, reshape, unsqueeze
 from graphopt.tensor.manipulation import slice as slice_
 from graphopt.tensor.math import add, log, max, maximum, scale, subtract
-from graphopt.tensor.scatter import take_along_axis
+from graphopt.tensor.positions import take_along_axis
 from graphopt.tensor.search import argmax, topk, where
 
 

@@ -19,14 +19,14 @@ from graphopt.tensor.manipulation import split as _split
 from graphopt.tensor.manipulation import squeeze as _squeeze
 from graphopt.tensor.manipulation import stack as _stack
 from graphopt.tensor.manipulation import unsqueeze as _unsqueeze
+from graphopt.tensor.positions import gather_nd as gather_nd
+from graphopt.tensor.positions import scatter as _scatter
+from graphopt.tensor.positions import scatter_nd as scatter_nd
+from graphopt.tensor.positions import scatter_nd_add as _scatter_nd_add
 from graphopt.tensor.rearrange import crop as _crop
 from graphopt.tensor.rearrange import strided_slice as strided_slice
 from graphopt.tensor.rearrange import unbind as unbind
 from graphopt.tensor.rearrange import unstack as unstack
-from graphopt.tensor.scatter import gather_nd as gather_nd
-from graphopt.tensor.scatter import scatter as _scatter
-from graphopt.tensor.scatter import scatter_nd as scatter_nd
-from graphopt.tensor.scatter import scatter_nd_add as _scatter_nd_add
 
 
 def reshape(

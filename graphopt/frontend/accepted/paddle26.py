@@ -109,7 +109,7 @@ ROWS: Mapping[str, str] = {
     "isinf": "x: f16 bf16 f32 f64 i8 i16 i32 i64 u8 c64 c128",
     "isnan": "x: f16 bf16 f32 f64 i32 i64 c64 c128",
     "kron": "x y: f16 f32 f64 i32 i64 c64 c128",
-    "lerp": "x y weight: f16 bf16 f32 f64",
+    "lerp": "x y: f16 bf16 f32 f64; weight?: f16 bf16 f32 f64",
     "less_equal": "x: Variable",
     "less_than": "x: Variable",
     "lgamma": "x: f16 bf16 f32 f64 i8 i16 i32 i64 u8",

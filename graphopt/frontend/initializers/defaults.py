@@ -26,7 +26,15 @@ def set_global_initializer(
 def default_initializer_of(
     own: Initializer | None, is_bias: bool, layer_default: Initializer | None
 ) -> Initializer:
-    """The initializer to use for a parameter; `own` is that of its ParamAttr."""
+    """The initializer to use for a parameter; `own` is that of its ParamAttr.
+
+    Raises TypeError for a default of the layer that is none.
+    """
+    given: object = layer_default
+    if given is not None and not isinstance(given, Initializer):
+        raise TypeError(
+            f"'default_initializer' must be an Initializer, found {type(given).__name__}"
+        )
     usual: Initializer = Constant(0.0) if is_bias else XavierUniform()
     shared = _global["bias" if is_bias else "weight"]
     return own or shared or layer_default or usual

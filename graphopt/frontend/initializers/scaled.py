@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from graphopt.frontend.initializers.base import Initializer, calculate_gain, fans
+from graphopt.frontend.initializers.base import Initializer, calculate_gain, fans, given
 from graphopt.frontend.initializers.fill import Normal, Uniform
 from graphopt.ir.program import Block, Operator, Variable
 
@@ -24,7 +24,7 @@ class Xavier(Initializer):
     def std(self, param: Variable) -> float:
         """The standard deviation for this parameter."""
         fan_in, fan_out = fans(param.shape)
-        total = (self._fan_in or fan_in) + (self._fan_out or fan_out)
+        total = given(self._fan_in, fan_in) + given(self._fan_out, fan_out)
         return self._gain * math.sqrt(2.0 / total)
 
 
@@ -66,8 +66,9 @@ class Kaiming(Initializer):
 
     def std(self, param: Variable) -> float:
         """The standard deviation for this parameter."""
-        fan = fans(param.shape)[1 if self._mode == "fan_out" else 0]
-        return self._gain / math.sqrt((self._fan_in if self._mode == "fan_in" else None) or fan)
+        fan_in, fan_out = fans(param.shape)
+        fan = fan_out if self._mode == "fan_out" else given(self._fan_in, fan_in)
+        return self._gain / math.sqrt(fan)
 
 
 class KaimingUniform(Kaiming):

@@ -7,16 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.errors import AssertedError
 from graphopt.frontend.constants import value_attrs
 from graphopt.frontend.initializers.base import Initializer, append_fill
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Block, Operator, Variable, unique_name
 
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
 
 class Bilinear(Initializer):
     """Weights of an upsampling convolution (Paddle page: paddle.nn.initializer.Bilinear).
 
-    For filters [out, in, k, k]; raises ValueError for any other shape.
+    For filters [out, in, k, k]; raises ValueError for any other shape, and TypeError for integers.
+    The numbers are those of float32, also where they are cast.
     """
 
     def __init__(self, name: str | None = None) -> None:
@@ -28,6 +32,8 @@ class Bilinear(Initializer):
                 f"Bilinear(): the shape must be 4-D with equal last two dimensions, but parameter "
                 f"'{param.name}' has {list(param.shape)}"
             )
+        if param.dtype not in _FLOATS:
+            raise TypeError(f"Bilinear(): '{param.name}' should be a float, found {param.dtype!s}")
         size = param.shape[3]
         half = math.ceil(size / 2)
         centre = (2 * half - 1 - half % 2) / (2 * half)
@@ -35,8 +41,14 @@ class Bilinear(Initializer):
         # as in Paddle, an element's row counts the part of the row before it as well
         column, row = at % size, at / size % size
         value = (1 - np.abs(column / half - centre)) * (1 - np.abs(row / half - centre))
-        attrs = value_attrs(value.reshape(param.shape).astype(param.dtype.numpy))
-        return block.append_op("assign_value", outputs={"Out": param}, attrs=attrs)
+        attrs = value_attrs(value.reshape(param.shape).astype(np.float32))
+        if param.dtype == "float32":
+            return block.append_op("assign_value", outputs={"Out": param}, attrs=attrs)
+        single = DType("float32")
+        made = _temporary(block, f"bilinear_init.{param.name}", list(param.shape), single)
+        block.append_op("assign_value", outputs={"Out": made}, attrs=attrs)
+        kinds = {"in_dtype": single.code, "out_dtype": param.dtype.code}
+        return block.append_op("cast", {"X": made}, {"Out": param}, kinds)
 
 
 class Dirac(Initializer):
@@ -54,7 +66,7 @@ class Dirac(Initializer):
     def fill(self, param: Variable, block: Block) -> Operator:
         shape = param.shape
         if len(shape) not in (3, 4, 5):
-            raise ValueError(
+            raise AssertedError(
                 "Dirac(): Only Tensor with 3/4/5 dimensions can be initialized by Dirac, but "
                 f"parameter '{param.name}' has shape {list(shape)}"
             )
@@ -92,7 +104,7 @@ class Orthogonal(Initializer):
     def fill(self, param: Variable, block: Block) -> Operator:
         shape = param.shape
         if len(shape) < 2:
-            raise ValueError(
+            raise AssertedError(
                 "Orthogonal(): Only Tensor with 2 or more dimensions can be initialized by "
                 f"Orthogonal, but parameter '{param.name}' has shape {list(shape)}"
             )

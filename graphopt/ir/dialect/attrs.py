@@ -94,9 +94,18 @@ def _encode_flag(value: Any) -> Attribute:
 def _encode_number(value: Any) -> Attribute:
     if isinstance(value, str):
         raise TypeError(f"expected a number, found {value!r}")
-    if isinstance(value, Integral) and int(float(value)) != int(value):
-        raise TypeError(f"expected a number that float64 holds exactly, found {value!r}")
+    if isinstance(value, Integral) and _needs_all_digits(int(value)):
+        return _integer_attr(int(value), i64)
     return _float_attr(float(value), math.copysign(1.0, value))
+
+
+def _needs_all_digits(value: int) -> bool:
+    """True for an int64 that float64 does not hold; TypeError for one beyond both."""
+    if int(float(value)) == value:
+        return False
+    if not -(2**63) <= value < 2**63:
+        raise TypeError(f"expected a number that int64 or float64 holds exactly, found {value!r}")
+    return True
 
 
 def _encode_string(value: Any) -> Attribute:
@@ -122,11 +131,12 @@ def _print_int(printer: Printer, value: int) -> None:
 
 
 def _parse_number(parser: AttrParser) -> float:
-    sign = -1.0 if parser.parse_optional_punctuation("-") else 1.0
+    sign = -1 if parser.parse_optional_punctuation("-") else 1
     for special in ("inf", "nan"):
         if parser.parse_optional_keyword(special):
             return sign * float(special)
-    return sign * float(parser.parse_number(allow_boolean=False))
+    value = sign * parser.parse_number(allow_boolean=False)
+    return value if isinstance(value, int) and _needs_all_digits(value) else float(value)
 
 
 def _list_kind(name: str, item: Kind) -> Kind:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
@@ -668,6 +669,21 @@ class Program(ProgramMethods):
         self.readers: list[FeedSource] = []  # loaders that runs take batches from
         self.op_role = OpRole.FORWARD
         self.runs_as: Callable[[], Any] | None = None  # makes what executors run in its place
+
+    @property
+    def random_seed(self) -> int:
+        """The seed of random operators that are made from now on; 0 draws from the generator."""
+        return self._random_seed
+
+    @random_seed.setter
+    def random_seed(self, seed: int) -> None:
+        given: object = seed
+        if not isinstance(given, Integral):
+            raise ValueError(
+                "Program.random_seed's input seed must be an integer, but received "
+                f"{type(given).__name__}"
+            )
+        self._random_seed = int(given)
 
     def touch(self) -> None:
         """Note that the content has changed."""

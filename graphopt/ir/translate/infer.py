@@ -41,7 +41,9 @@ def infer_outputs(op: Operator) -> None:
             values[name] = BlockArgument(type_, scratch, len(values))
         return values[name]
 
-    written = Translator(scratch, read).translate(op)
+    translator = Translator(scratch, read)
+    translator.only_types = True
+    written = translator.translate(op)
     for name, value in written.items():
         variable = op.block.find_var(name)
         if variable is None:

@@ -189,6 +189,7 @@ def cumprod(x: Array, axis: int) -> Array:
 @lowers(ops.Logcumsumexp)
 @widened
 def logcumsumexp(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Array:
+    shape = (x.size,) if flatten else x.shape
     x = x.reshape(x.size) if flatten or not x.ndim else x
     axis = 0 if flatten else normalize_axis(axis, x.ndim)
     if exclusive:
@@ -196,7 +197,7 @@ def logcumsumexp(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: b
         kept = [(1, None), (None, -1)][reverse is False]
         rest = x[(slice(None),) * axis + (slice(*kept),)]
         x = lax.concatenate([rest, nothing] if reverse else [nothing, rest], axis)
-    return lax.cumlogsumexp(x, axis, reverse)
+    return lax.cumlogsumexp(x, axis, reverse).reshape(shape)
 
 
 def _extreme(

@@ -137,7 +137,7 @@ from graphopt.nn.functional.vision import temporal_shift as temporal_shift
 from graphopt.nn.functional.vision import unfold as unfold
 from graphopt.nn.functional.vision import upsample as upsample
 from graphopt.nn.functional.vision import zeropad2d as zeropad2d
-from graphopt.tensor.index_put import diag_embed as diag_embed
+from graphopt.tensor.places import diag_embed as diag_embed
 
 logsigmoid = log_sigmoid
 

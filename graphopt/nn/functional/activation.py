@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.ir.program import Variable
 from graphopt.tensor.manipulation import cast, split
@@ -93,16 +93,28 @@ def selu(
     alpha: float = 1.6732632423543772,
     name: str | None = None,
 ) -> Variable:
-    """scale * elu(x, alpha) (paddle.nn.functional.selu)."""
+    """scale * elu(x, alpha) (paddle.nn.functional.selu).
+
+    Raises ValueError for a scale of 1 or less, and an alpha below 0.
+    """
     attrs = {
         "scale": arguments.number(scale, "scale", "selu"),
         "alpha": arguments.number(alpha, "alpha", "selu"),
     }
+    if attrs["scale"] <= 1:
+        raise ValueError(f"selu(): 'scale' should be above 1, found {scale}")
+    if attrs["alpha"] < 0:
+        raise ValueError(f"selu(): 'alpha' should not be negative, found {alpha}")
     return unary("selu", x, name, **attrs)
 
 
 def celu(x: Variable, alpha: float = 1.0, name: str | None = None) -> Variable:
-    """x where positive, alpha * (exp(x / alpha) - 1) elsewhere (paddle.nn.functional.celu)."""
+    """x where positive, alpha * (exp(x / alpha) - 1) elsewhere (paddle.nn.functional.celu).
+
+    Raises ZeroDivisionError for an alpha of 0.
+    """
+    if arguments.number(alpha, "alpha", "celu") == 0:
+        raise ZeroDivisionError("celu(): 'alpha' should not be 0")
     return unary("celu", x, name, alpha=arguments.number(alpha, "alpha", "celu"))
 
 
@@ -123,8 +135,13 @@ def softsign(x: Variable, name: str | None = None) -> Variable:
 
 
 def softshrink(x: Variable, threshold: float = 0.5, name: str | None = None) -> Variable:
-    """x moved towards 0 by the threshold, 0 within it (paddle.nn.functional.softshrink)."""
+    """x moved towards 0 by the threshold, 0 within it (paddle.nn.functional.softshrink).
+
+    Raises ValueError for a threshold below 0.
+    """
     attrs = {"lambda": arguments.number(threshold, "threshold", "softshrink")}
+    if attrs["lambda"] < 0:
+        raise ValueError(f"softshrink(): 'threshold' should not be negative, found {threshold}")
     return unary("softshrink", x, name, **attrs)
 
 
@@ -268,3 +285,6 @@ def swiglu(x: Variable, y: Variable | None = None, name: str | None = None) -> V
             )
         x, y = split(x, 2, -1)
     return multiply(silu(x), arguments.variable(y, "y", "swiglu"), name)
+
+
+lazy.join_package(globals())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import full, full_like
+from graphopt.tensor.distances import norm
 from graphopt.tensor.math import add, clip, divide, max, maximum, multiply, scale, sqrt, sum
-from graphopt.tensor.norm import norm
 
 
 def linear(
@@ -193,3 +193,6 @@ def normalize(
     least = arguments.number(epsilon, "epsilon", "normalize")
     lengths = norm(x, arguments.number(p, "p", "normalize"), at, True)
     return divide(x, maximum(lengths, full([], least, x.dtype)), name)
+
+
+lazy.join_package(globals())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.window import is_channels_last, padding_attrs
@@ -235,3 +235,6 @@ def _transpose(
     type = f"conv{len(data_format) - 2}d_transpose"
     out = helper.emit(type, inputs, attrs, out="Output")
     return _biased(helper, out, bias, data_format)
+
+
+lazy.join_package(globals())

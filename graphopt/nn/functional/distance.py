@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import relu
@@ -88,3 +88,6 @@ def hinge_embedding_loss(
     far = relu(scale(input, -1.0, margin))
     loss = add(_where(label, 1, input), _where(label, -1, far))
     return reduced(loss, reduction, "hinge_embedding_loss", name)
+
+
+lazy.join_package(globals())

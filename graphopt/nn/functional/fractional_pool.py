@@ -10,10 +10,10 @@ from graphopt.ir.program import Variable
 from graphopt.tensor.creation import full
 from graphopt.tensor.manipulation import cast, gather, reshape, slice
 from graphopt.tensor.math import add, minimum, multiply, scale, subtract
+from graphopt.tensor.positions import take_along_axis
 from graphopt.tensor.random import uniform
 from graphopt.tensor.ranges import arange
 from graphopt.tensor.rearrange import expand_as
-from graphopt.tensor.scatter import take_along_axis
 from graphopt.tensor.search import argmax
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.sizes import size
 from graphopt.ir.program import Variable
@@ -59,3 +59,6 @@ def embedding(
         "is_sparse": arguments.flag(sparse, "sparse", "embedding"),
     }
     return emit("lookup_table_v2", inputs, attrs, layer="embedding", name=name)
+
+
+lazy.join_package(globals())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.sizes import size_of
@@ -146,7 +146,7 @@ def cross_entropy(
     share = (
         None
         if weight is None
-        else _class_weights(weight, label, soft_label, ignore_index, axis, loss)
+        else _class_weights(weight, label, soft_label, ignore_index, axis, loss, input.shape[axis])
     )
     loss = loss if share is None else multiply(loss, share)
     if reduction == "mean":
@@ -184,9 +184,15 @@ def _class_weights(
     ignore_index: int,
     axis: int,
     loss: Variable,
+    classes: int,
 ) -> Variable:
     """The weight of each sample, shaped like the loss; 0 for ignored ones."""
-    arguments.variable(weight, "weight", "cross_entropy")
+    size = arguments.variable(weight, "weight", "cross_entropy").shape[-1]
+    if -1 not in (size, classes) and size != classes:
+        raise ValueError(
+            f"cross_entropy(): 'weight' {list(weight.shape)} should have an element for each of "
+            f"the {classes} classes"
+        )
     if soft_label:
         rank = len(label.shape)
         trailing = list(range(1, rank - axis % rank))
@@ -208,3 +214,6 @@ def _mean(
     total = sum(share)
     one_if_empty = cast(equal(total, full_like(total, 0.0)), loss.dtype)
     return divide(sum(loss), add(total, one_if_empty), name)
+
+
+lazy.join_package(globals())

@@ -12,6 +12,7 @@ from graphopt.nn.functional.activation import log_sigmoid, softmax
 from graphopt.nn.functional.input import one_hot
 from graphopt.nn.functional.loss import reduced, softmax_with_cross_entropy
 from graphopt.tensor.creation import full
+from graphopt.tensor.distances import norm
 from graphopt.tensor.elementary import acos, cos
 from graphopt.tensor.logic import greater_equal
 from graphopt.tensor.manipulation import cast, gather, reshape, unsqueeze
@@ -27,8 +28,7 @@ from graphopt.tensor.math import (
     subtract,
     sum,
 )
-from graphopt.tensor.norm import norm
-from graphopt.tensor.scatter import index_sample
+from graphopt.tensor.positions import index_sample
 from graphopt.tensor.search import where
 from graphopt.tensor.stat import mean
 

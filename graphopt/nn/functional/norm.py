@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.sizes import size_of
 from graphopt.ir.program import Variable, unique_name
@@ -201,3 +201,6 @@ def local_response_norm(
     squares = pad(square(x), around)
     near = [slice_(squares, [axis], [i], [channels + i]) for i in range(size)]
     return divide(x, pow(scale(add_n(near), alpha / size, k), beta), name)
+
+
+lazy.join_package(globals())

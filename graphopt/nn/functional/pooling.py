@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt.frontend import arguments
+import numpy as np
+
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.pool_index import check_layout, indexed_pool, indexed_pool1d
@@ -209,7 +211,9 @@ def _adaptive(
     last, rank = is_channels_last(data_format, function, formats), len(data_format) - 2
     shape = arguments.variable(x, "x", function).shape
     spatial = shape[1:-1] if last else shape[2:]
-    sizes = output_size if isinstance(output_size, (list, tuple)) else [output_size] * rank
+    given = arguments.constant(output_size, "output_size", function)
+    several = isinstance(given, (list, tuple)) or np.size(given) > 1
+    sizes = list(given) if several else [given] * rank
     kept = [own if size is None else size for size, own in zip(sizes, spatial, strict=False)]
     kernel = arguments.pair(kept, "output_size", function, rank)
     if return_mask:
@@ -264,3 +268,6 @@ def adaptive_max_pool1d(
     if return_mask:
         return indexed_pool1d(x, "adaptive_max_pool1d", {**window, "adaptive": True}, name)
     return _pool1d(x, "adaptive_max_pool1d", "max", window, "NCL", name, adaptive=True)
+
+
+lazy.join_package(globals())

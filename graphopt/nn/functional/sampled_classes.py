@@ -15,9 +15,9 @@ from graphopt.tensor.creation import full, zeros
 from graphopt.tensor.logic import greater_equal, less_than, logical_and
 from graphopt.tensor.manipulation import cast, gather, reshape, slice, squeeze, unsqueeze
 from graphopt.tensor.math import add, clip, maximum, multiply, neg, scale, sum
+from graphopt.tensor.positions import scatter, take_along_axis
 from graphopt.tensor.random import rand
 from graphopt.tensor.ranges import arange
-from graphopt.tensor.scatter import scatter, take_along_axis
 from graphopt.tensor.search import argsort, where
 from graphopt.tensor.stat import mean
 

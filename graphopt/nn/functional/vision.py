@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.sizes import has_variable, size_of
@@ -352,3 +352,6 @@ def affine_grid(
         "align_corners": arguments.flag(align_corners, "align_corners", "affine_grid"),
     }
     return emit("affine_grid", inputs, attrs, name=name, out="Output")
+
+
+lazy.join_package(globals())

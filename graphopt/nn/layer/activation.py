@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.initializers.fill import Constant
 from graphopt.nn.functional import activation as functional
 from graphopt.nn.layer.layers import Layer
@@ -297,3 +297,6 @@ class RReLU(Layer):
 
     def extra_repr(self) -> str:
         return f"lower={self._lower}, upper={self._upper}"
+
+
+lazy.join_package(globals())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.nn.functional import common as functional
 from graphopt.nn.functional.input import embedding, table_padding
 from graphopt.nn.layer.layers import Layer
@@ -191,3 +191,6 @@ class CosineSimilarity(Layer):
 
     def forward(self, x1: Any, x2: Any) -> Any:
         return functional.cosine_similarity(x1, x2, self._axis, self._eps)
+
+
+lazy.join_package(globals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.initializers.fill import Normal
 from graphopt.nn.functional import conv as functional
 from graphopt.nn.functional.vision import pad
@@ -313,3 +313,6 @@ class Conv3DTranspose(_ConvTranspose):
             "data_format": data_format,
         }
         super().__init__(in_channels, out_channels, kernel_size, weight_attr, bias_attr, window)
+
+
+lazy.join_package(globals())

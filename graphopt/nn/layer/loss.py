@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.nn.functional import distance, likelihood
 from graphopt.nn.functional import loss as functional
 from graphopt.nn.layer.layers import Layer
@@ -158,3 +158,6 @@ class SmoothL1Loss(_Loss):
         self, reduction: str = "mean", delta: float = 1.0, name: str | None = None
     ) -> None:
         super().__init__(reduction, delta=delta, name=name)
+
+
+lazy.join_package(globals())

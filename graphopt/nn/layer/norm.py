@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.initializers.fill import Constant
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.parameters import ParamAttr
@@ -298,3 +298,6 @@ class SyncBatchNorm(_BatchNorm):
             if converted is not inner:
                 made.add_sublayer(name, converted)
         return made
+
+
+lazy.join_package(globals())

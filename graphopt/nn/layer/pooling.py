@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphopt.frontend import lazy
 from graphopt.nn.functional import pooling as functional
 from graphopt.nn.layer.layers import Layer
 
@@ -244,3 +245,6 @@ class AdaptiveMaxPool3D(_Pool):
         self, output_size: Any, return_mask: bool = False, name: str | None = None
     ) -> None:
         super().__init__(output_size=output_size, return_mask=return_mask, name=name)
+
+
+lazy.join_package(globals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.common import dropout
@@ -356,3 +356,6 @@ class GRU(RNNBase):
             bias_ih_attr,
             bias_hh_attr,
         )
+
+
+lazy.join_package(globals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any, NamedTuple
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.parameters import as_param_attr
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import softmax
@@ -249,3 +249,6 @@ class TransformerEncoder(Layer):
     def gen_cache(self, src: Variable) -> list[Any]:
         """An empty cache for each layer."""
         return [layer.gen_cache(src) for layer in self.layers]
+
+
+lazy.join_package(globals())

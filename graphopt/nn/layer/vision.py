@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.nn.functional import vision as functional
 from graphopt.nn.layer.layers import Layer
 
@@ -228,3 +228,6 @@ class ZeroPad3D(Pad3D):
 
     def __init__(self, padding: Any, data_format: str = "NCDHW", name: str | None = None) -> None:
         super().__init__(padding, "constant", 0.0, data_format, name)
+
+
+lazy.join_package(globals())

@@ -1,5 +1,6 @@
 """Learning-rate schedules (paddle.optimizer.lr)."""
 
+from graphopt.frontend import lazy
 from graphopt.frontend.calls import publish
 from graphopt.optimizer.lr.adaptive import LinearWarmup as LinearWarmup
 from graphopt.optimizer.lr.adaptive import ReduceOnPlateau as ReduceOnPlateau
@@ -21,4 +22,10 @@ from graphopt.optimizer.lr.decay import PiecewiseDecay as PiecewiseDecay
 from graphopt.optimizer.lr.decay import PolynomialDecay as PolynomialDecay
 from graphopt.optimizer.lr.decay import StepDecay as StepDecay
 
+# schedules that a program computes, as fluid has them
+_IN_PROGRAMS = (
+    *("cosine_decay", "exponential_decay", "inverse_time_decay", "linear_lr_warmup"),
+    *("natural_exp_decay", "noam_decay", "piecewise_decay", "polynomial_decay"),
+)
+lazy.attach(globals(), {name: ("graphopt.fluid.layers", name) for name in _IN_PROGRAMS})
 publish(globals(), __name__)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt.errors import ProgramError
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.initializers.fill import Constant
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.parameters import ParamAttr, as_param_attr, as_weight_attr
@@ -178,3 +178,6 @@ def layer_norm(
     }
     out = helper.emit_all("layer_norm", inputs, attrs, ("Mean", "Variance", "Y"))[2]
     return helper.append_activation(out, act)
+
+
+lazy.join_package(globals())

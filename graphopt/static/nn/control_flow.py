@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from graphopt.errors import ProgramError
-from graphopt.frontend import arguments, nest
+from graphopt.frontend import arguments, lazy, nest
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.dialect.shapes import UNKNOWN
 from graphopt.ir.program import Variable, default_main_program, unique_name
@@ -392,3 +392,6 @@ def _carry(new: Any, old: Any) -> None:
 def assign_array(source: Variable, target: Variable) -> None:
     """Copy a tensor array."""
     LayerHelper("assign").append_op("assign", {"X": source}, {"Out": target})
+
+
+lazy.join_package(globals())

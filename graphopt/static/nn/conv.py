@@ -15,9 +15,18 @@ from graphopt.nn.functional.window import is_channels_last, padding_attrs
 from graphopt.static.nn.weights import weight as weight_of
 
 
-def _channels(input: Any, function: str, groups: int | None, last: bool) -> tuple[int, int]:
-    """The input channels and the groups; ValueError unless these divide those."""
+def _channels(
+    input: Any, function: str, groups: int | None, last: bool, spatial: int
+) -> tuple[int, int]:
+    """The input channels and the groups; ValueError unless these divide those.
+
+    So is an input that has other than `spatial` axes between its rows and channels.
+    """
     shape = arguments.variable(input, "input", function).shape
+    if len(shape) != spatial + 2:
+        raise ValueError(
+            f"{function}(): the input should have {spatial + 2} axes, found the shape {list(shape)}"
+        )
     count = shape[-1 if last else 1]
     parts = 1 if groups is None else arguments.integer(groups, "groups", function)
     if count < 1 or parts < 1 or count % parts:
@@ -51,7 +60,7 @@ def _convolution(
     spatial = len(data_format) - 2
     function = f"conv{spatial}d"
     last = data_format[-1] == "C"
-    channels, parts = _channels(input, function, groups, last)
+    channels, parts = _channels(input, function, groups, last, spatial)
     helper = LayerHelper(function, name)
     kernel = arguments.pair(filter_size, "filter_size", function, spatial)
     arguments.at_least(1, kernel, "filter_size", function)
@@ -155,7 +164,7 @@ def deform_conv2d(
     [n, deformable_groups * kh * kw, h, w] a weight for each. `im2col_step` has no effect.
     """
     function = "deform_conv2d"
-    channels, parts = _channels(x, function, groups, False)
+    channels, parts = _channels(x, function, groups, False, 2)
     helper = LayerHelper("deformable_conv", name)
     kernel = arguments.pair(filter_size, "filter_size", function)
     arguments.at_least(1, kernel, "filter_size", function)
@@ -199,7 +208,7 @@ def _transpose(
 ) -> Variable:
     spatial = len(data_format) - 2
     last = data_format.endswith("C")
-    channels, parts = _channels(input, function, groups, last)
+    channels, parts = _channels(input, function, groups, last, spatial)
     count = arguments.integer(num_filters, "num_filters", function)
     if count < 1 or count % parts:
         raise ValueError(f"{function}(): num_filters {count} must be divisible by groups={parts}")

@@ -12,7 +12,6 @@ from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.parameters import ParamAttr, WeightNormParamAttr
 from graphopt.ir.program import Variable, program_guard, unique_name
 from graphopt.tensor.creation import assign
-from graphopt.tensor.manipulation import reshape
 from graphopt.tensor.math import divide, multiply, sqrt, square, sum
 
 
@@ -43,7 +42,7 @@ def _normalised(
     length.name, direction.name = f"{name}_g", f"{name}_v"
     length.initializer = Constant(1.0)
     v = helper.parameter(direction, shape, dtype, default_initializer=default_initializer)
-    sizes = [1] if attr.dim is None else [1] * len(shape)
+    sizes = [1] * len(shape)
     if attr.dim is not None:
         sizes[attr.dim] = shape[attr.dim]
     g = helper.parameter(length, sizes, dtype)
@@ -55,8 +54,7 @@ def _normalised(
 
 
 def _norm(v: Variable, dim: int | None) -> Variable:
-    """The Euclidean norm over all axes, as [1], or over all but `dim`, which keep size 1."""
-    if dim is None:
-        return reshape(sqrt(sum(square(v))), [1])
+    """The Euclidean norm over all axes, or over all but `dim`; those keep size 1."""
     rank = len(v.shape)
-    return sqrt(sum(square(v), [axis for axis in range(rank) if axis != dim % rank], keepdim=True))
+    kept = None if dim is None else dim % rank
+    return sqrt(sum(square(v), [axis for axis in range(rank) if axis != kept], keepdim=True))

@@ -313,8 +313,9 @@ class Pad(OpaqueOp):
             raise ProgramError(f"the mode of pad must be one of {PAD_MODES}, found '{mode}'")
         result: list[int] = []
         for dim, pair in zip(shape, pad_pairs(paddings), strict=True):
-            room = {"reflect": dim - 1, "circular": dim}.get(mode, max(pair))
-            if dim != UNKNOWN and (dim + sum(pair) < 0 or max(pair) > room):
+            room = dim - 1 if mode == "reflect" else max(pair)
+            nothing = mode == "circular" and dim == 0 < max(pair)
+            if dim != UNKNOWN and (dim + sum(pair) < 0 or max(pair) > room or nothing):
                 raise ProgramError(f"{mode} padding {list(pair)} does not fit a dimension of {dim}")
             result.append(UNKNOWN if dim == UNKNOWN and any(pair) else dim + sum(pair))
         return like(x, shape=result)

@@ -27,14 +27,14 @@ class OpBuilder:
         self.random_ops = 0
         self.trains = False
         """True when gradients are taken of what is translated."""
+        self.only_types = False
+        """True when the ops are made for the types of their results, and inputs are only types."""
 
     def emit(
         self, op_class: type[PdOp], source: Operator | None, *operands: Any, **attrs: Any
     ) -> PdOp:
         """Make an op at the end of the block."""
-        if issubclass(op_class, RandomOp) and not attrs.get("seed"):
-            self.random_ops += 1
-            attrs["rng_id"] = self.random_ops
+        self._number(op_class, attrs)
         return self._placed(op_class.make(*operands, **attrs), source)
 
     def emit_dynamic(
@@ -51,11 +51,15 @@ class OpBuilder:
         merged = {**attrs, **{name: value for name, value in known.items() if value is not None}}
         if not dynamic:
             return self.emit(op_class, source, *operands, **merged)
-        if issubclass(op_class, RandomOp) and not merged.get("seed"):
-            self.random_ops += 1
-            merged["rng_id"] = self.random_ops
+        self._number(op_class, merged)
         made = make_dynamic(op_class, operands, merged, dynamic)
         return self._placed(made, source)
+
+    def _number(self, op_class: type[PdOp], attrs: dict[str, Any]) -> None:
+        """Give a random op without a seed the next number, unless it draws what another does."""
+        if issubclass(op_class, RandomOp) and not attrs.get("seed") and "rng_id" not in attrs:
+            self.random_ops += 1
+            attrs["rng_id"] = self.random_ops
 
     def _placed(self, made: PdOp, source: Operator | None) -> PdOp:
         for result in made.results:

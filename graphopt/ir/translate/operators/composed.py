@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from copy import copy
+from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.ops.creation import AssignValue, Full, FullLike
 from graphopt.ir.dialect.ops.elementary import Sign
 from graphopt.ir.dialect.ops.index import OneHot
@@ -28,6 +30,7 @@ from graphopt.ir.dialect.ops.math import (
     Subtract,
 )
 from graphopt.ir.dialect.ops.pool import Pool2d
+from graphopt.ir.dialect.ops.random import RandomIntegers
 from graphopt.ir.dialect.ops.rearrange import Pad, Roll
 from graphopt.ir.dialect.ops.reduce import Sum
 from graphopt.ir.dialect.ops.shape import Concat, Slice, Transpose
@@ -56,15 +59,35 @@ def dropout(emit: Emitter) -> Written:
     Of another rate nothing reads the mask but Paddle's own gradient.
     """
     x, rate = emit.input("X"), emit.attr("dropout_prob", 0.5)
-    if rate not in (0.0, 1.0):
-        return emit.by_row()
     plain = copy(emit.op)
     plain.inputs = {"X": emit.op.input("X")}
+    if rate not in (0.0, 1.0):
+        return Emitter(emit.builder, plain).by_row(**_draw(emit))
     written = Emitter(emit.builder, plain).by_row()
     shape = shape_of(x.type)
     if UNKNOWN in shape or emit.attr("is_test", False):
         return written
     return written | emit.results(Mask=emit(Full, shape=shape, value=1.0 - rate, dtype="uint8"))
+
+
+def _draw(emit: Emitter) -> dict[str, Any]:
+    """The seed in the slot, or the number of the op that draws it for the run.
+
+    Two dropouts of one seed zero the same elements: a program of Paddle that recomputes activations
+    has such pairs. Raises UnsupportedError for a seed that is computed otherwise.
+    """
+    seed = emit.optional("Seed")
+    if seed is None or emit.builder.only_types:
+        return {}
+    known = known_numbers(seed)
+    if known is not None:
+        return {"seed": int(known[0])}
+    if isinstance(seed.owner, RandomIntegers):
+        return {"seed": 0, "rng_id": seed.owner.attr("rng_id")}
+    raise UnsupportedError(
+        "operator dropout takes its 'Seed' from a tensor that is neither a constant nor drawn by "
+        "an operator 'seed'"
+    )
 
 
 # Pieces of tensors -------------------------------------------------------------------------------

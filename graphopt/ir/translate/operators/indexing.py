@@ -6,9 +6,10 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.errors import ProgramError
 from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
+from graphopt.ir.dialect.ops.dynamic import Nonzero
 from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot
 from graphopt.ir.dialect.ops.math import Add, Cast, LessThan, Where
 from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Squeeze
@@ -172,15 +173,53 @@ def _from_the_start(emit: Emitter, x: SSAValue, position: SSAValue, axis: int) -
     return emit(Where, negative, emit(Add, position, length), position)
 
 
+@translates("index_put")
+def index_put(emit: Emitter) -> Written:
+    """A bool tensor among the indices stands for the numbers of its true elements, axis by axis."""
+    indices = [part for index in emit.inputs("indices") for part in _numbers_of(emit, index)]
+    return emit.by_row(emit.input("x"), indices, emit.input("value"))
+
+
+def _numbers_of(emit: Emitter, index: SSAValue) -> list[SSAValue]:
+    """An index tensor of integers, or one for each axis of a bool tensor."""
+    if dtype_of(index.type) != "bool":
+        return [index]
+    found = emit(Nonzero, index)
+    columns = [
+        emit(Slice, found, axes=(1,), starts=(axis,), ends=(axis + 1,))
+        for axis in range(rank_of(index.type))
+    ]
+    return [emit(Squeeze, column, axis=(1,)) for column in columns]
+
+
 @translates("set_value")
 def set_value(emit: Emitter) -> Written:
     """The value is a tensor or listed in the attributes."""
     attrs = emit.op.attrs
-    if attrs.get("none_axes"):
-        raise UnsupportedError("set_value with new axes (None) in the index")
     target = emit.input("Input")
     if emit.inputs("ValueTensor"):
-        return emit.by_row()
-    listed = next((v for n, v in attrs.items() if n.endswith("values") and v), ())
-    shape, dtype = attrs.get("shape") or (len(listed),), dtype_of(target.type)
-    return emit.by_row(target, emit(AssignValue, shape=shape, values=listed, dtype=dtype))
+        value = emit.input("ValueTensor")
+    else:
+        listed = next((v for n, v in attrs.items() if n.endswith("values") and v), ())
+        shape, dtype = attrs.get("shape") or (len(listed),), dtype_of(target.type)
+        value = emit(AssignValue, shape=shape, values=listed, dtype=dtype)
+    extra = _new_axes(emit, rank_of(target.type), rank_of(value.type))
+    return emit.by_row(target, emit(Squeeze, value, axis=extra) if extra else value)
+
+
+def _new_axes(emit: Emitter, rank: int, value_rank: int) -> tuple[int, ...]:
+    """The axes of the value that None makes in the index; they have 1 element.
+
+    Paddle notes at which axis of the target each None stood, dropped axes counted.
+    """
+    nones, dropped = list(emit.several("none_axes")), emit.several("decrease_axes")
+    is_new: list[bool] = []
+    for axis in range(rank):
+        while nones and nones[0] <= axis:
+            is_new.append(True)
+            nones.pop(0)
+        if axis not in dropped:
+            is_new.append(False)
+    is_new += [True] * len(nones)
+    first = len(is_new) - value_rank
+    return tuple(axis - first for axis, new in enumerate(is_new) if new and axis >= first)

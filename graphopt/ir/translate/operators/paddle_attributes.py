@@ -412,8 +412,10 @@ psroi_pool
     output_channels pooled_height pooled_width spatial_scale
 sequence_conv
     contextLength contextStart contextStride paddingTrainable
-momentum
+merged_momentum momentum
     mu regularization_coeff regularization_method use_nesterov
+merged_adam
+    beta1 beta2 epsilon use_global_beta_pow
 fused_bias_dropout_residual_layer_norm
     dropout_implementation dropout_rate dropout_seed ln_epsilon
 py_func

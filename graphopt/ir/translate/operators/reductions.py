@@ -12,15 +12,18 @@ from graphopt.ir.dialect.ops.reduce import All, Numel, PNorm, Sum
 from graphopt.ir.dialect.ops.reduce import Any as AnyOf
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
+from graphopt.ir.translate.operators.scalars import axes_of
 from graphopt.ir.translate.operators.table import BY_TYPE
 
 
-@translates(*(t for t in BY_TYPE if t.startswith("reduce_")), "logsumexp", "frobenius_norm")
+@translates(
+    *(t for t in BY_TYPE if t.startswith("reduce_")), "logsumexp", "frobenius_norm", "nanmedian"
+)
 def reduction(emit: Emitter) -> Written:
     """`reduce_all` wins over the axes; `out_dtype` is -1 when it is not given."""
     row, given = emit.row, emit.op.attrs
     attrs: dict[str, Any] = {}
-    axes = emit.several(row.renamed.get("axis", "axis"))
+    axes = axes_of(emit.input(row.inputs[0]), emit.several(row.renamed.get("axis", "axis")))
     attrs["axis"] = () if given.get("reduce_all") else axes
     out_dtype = given.get("out_dtype", -1)
     if "dtype" in attr_kinds(row.op):

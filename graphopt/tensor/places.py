@@ -15,8 +15,8 @@ from graphopt.tensor.creation import assign, full
 from graphopt.tensor.logic import equal, less_than
 from graphopt.tensor.manipulation import cast, expand, flatten, gather, reshape, unsqueeze
 from graphopt.tensor.math import add, clip, max, min, multiply, remainder, subtract
+from graphopt.tensor.positions import put_along_axis
 from graphopt.tensor.ranges import diag, linspace
-from graphopt.tensor.scatter import put_along_axis
 from graphopt.tensor.search import searchsorted, where
 
 
@@ -40,20 +40,15 @@ def index_put(
     accumulate: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """x with values at the places that integer index tensors name together (paddle.index_put).
+    """x with values at the places that index tensors name together (paddle.index_put).
 
-    There is one tensor for each of the first axes; they and the values broadcast. `accumulate`
-    adds. Raises UnsupportedError for bool tensors: use where.
+    There is one tensor of integers for each of the first axes; they and the values broadcast. A
+    bool tensor stands for the numbers of its true elements on as many axes as it has (see
+    `data_sized`); where one value goes to all of them, `where` is much faster. `accumulate` adds.
     """
-    places = arguments.variables(indices, "indices", "index_put")
-    if any(place.dtype == "bool" for place in places):
-        raise UnsupportedError(
-            "index_put(): bool indices choose as many elements as they have true ones, which is "
-            "not known before a run; use where(mask, value, x)"
-        )
     inputs = {
         "x": arguments.variable(x, "x", "index_put"),
-        "indices": places,
+        "indices": arguments.variables(indices, "indices", "index_put"),
         "value": arguments.variable(value, "value", "index_put"),
     }
     attrs = {"accumulate": arguments.flag(accumulate, "accumulate", "index_put")}
