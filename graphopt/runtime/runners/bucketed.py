@@ -14,14 +14,24 @@ from weakref import WeakKeyDictionary, proxy
 import numpy as np
 
 from graphopt.display.units import several
-from graphopt.ir.program import LENGTHS, Program
+from graphopt.ir.program import Program
 from graphopt.passes.padding.dims import Axes, CannotPad
 from graphopt.passes.padding.masked import LONGEST, Masked, count_name, mask_name
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import Place
-from graphopt.runtime.feeds.buckets import BATCH, OTHER_ROWS, ROWS, Buckets
+from graphopt.runtime.feeds.buckets import BATCH, Buckets
 from graphopt.runtime.feeds.feed import single_feed
 from graphopt.runtime.feeds.padded_rows import Rows, count_of, cut, mask_of, misfit
+from graphopt.runtime.feeds.sequence_rows import (
+    Dimensions,
+    Links,
+    has_rows_to_spare,
+    lengthened,
+    lengths_of,
+    links_of,
+    rows_of_sequences,
+    takes_sequences,
+)
 from graphopt.runtime.runners.runner import Names, Runner, rows_in, write_learning_rates
 from graphopt.runtime.settings.flags import checks_nan_inf, pads_sizes
 from graphopt.runtime.settings.strategies import BuildStrategy
@@ -38,10 +48,6 @@ if TYPE_CHECKING:
 MOST_EXACT = 256
 # The compiled sizes of one program that are looked through for another one.
 MAX_SIZES = 64
-# the dimension of each axis of each feed
-Dimensions = Mapping[str, tuple[str | None, ...]]
-# the dimensions of the rows and of the sequences of feeds with lengths
-Links = Mapping[str, tuple[str | None, str | None]]
 
 
 class Fitted(NamedTuple):
@@ -154,19 +160,18 @@ class BucketedRunner(Runner):
         executables, served = padded
         masked = executables.compiled.masked
         assert masked is not None
-        links = _links(axes, feeds)
+        links = links_of(axes, feeds)
         rows = {**rows, **self._steps(masked, axes, feeds)}
         wanted = _sizes_of(rows)
-        roomy = self._roomy(rows, links, feeds)
-        rows = self._reused(executables, masked, rows, roomy, links)
+        rows = self._reused(executables, masked, rows, links, feeds)
         if reason := misfit(masked, rows):
             self.exact.keep(program.serial, reason)
             return None
         given = {name: _with_rows(array, axes[name], rows) for name, array in feeds.items()}
         for name in feeds:
-            lengths = _lengths_of(name)
+            lengths = lengths_of(name)
             if lengths in feeds and axes[name][0] is not None:
-                given[lengths] = _lengthened(given[lengths], len(feeds[lengths]), len(given[name]))
+                given[lengths] = lengthened(given[lengths], len(feeds[lengths]), len(given[name]))
         for dim in masked.masks:
             given[mask_name(dim)] = mask_of(dim, rows)
         for dim in masked.counts:
@@ -177,7 +182,7 @@ class BucketedRunner(Runner):
         self, program: Program, feeds: Mapping[str, Array]
     ) -> dict[str, tuple[str | None, ...]]:
         """The dimension of each axis of each feed."""
-        block, rows = program.global_block(), _rows_of_sequences(program, feeds)
+        block, rows = program.global_block(), rows_of_sequences(program, feeds)
         return {
             name: self.buckets.names(name, block.var(name).shape, first=rows.get(name, BATCH))
             if block.has_var(name)
@@ -186,7 +191,7 @@ class BucketedRunner(Runner):
         }
 
     def _applies(self, program: Program) -> bool:
-        return not self.only_sequences or (_takes_sequences(program) and pads_sizes())
+        return not self.only_sequences or (takes_sequences(program) and pads_sizes())
 
     def _rows(self, program: Program, feeds: Mapping[str, Array], axes: Dimensions) -> Rows:
         """The sizes of the dimensions; none at all when the feeds disagree or are empty."""
@@ -203,7 +208,7 @@ class BucketedRunner(Runner):
                         f"feeds-disagree: feed '{name}' has {rows} of '{dim}'{other}",
                     )
                     return {}
-        sizes = self._sizes(found, _links(axes, feeds))
+        sizes = self._sizes(found, links_of(axes, feeds))
         return {dim: (found[dim], size) for dim, size in sizes.items()}
 
     def _sizes(self, found: Mapping[str, int], links: Links) -> dict[str, int]:
@@ -236,7 +241,7 @@ class BucketedRunner(Runner):
         """The steps of the longest sequence, for each feed of which a program needs that."""
         found: dict[str, tuple[int, int]] = {}
         for name in feeds:
-            lengths, steps = feeds.get(_lengths_of(name)), f"{LONGEST}{axes[name][:1][0]}"
+            lengths, steps = feeds.get(lengths_of(name)), f"{LONGEST}{axes[name][:1][0]}"
             if lengths is not None and (steps,) in masked.masks:
                 longest = int(np.max(lengths))
                 found[steps] = longest, self.buckets.fit(steps, longest)
@@ -247,7 +252,7 @@ class BucketedRunner(Runner):
         found = {dim: real for dim, (real, _) in rows.items() if not dim.startswith(LONGEST)}
         for name, (dim, _) in links.items():
             if dim is not None:
-                lengths = np.asarray(feeds[_lengths_of(name)])
+                lengths = np.asarray(feeds[lengths_of(name)])
                 spread = float(np.std(lengths)) * len(lengths) ** 0.5
                 more = rows[dim][0] + int(self.buckets.headroom * spread)
                 found[dim] = max(found[dim], more)
@@ -255,16 +260,22 @@ class BucketedRunner(Runner):
         return {dim: (real, sizes.get(dim, size)) for dim, (real, size) in rows.items()}
 
     def _reused(
-        self, executables: Executables, masked: Masked, rows: Rows, roomy: Rows, links: Links
+        self,
+        executables: Executables,
+        masked: Masked,
+        rows: Rows,
+        links: Links,
+        feeds: Mapping[str, Array],
     ) -> Rows:
         """The smallest sizes that were compiled and are not much larger, else new ones.
 
-        These are `roomy`, or `rows` where that does not go, and once `patience` is over.
+        New ones have room for more, unless that does not go or `patience` is over.
         """
         known, patience = executables.sizes, self.buckets.patience
         wanted = _sizes_of(rows)
         if self.buckets.reuse == 1 or wanted in known:
             return rows
+        roomy = self._roomy(rows, links, feeds)
         most = self.buckets.reuse * prod(_sizes_of(roomy).values())
         if patience is not None and executables.costs.pays(wanted, patience):
             most, roomy = prod(wanted.values()), rows
@@ -276,9 +287,9 @@ class BucketedRunner(Runner):
         ]
         for sizes in sorted(fits, key=lambda sizes: prod(sizes.values())):
             found = {dim: (real, sizes[dim]) for dim, (real, _) in rows.items()}
-            if _has_rows_to_spare(found, links) and not misfit(masked, found):
+            if has_rows_to_spare(found, links) and not misfit(masked, found):
                 return found
-        if not _has_rows_to_spare(roomy, links) or misfit(masked, roomy):
+        if not has_rows_to_spare(roomy, links) or misfit(masked, roomy):
             roomy = rows
         if not misfit(masked, roomy):
             known.append(_sizes_of(roomy))
@@ -329,29 +340,9 @@ class BucketedRunner(Runner):
         return executables_of(program, compilation, self._kept.reason)
 
 
-def _links(axes: Dimensions, feeds: Mapping[str, Array]) -> Links:
-    """The dimensions of the rows and of the sequences of each feed with lengths."""
-    return {
-        name: (axes[name][0], axes[_lengths_of(name)][0])
-        for name in feeds
-        if _lengths_of(name) in feeds
-    }
-
-
 def _sizes_of(rows: Rows) -> dict[str, int]:
     """The size of each dimension, without its real rows."""
     return {dim: size for dim, (_, size) in rows.items()}
-
-
-def _has_rows_to_spare(rows: Rows, links: Links) -> bool:
-    """True when each sequence that is added has a row, and rows that are added a sequence."""
-    for pair in links.values():
-        if None in pair:
-            continue
-        (real, size), (sequences, more) = (rows[dim] for dim in pair if dim is not None)
-        if size - real < more - sequences or (size > real and more == sequences):
-            return False
-    return True
 
 
 def _with_rows(array: Array, axes: Sequence[str | None], rows: Rows) -> Array:
@@ -360,61 +351,3 @@ def _with_rows(array: Array, axes: Sequence[str | None], rows: Rows) -> Array:
     if not any(after for _, after in widths):
         return array
     return np.pad(np.asarray(array), widths, mode="edge")
-
-
-# the version of a program for which it was found out
-_TAKES_SEQUENCES: WeakKeyDictionary[Program, tuple[int, bool]] = WeakKeyDictionary()
-
-
-def _takes_sequences(program: Program) -> bool:
-    """True for a program with feeds of sequences, whose lengths are fed with them."""
-    known = _TAKES_SEQUENCES.get(program)
-    if known is None or known[0] != program.version:
-        names = program.global_block().vars
-        known = program.version, any(map(_is_lengths, names))
-        _TAKES_SEQUENCES[program] = known
-    return known[1]
-
-
-def _rows_of_sequences(program: Program, feeds: Mapping[str, Array]) -> dict[str, str]:
-    """The dimension of the rows of each feed of sequences.
-
-    Feeds of the same lengths have one: an op may join them. Feeds without lengths, which the
-    program does not need, have that of as many rows.
-    """
-    block = program.global_block()
-    found: dict[str, str] = {}
-    known: list[tuple[Array | None, int, str]] = []
-    sequences = [
-        name
-        for name in feeds
-        if _lengths_of(name) in feeds or (block.has_var(name) and block.var(name).lod_level)
-    ]
-    for name in sorted(sequences, key=lambda name: _lengths_of(name) not in feeds):
-        lengths, count = feeds.get(_lengths_of(name)), len(feeds[name])
-        alike = (
-            dim
-            for other, rows, dim in known
-            if rows == count and (lengths is None or np.array_equal(np.asarray(other), lengths))
-        )
-        found[name] = next(alike, f"{OTHER_ROWS}{name}" if known else ROWS)
-        known.append((lengths, count, found[name]))
-    return found
-
-
-def _is_lengths(name: str) -> bool:
-    return name.endswith(LENGTHS)
-
-
-def _lengths_of(name: str) -> str:
-    """The feed that has the lengths of the sequences in a feed."""
-    return name + LENGTHS
-
-
-def _lengthened(padded: Array, real: int, rows: int) -> Array:
-    """Padded lengths: the sequences that were added have one row each, the last one the others."""
-    lengths = np.array(padded)
-    if len(lengths) > real:
-        lengths[real:] = 1
-        lengths[-1] += rows - lengths.sum()
-    return lengths
