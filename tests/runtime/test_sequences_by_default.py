@@ -11,6 +11,7 @@ import pytest
 import graphopt as paddle
 import graphopt.fluid as fluid
 from graphopt.ir.program import unique_name
+from graphopt.runtime.steps import executable, size_costs
 from graphopt.runtime.steps.size_costs import SizeCosts
 from graphopt_tests.runtime.bucket_runs import assert_close
 
@@ -215,11 +216,18 @@ def test_a_program_that_cannot_be_padded_runs_exactly() -> None:
     assert "pd.sequence_pad" in stats["exact"][0]
 
 
-@pytest.mark.parametrize(("seconds", "compiled"), [(0.01, 1), (1.0, 2)])
+@pytest.mark.parametrize(
+    ("seconds", "often", "compiled"), [(0.01, 0, 1), (1.0, 0, 2), (1.0, 10, 1), (0.01, 5, 2)]
+)
 def test_a_size_is_compiled_when_padding_it_took_longer(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, compiled: int
+    monkeypatch: pytest.MonkeyPatch, seconds: float, often: int, compiled: int
 ) -> None:
-    """A larger one serves first. A step takes `seconds`, and a compilation takes one."""
+    """A larger one serves first. A step takes `seconds`, and a compilation takes one.
+
+    Where runs shall end with the same bits the number of times decides (here `often`, if any).
+    """
+    monkeypatch.setattr(executable, "shall_repeat", lambda _: often > 0)
+    monkeypatch.setattr(size_costs, "OFTEN", often)
     sizes = iter([17, *[11] * 9])
 
     def feed(generator: Any) -> dict[str, Any]:

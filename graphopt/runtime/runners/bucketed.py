@@ -277,7 +277,7 @@ class BucketedRunner(Runner):
             return rows
         roomy = self._roomy(rows, links, feeds)
         most = self.buckets.reuse * prod(_sizes_of(roomy).values())
-        if patience is not None and executables.costs.pays(wanted, patience):
+        if patience is not None and executables.pays(wanted, patience):
             most, roomy = prod(wanted.values()), rows
         fits = [
             sizes

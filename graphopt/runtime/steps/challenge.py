@@ -8,9 +8,9 @@ from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.known import Arguments, Known
-from graphopt.runtime.settings.flags import measures_kernels, must_repeat
+from graphopt.runtime.settings.flags import measures_kernels
 from graphopt.runtime.steps.rivals import Made, Outcome, Rival
-from graphopt.runtime.steps.tiers import trains_from_seed
+from graphopt.runtime.steps.tiers import shall_repeat
 
 
 def rival_of(
@@ -30,7 +30,7 @@ def rival_of(
     device = device_of(compiled.compilation.places[0])
     if device.platform != "cpu" or not replicated.donates or compiled.calls_python:
         return None
-    if must_repeat() or trains_from_seed(compiled):
+    if shall_repeat(compiled):
         return None
 
     def make() -> Made | None:

@@ -28,8 +28,9 @@ from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
 from graphopt.runtime.steps.active_form import ActiveForm, first_form
 from graphopt.runtime.steps.run_hook import Watcher, watcher
-from graphopt.runtime.steps.size_costs import SizeCosts
+from graphopt.runtime.steps.size_costs import SizeCosts, Sizes
 from graphopt.runtime.steps.step_calls import FedArrays, Results, Step, StepCalls
+from graphopt.runtime.steps.tiers import shall_repeat
 
 # A program that meets more shapes than this forgets the executable used least lately.
 MAX_SHAPES = 64
@@ -331,6 +332,12 @@ class Executables:
     def all(self) -> list[Executable]:
         """Those that are kept."""
         return list(self._found.values())
+
+    def pays(self, wanted: Sizes, patience: float) -> bool:
+        """True when a padded size that a larger one has served so far is worth compiling."""
+        if shall_repeat(self.compiled):
+            return self.costs.came_often(wanted, patience)
+        return self.costs.pays(wanted, patience)
 
     def find(self, shapes: Hashable, count: int, *, even: bool) -> Executable:
         """The executable for these feed shapes on `count` replicas, compiled when it is new."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from math import prod
 
 Sizes = Mapping[str, int]
 """The size of each padded dimension."""
+OFTEN = 64
+"""The times that a size is wanted before it is compiled where no measured time may decide."""
 
 
 class SizeCosts:
@@ -20,6 +22,7 @@ class SizeCosts:
 
     def __init__(self) -> None:
         self._compiling = 0.0
+        self._times: Counter[tuple[tuple[str, int], ...]] = Counter()
         self._wasted: defaultdict[tuple[tuple[str, int], ...], float] = defaultdict(float)
 
     def compiled(self, seconds: float) -> None:
@@ -31,12 +34,17 @@ class SizeCosts:
 
     def ran(self, seconds: float, wanted: Sizes, used: Sizes) -> None:
         """A step took so long; the share of the work that is beyond the wanted size was wasted."""
+        self._times[_key(wanted)] += 1
         share = 1 - prod(wanted.values()) / prod(used.values())
         self._wasted[_key(wanted)] += seconds * share
 
     def pays(self, wanted: Sizes, patience: float) -> bool:
         """True once more than `patience` times the seconds of a compilation were wasted."""
         return self._wasted[_key(wanted)] > patience * self._compiling
+
+    def came_often(self, wanted: Sizes, patience: float) -> bool:
+        """True once the size was wanted more than `patience` times OFTEN: the same in every run."""
+        return self._times[_key(wanted)] > patience * OFTEN
 
 
 def _key(sizes: Sizes) -> tuple[tuple[str, int], ...]:

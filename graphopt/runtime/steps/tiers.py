@@ -81,6 +81,11 @@ def _only_full(compiled: Compiled, replicated: Replicated) -> str:
     return ""
 
 
+def shall_repeat(compiled: Compiled) -> bool:
+    """True for a program whose runs shall end with the same bits, so that no time decides in it."""
+    return must_repeat() or trains_from_seed(compiled)
+
+
 def trains_from_seed(compiled: Compiled) -> bool:
     """True for a program that changes state and has a seed: its runs shall end with the same bits.
 
