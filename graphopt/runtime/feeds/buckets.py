@@ -88,9 +88,10 @@ class Buckets:
     `others` every axis of unknown size is padded, that of position 2 as "axis 2", by these sizes. A
     compiled size that is up to `reuse` times as large as needed, all dimensions together, serves
     before another one is compiled; with `patience` only until its padding has taken that many times
-    the seconds of a compilation. `headroom` is for sequences: a size that is compiled has room for
-    so many standard deviations of the sum of their lengths. Raises ValueError for a name in `axes`
-    that has no sizes, and for a `reuse` below 1.
+    the seconds of a compilation, and in trainings from a seed, where no time may decide, for 64
+    times as many steps. `headroom` is for sequences: a size that is compiled has room for so many
+    standard deviations of the sum of their lengths. Raises ValueError for a name in `axes` that has
+    no sizes, and for a `reuse` below 1.
     """
 
     sizes: Mapping[str, Sizes]
