@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -174,13 +175,16 @@ def caches_of_jax(tmp_path: Path) -> Iterator[None]:
     compilation_cache.reset_cache()
 
 
-def test_what_jax_has_loaded_is_not_kept(caches_of_jax: None, tmp_path: Path) -> None:
-    """After an upgrade JAX still has programs that have no entry here.
+def test_what_jax_has_loaded_is_not_kept(
+    caches_of_jax: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JAX may have programs of older versions, which kept them there too and have no entry here.
 
     XLA writes an executable that it has loaded without its code: with such an entry each later
     process failed in the first step, "Function ... not found".
     """
     (tmp_path / FOLDER).mkdir()
+    monkeypatch.setattr(forms, "nothing_kept", nullcontext)
     wanted, _ = trained()
     for entry in entries(tmp_path):
         entry.unlink()
@@ -188,3 +192,14 @@ def test_what_jax_has_loaded_is_not_kept(caches_of_jax: None, tmp_path: Path) ->
         jax.clear_caches()
         close(trained()[0], wanted)
         assert entries(tmp_path) == []
+
+
+def test_jax_does_not_keep_what_has_an_entry(caches_of_jax: None, tmp_path: Path) -> None:
+    """So that with other code, for which there is none, it is compiled and kept again."""
+    (tmp_path / FOLDER).mkdir()
+    for _ in range(2):
+        jax.clear_caches()
+        trained()
+        assert entries(tmp_path)
+        for entry in entries(tmp_path):
+            entry.unlink()
