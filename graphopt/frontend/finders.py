@@ -24,9 +24,11 @@ _RENAMED = {
     "nn.functional.extension": "nn.functional",
     **{
         f"nn.initializer.{kind}": "nn.initializer"
-        for kind in ("assign", "constant", "dirac", "initializer", "kaiming", "normal")
+        for kind in (
+            *("assign", "constant", "dirac", "initializer", "kaiming"),
+            *("normal", "orthogonal", "uniform", "xavier"),
+        )
     },
-    **{f"nn.initializer.{kind}": "nn.initializer" for kind in ("orthogonal", "uniform", "xavier")},
     "nn.layer.distance": "nn.layer",
     "static.nn.loss": "static.nn",
     "static.nn.metric": "static",

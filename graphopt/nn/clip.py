@@ -117,7 +117,9 @@ _pure = {"float16": False, "bfloat16": False}
 
 def _allow(dtype: str, *args: bool) -> bool:
     if len(args) > 1 or not all(isinstance(arg, bool) for arg in args):
-        raise TypeError(f"whether a norm of gradients may be {dtype} is one bool, found {args}")
+        raise TypeError(
+            f"the switch for norms of gradients in {dtype} takes one bool, found {args}"
+        )
     before = _pure[dtype]
     if args:
         _pure[dtype] = args[0]

@@ -13,11 +13,10 @@ OFTEN = 64
 
 
 class SizeCosts:
-    """Seconds of the sizes of one program.
+    """The seconds that compiling a size of one program takes, and that padding has taken.
 
-    Whoever must rent or buy, and does not know for how long, pays at most twice of what was
-    possible when renting until it has cost as much as buying. Here a step of a larger size is the
-    rent, and a compilation is what is bought.
+    It is the ski-rental problem: padding to a larger size is rent, and a compilation buys. Whoever
+    rents until that has cost as much as buying pays at most twice what would have been best.
     """
 
     def __init__(self) -> None:

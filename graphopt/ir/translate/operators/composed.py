@@ -86,7 +86,7 @@ def _draw(emit: Emitter) -> dict[str, Any]:
         return {"seed": 0, "rng_id": seed.owner.attr("rng_id")}
     raise UnsupportedError(
         "operator dropout takes its 'Seed' from a tensor that is neither a constant nor drawn by "
-        "an operator 'seed'"
+        "an operator 'seed'; give it one of these, or leave the slot empty"
     )
 
 

@@ -41,7 +41,7 @@ def _one(op: Operator, slot: str, names: Sequence[str], i: int) -> list[str]:
     if len(names) not in (0, 1, count):
         raise ProgramError(
             f"operator {op.type} has {count} parameters and {len(names)} variables in the slot "
-            f"'{slot}'"
+            f"'{slot}'; give one for each parameter, or one for all"
         )
     return list(names[i : i + 1] if len(names) > 1 else names)
 
