@@ -125,10 +125,11 @@ def test_names_that_paddle_offers_in_two_places() -> None:
     assert paddle.nn.loss.CrossEntropyLoss is paddle.nn.CrossEntropyLoss
     pool = static.nn.sequence_lod.sequence_pool
     assert pool.__name__ == static.nn.sequence_pool.__name__
-    x = static.data("doors_x", [2], "float32")
-    x.stop_gradient = False
-    (found,) = paddle.autograd.ir_backward.grad(paddle.exp(x), x)
-    assert found.name == "doors_x@GRAD"
+    with static.program_guard(static.Program()):
+        x = static.data("x", [2], "float32")
+        x.stop_gradient = False
+        (found,) = paddle.autograd.ir_backward.grad(paddle.exp(x), x)
+    assert found.name == "x@GRAD"
     with pytest.raises(UnsupportedError, match="static_pylayer"):
         paddle.autograd.PyLayer()
 

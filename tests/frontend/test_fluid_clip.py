@@ -136,5 +136,5 @@ def test_a_norm_may_stay_in_a_half_type() -> None:
             nn_clip._allow_pure_fp16_global_norm_clip(before)
     assert dtypes == ["float32", "float16"]
     assert not nn_clip._allow_pure_bf16_global_norm_clip()
-    with pytest.raises(TypeError, match="is one bool"):
+    with pytest.raises(TypeError, match="takes one bool"):
         nn_clip._allow_pure_bf16_global_norm_clip(1)  # type: ignore[arg-type]

@@ -282,5 +282,8 @@ def test_wrong_arguments(call: Any, error: type[Exception], text: str) -> None:
 
 def test_integers_that_a_float_does_not_hold_are_exact() -> None:
     """A constant is never rounded in silence."""
-    (found,) = static.Executor().run(fetch_list=[paddle.full([1], 2**60 + 1, "int64")])
+    program = static.Program()
+    with static.program_guard(program):
+        exact = paddle.full([1], 2**60 + 1, "int64")
+    (found,) = static.Executor().run(program, fetch_list=[exact])
     assert found.tolist() == [2**60 + 1]
