@@ -40,7 +40,7 @@ WEIGHING = Weighing(0.4, -np.inf, 1.25)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Seven queries are three blocks, and five keys too; the last ones are filled up."""
     monkeypatch.setattr(attention_heads, "LONG", 4)
-    monkeypatch.setattr(attention_heads, "_has_avx2_alone", lambda: False)
+    monkeypatch.setattr(attention_heads, "WHOLE_HEAD", 0)
     short = {"QUERIES": 3, "KEYS": 2, "ALL_KEYS": 2, "VECTOR": 1}
     for name, size in short.items():
         monkeypatch.setattr(flash, name, size)
@@ -56,11 +56,11 @@ def whole(operands: Operands) -> Any:
     return at_once(operands, WEIGHING)
 
 
-WAYS = [(False, 2**16, False), (False, 13, False), (True, 0, False), (True, 70, True)]
+WAYS = [(False, 2**16, 0), (False, 13, 0), (True, 0, 0), (True, 70, 2**10)]
 
 
 @pytest.mark.parametrize(
-    ("mask", "dropped", "scores", "is_narrow"),
+    ("mask", "dropped", "scores", "whole_head"),
     [
         # one way for each form of mask, every way for the masks that are all there and not there
         pytest.param(
@@ -73,13 +73,13 @@ WAYS = [(False, 2**16, False), (False, 13, False), (True, 0, False), (True, 70, 
     ],
 )
 def test_same_numbers_and_gradients(
-    mask: str, dropped: bool, scores: int, is_narrow: bool, monkeypatch: pytest.MonkeyPatch
+    mask: str, dropped: bool, scores: int, whole_head: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For every form of mask, with and without dropout, for all operands.
 
     One head after the other, three at once, all at once, and each as one tile.
     """
-    monkeypatch.setattr(attention_heads, "_has_avx2_alone", lambda: is_narrow)
+    monkeypatch.setattr(attention_heads, "WHOLE_HEAD", whole_head)
     monkeypatch.setattr(attention_heads, "SCORES", scores)
     monkeypatch.setattr(attention_heads, "WHOLE_SCORES", scores)
     monkeypatch.setattr(attention_heads, "CORES", 2)

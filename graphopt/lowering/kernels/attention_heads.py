@@ -1,8 +1,8 @@
 """Attention of many heads: at once where sequences are short, else by tiles, a few heads at a time.
 
-A CPU has the tiles of few heads in its caches, so it takes those one after the other; other devices
-have more cores than a few heads keep busy. A processor with AVX2 alone spends more of the time in
-products, which are quicker the larger they are: there a head of medium length is one tile.
+A CPU has the scores of few heads in its caches, so it takes those one after the other; other devices
+have more cores than a few heads keep busy. Products are quicker the larger they are, so a head of
+medium length is one tile there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from graphopt.lowering.kernels.flash import (
     put_together,
     usual_tiles,
 )
-from graphopt.lowering.kernels.processor import instructions
 
 # queries and keys from which on tiles are faster on a CPU
 LONG = 512
@@ -71,9 +70,9 @@ def attention(operands: Operands, how: Weighing) -> Array:
 
 
 def _schedule_of_cpu(operands: Operands, how: Weighing) -> Schedule:
-    """The one for this processor; a mask that hides tiles saves work, so that these stay small."""
+    """The one for a CPU; a mask that hides tiles saves work, so that these stay small."""
     tiles, head = usual_tiles(operands), Tiles(operands.q.shape[-2], operands.k.shape[-2])
-    if hides(operands.mask, how) or math.prod(head) > WHOLE_HEAD or not _has_avx2_alone():
+    if hides(operands.mask, how) or math.prod(head) > WHOLE_HEAD:
         return Schedule(tiles, _fit(SCORES, tiles))
     heads, batch = _fit(WHOLE_SCORES, head), math.prod(operands.q.shape[:-2])
     # a loop of two rounds costs more than it saves
@@ -83,11 +82,6 @@ def _schedule_of_cpu(operands: Operands, how: Weighing) -> Schedule:
 def _fit(scores: int, tiles: Tiles) -> int:
     """The number of tiles that have so many scores for each core; 1 at least."""
     return max(scores * CORES // math.prod(tiles), 1)
-
-
-def _has_avx2_alone() -> bool:
-    """True for a processor of x86 with registers of 256 bits, and none of 512."""
-    return "avx2" in instructions() and "avx512f" not in instructions()
 
 
 def _in_parts(
