@@ -41,6 +41,7 @@ def short_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Seven queries are three blocks, and five keys too; the last ones are filled up."""
     monkeypatch.setattr(attention_heads, "LONG", 4)
     monkeypatch.setattr(attention_heads, "WHOLE_HEAD", 0)
+    monkeypatch.setattr(attention_heads, "LARGE", flash.Tiles(3, 2))
     short = {"QUERIES": 3, "KEYS": 2, "ALL_KEYS": 2, "VECTOR": 1}
     for name, size in short.items():
         monkeypatch.setattr(flash, name, size)
@@ -81,7 +82,7 @@ def test_same_numbers_and_gradients(
     """
     monkeypatch.setattr(attention_heads, "WHOLE_HEAD", whole_head)
     monkeypatch.setattr(attention_heads, "SCORES", scores)
-    monkeypatch.setattr(attention_heads, "WHOLE_SCORES", scores)
+    monkeypatch.setattr(attention_heads, "LARGE_SCORES", scores)
     monkeypatch.setattr(attention_heads, "CORES", 2)
     keep = flags(2, 3, 7, 5) if dropped else None
     operands = Operands(f64(2, 3, 7, 4), f64(2, 1, 5, 4), f64(2, 3, 5, 2), MASKS[mask](), keep)

@@ -1,8 +1,8 @@
 """Attention of many heads: at once where sequences are short, else by tiles, a few heads at a time.
 
-A CPU has the scores of few heads in its caches, so it takes those one after the other; other devices
-have more cores than a few heads keep busy. Products are quicker the larger they are, so a head of
-medium length is one tile there.
+A CPU has the scores of few heads in its caches, so it takes those one after the other; other
+devices have more cores than a few heads keep busy. Products are quicker the larger they are, so a
+CPU's tiles are large, and a head of medium length is one tile.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from graphopt.lowering.kernels.flash import (
     forward,
     hides,
     put_together,
+    tiles_up_to,
     usual_tiles,
 )
 
@@ -32,8 +33,8 @@ from graphopt.lowering.kernels.flash import (
 LONG = 512
 # scores that are computed together for each core: with their temporaries they fit into its cache
 SCORES = 2**17
-# the same where a head is one tile, and the most scores of such a head
-WHOLE_SCORES, WHOLE_HEAD = 2**19, 2**22
+# the same for large tiles, the most scores of a head that is one, and tiles of longer heads
+LARGE_SCORES, WHOLE_HEAD, LARGE = 2**19, 2**22, Tiles(1024, 1024)
 
 
 class Schedule(NamedTuple):
@@ -71,12 +72,15 @@ def attention(operands: Operands, how: Weighing) -> Array:
 
 def _schedule_of_cpu(operands: Operands, how: Weighing) -> Schedule:
     """The one for a CPU; a mask that hides tiles saves work, so that these stay small."""
-    tiles, head = usual_tiles(operands), Tiles(operands.q.shape[-2], operands.k.shape[-2])
-    if hides(operands.mask, how) or math.prod(head) > WHOLE_HEAD:
+    if hides(operands.mask, how):
+        tiles = usual_tiles(operands)
         return Schedule(tiles, _fit(SCORES, tiles))
-    heads, batch = _fit(WHOLE_SCORES, head), math.prod(operands.q.shape[:-2])
+    tiles = Tiles(operands.q.shape[-2], operands.k.shape[-2])
+    if math.prod(tiles) > WHOLE_HEAD:
+        tiles = tiles_up_to(operands, LARGE)
+    heads, batch = _fit(LARGE_SCORES, tiles), math.prod(operands.q.shape[:-2])
     # a loop of two rounds costs more than it saves
-    return Schedule(head, batch if batch <= 2 * heads else heads)
+    return Schedule(tiles, batch if batch <= 2 * heads else heads)
 
 
 def _fit(scores: int, tiles: Tiles) -> int:

@@ -35,9 +35,15 @@ class Tiles(NamedTuple):
 
 def usual_tiles(operands: Operands) -> Tiles:
     """Tiles that fit into caches."""
-    keys = operands.k.shape[-2]
-    most = KEYS if keys > ALL_KEYS else max(KEYS, ALL_KEYS)
-    return Tiles(_even(operands.q.shape[-2], QUERIES), _even(keys, most))
+    return tiles_up_to(
+        operands, Tiles(QUERIES, KEYS if operands.k.shape[-2] > ALL_KEYS else ALL_KEYS)
+    )
+
+
+def tiles_up_to(operands: Operands, most: Tiles) -> Tiles:
+    """Equal tiles of so many queries and keys at most."""
+    queries, keys = operands.q.shape[-2], operands.k.shape[-2]
+    return Tiles(_even(queries, most.queries), _even(keys, most.keys))
 
 
 class Rows(NamedTuple):
@@ -242,7 +248,7 @@ def _pulled_back(
     """The sums for a block of keys with a block of queries more, and what that block gets."""
     of_k, of_v, of_mask = sums
     weights = lax.exp(_tile(q, tile, how) - saved.log_sum)
-    of_v += jnp.matmul(kept(weights, tile.keep, how).mT, saved.of_out)
+    of_v += _transposed_product(kept(weights, tile.keep, how), saved.of_out)
     of_weights = kept(jnp.matmul(saved.of_out, tile.v.mT), tile.keep, how)
     of_scores = weights * (of_weights - saved.shift)
     of_tile = None
@@ -252,8 +258,13 @@ def _pulled_back(
         of_tile = _sum_to(of_scores, tile.mask.shape)
         of_mask, of_tile = (None, of_tile) if of_mask is None else (of_mask + of_tile, None)
     of_scores = of_scores * number(how.scale, of_scores)
-    of_k += jnp.matmul(of_scores.mT, q)
+    of_k += _transposed_product(of_scores, q)
     return (of_k, of_v, of_mask), (jnp.matmul(of_scores, tile.k), of_tile)
+
+
+def _transposed_product(large: Array, small: Array) -> Array:
+    """The transposed `large`, times `small`: XLA takes half as long to transpose the small one."""
+    return jnp.matmul(lax.optimization_barrier(small.mT), large).mT
 
 
 def _of_mask(operands: Operands, found: Array | None) -> Any:
