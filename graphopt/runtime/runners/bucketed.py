@@ -32,7 +32,13 @@ from graphopt.runtime.feeds.sequence_rows import (
     rows_of_sequences,
     takes_sequences,
 )
-from graphopt.runtime.runners.runner import Names, Runner, rows_in, write_learning_rates
+from graphopt.runtime.runners.runner import (
+    Names,
+    Runner,
+    Signature,
+    rows_in,
+    write_learning_rates,
+)
 from graphopt.runtime.settings.flags import checks_nan_inf, pads_sizes
 from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.state.arrays import Array, Feed, Fetched, Stats, shapes_of
@@ -99,12 +105,19 @@ class BucketedRunner(Runner):
             "exact": sorted(set(self.exact.values())),
         }
 
-    def step(
-        self, program: Program, feed: Feed, names: Names, scope: Scope, *, wait: bool
+    def _checked_step(
+        self,
+        program: Program,
+        feed: Feed,
+        names: Names,
+        scope: Scope,
+        signature: Signature | None,
+        *,
+        wait: bool,
     ) -> Fetched:
-        """Check a feed and run one step on one place."""
+        """A step of a feed that is looked at; one that is padded is looked at each time."""
         if not self._applies(program):
-            return super().step(program, feed, names, scope, wait=wait)
+            return super()._checked_step(program, feed, names, scope, signature, wait=wait)
         return self.run(program, single_feed(program, feed), names, scope, wait=wait)
 
     def run(

@@ -18,7 +18,7 @@ from graphopt.runtime.feeds.feed import OwnTypes, misfit, own_types, single_feed
 from graphopt.runtime.feeds.fetch import by_replica
 from graphopt.runtime.feeds.split import SplitFeed
 from graphopt.runtime.runners.data_parallel import DataParallel
-from graphopt.runtime.settings.flags import checks_nan_inf
+from graphopt.runtime.settings.flags import checks_nan_inf, revision
 from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.state.arrays import Array, Feed, Feeds, Fetched, Stats, shapes_of
 from graphopt.runtime.state.bounded import Bounded
@@ -114,8 +114,21 @@ class Runner:
         if signature is not None and (ready := self._ready.used(signature)) is not None:
             executable = ready()
             if executable is not None:
-                arrays = cast("Feeds", feed)  # the signature says so
+                arrays: Feeds = feed  # pyright: ignore  # the signature says so
                 return self._run(executable, program, arrays, names, scope, wait=wait)
+        return self._checked_step(program, feed, names, scope, signature, wait=wait)
+
+    def _checked_step(
+        self,
+        program: Program,
+        feed: Feed,
+        names: Names,
+        scope: Scope,
+        signature: Signature | None,
+        *,
+        wait: bool,
+    ) -> Fetched:
+        """A step of a feed that is looked at, and need not be again when it has this signature."""
         if self.parallel is None:
             parts = SplitFeed(1, single_feed(program, feed, any_shape=True))
         else:
@@ -264,7 +277,7 @@ def feed_signature(program: Program, feed: Feed, names: Names) -> Signature | No
         if type(array) is not np.ndarray:
             return None
         arrays += (name, array.shape, array.dtype)
-    return program.serial, program.version, names, checks_nan_inf(), *arrays
+    return program.serial, program.version, names, revision.number, *arrays
 
 
 def passed_unchanged(program: Program, feed: Feeds, parts: SplitFeed) -> bool:

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Real
 from operator import index
@@ -20,6 +21,16 @@ from graphopt.runtime.settings.flag_table import FLAGS
 
 _PREFIX = "FLAGS_"
 _set: dict[str, Any] = {}
+
+
+@dataclass
+class Revision:
+    """The number of calls of `set_flags`, by which a step notices that a flag may be another."""
+
+    number: int = 0
+
+
+revision = Revision()
 
 # the flags that passes/table/conditions.py knows
 COALESCING = ("FLAGS_fuse_parameter_memory_size", "FLAGS_fuse_parameter_groups_size")
@@ -64,6 +75,7 @@ def set_flags(flags: Mapping[str, Any]) -> None:
             warnings.warn(f"set_flags(): {_unknown(name)}", stacklevel=2)
     _set.update(converted)
     _checks.clear()
+    revision.number += 1
 
 
 def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class Executable:
         self.confirm: Callable[[str], None] | None = None
         # the compiled form that runs, None before the first step
         self.active: ActiveForm | None = None
-        self.call = StepCalls()
+        self._calls: StepCalls | None = None
         self.prepare = compiled.prepare
         self.bounds = compiled.bounds
 
@@ -104,26 +104,40 @@ class Executable:
             fetches, written = self._keeping(function, ordered, scope)
             self._bound(fetches, written)
             return fetches
-        with scope.lock, jax.enable_x64(True):
-            slots = self._slots(scope)
-            updated, read_only = self._state(slots, scope, prepare)
-            key = self._key()
-            if (tell := watcher()) is not None:
-                self._tell(tell, slots, ordered, key, scope)
-            # the call takes the old state: once it has run, the new state is stored
-            noted: list[Results] = []
-            try:
-                self.call(function, updated, read_only, ordered, key, noted)
-                fetches, written = noted[0]
-                self._store(slots, written, scope)
-            except BaseException:
-                if noted:
-                    with Uninterrupted():
-                        self._store(slots, noted[0][1], scope)
-                raise
-        self._bound(fetches, written)
-        active.ended(noted[0])
-        return fetches
+        calls = self._calls
+        if calls is None or calls.function is not function:
+            self._calls = calls = StepCalls(function)
+        with scope.lock:
+            if calls.is_wide:
+                with jax.enable_x64(True):
+                    results = self._donating(calls, prepare, ordered, scope)
+            else:
+                results = self._donating(calls, prepare, ordered, scope)
+        self._bound(*results)
+        if active.rival is not None:
+            active.ended(results)
+        return results[0]
+
+    def _donating(
+        self, calls: StepCalls, prepare: Prepare | None, ordered: FedArrays, scope: Scope
+    ) -> Results:
+        """A step of a function that takes the buffers of the old state."""
+        slots = self._slots(scope)
+        updated, read_only = self._state(slots, scope, prepare)
+        key = self._key()
+        if (tell := watcher()) is not None:
+            self._tell(tell, slots, ordered, key, scope)
+        # once the call has run, the new state is the only one
+        noted: list[Results] = []
+        try:
+            calls(updated, read_only, ordered, key, noted)
+            self._store(slots, noted[0][1], scope)
+        except BaseException:
+            if noted:
+                with Uninterrupted():
+                    self._store(slots, noted[0][1], scope)
+            raise
+        return noted[0]
 
     def make_ready(self, feeds: Feeds, scope: Scope) -> ActiveForm:
         """The form that runs, compiled for these feeds unless there is one."""

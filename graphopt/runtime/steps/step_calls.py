@@ -8,6 +8,7 @@ instructions. So between the step and the note of its results there may be none.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import nullcontext
 from typing import TypeAlias
 
 import jax
@@ -26,21 +27,21 @@ _JITTED = type(jax.jit(lambda: None))
 
 
 class StepCalls:
-    """Calls of one step after the other, nearly always of the same function.
+    """Calls of the function of a step, one after the other.
 
     The first call of a compiled function goes through Python code of JAX, and so does the first one
     with feeds of another kind. If it takes buffers, it is made on a thread of its own. Each later
-    one is a call of C.
+    one is a call of C. Calls of a function that `is_wide` are made in `jax.enable_x64(True)`.
     """
 
-    def __init__(self) -> None:
-        self._function: Step | None = None
+    def __init__(self, function: Step) -> None:
+        self.function = function
+        self.is_wide = _is_wide(function)
         # the same as a function of C, by the kinds of feeds with which it has been called
         self._direct: dict[Hashable, Step] = {}
 
     def __call__(
         self,
-        function: Step,
         updated: Arrays,
         read_only: Arrays,
         fed: FedArrays,
@@ -52,8 +53,6 @@ class StepCalls:
         After an interrupt `noted` has the results of a step that has run.
         """
         kinds = _kinds(fed)
-        if self._function is not function:
-            self._function, self._direct = function, {}
         direct = self._direct.get(kinds)
         if direct is not None:
             # one call of C runs it and notes its results
@@ -61,16 +60,25 @@ class StepCalls:
             return
 
         def step() -> Results:
-            with jax.enable_x64(True):
-                return function(updated, read_only, fed, key)
+            # the thread of the call has settings of its own
+            with jax.enable_x64(True) if self.is_wide else nullcontext():
+                return self.function(updated, read_only, fed, key)
 
         if updated:
             aside(step, noted)
         else:
             noted.append(step())
-        direct = _direct(function)
+        direct = _direct(self.function)
         if direct is not None:
             self._direct[kinds] = direct
+
+
+def _is_wide(function: Step) -> bool:
+    """False for a compiled function without arguments and results of 64-bit numbers."""
+    if not isinstance(function, jax.stages.Compiled):
+        return True
+    types = jax.tree.leaves((function.in_avals, function.out_info))
+    return any(each.dtype.itemsize > 4 for each in types)
 
 
 def _direct(function: Step) -> Step | None:

@@ -1,0 +1,72 @@
+"""Calls of compiled steps: JAX's switch for 64 bits is set only where there are such numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+
+
+@contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """The settings that `jax.enable_x64` is asked for inside the block."""
+    asked: list[bool] = []
+    enable = jax.enable_x64
+
+    def noting(value: bool) -> Any:
+        asked.append(value)
+        return enable(value)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(jax, "enable_x64", noting)
+        yield asked
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_only_wide_steps_set_the_switch(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    main, startup, scope = static.Program(), static.Program(), static.Scope()
+    with static.program_guard(main, startup):
+        x = static.data("x", [2, 3], dtype)
+        weight = paddle.create_parameter([3], "float32")
+        loss = paddle.sum(paddle.cast(x, "float32") * weight)
+        paddle.optimizer.SGD(0.5).minimize(loss)
+    executor = static.Executor(paddle.CPUPlace())
+    executor.run(startup, scope=scope)
+    feed = {"x": np.array([[1, 2, 3], [4, 5, 6]], dtype)}
+
+    def run() -> list[Any]:
+        return executor.run(main, feed, [loss, x], scope=scope)
+
+    first = run()
+    with counted(monkeypatch) as asked:
+        later = [run() for _ in range(3)]
+    assert (len(asked) > 0) is (dtype == "int64")
+    for step, (found, again) in enumerate(later, 1):
+        # each step takes 0.5 * [5, 7, 9] from the weight
+        np.testing.assert_allclose(found, first[0] - 0.5 * step * (25 + 49 + 81), rtol=1e-5)
+        assert again.dtype == dtype
+        assert np.array_equal(again, feed["x"])
+
+
+def test_a_wide_result_of_narrow_arguments() -> None:
+    """The positions are int64 although nothing else has 64 bits."""
+    main, startup, scope = static.Program(), static.Program(), static.Scope()
+    with static.program_guard(main, startup):
+        x = static.data("x", [4], "float32")
+        weight = paddle.create_parameter([4], "float32")
+        paddle.optimizer.SGD(0.5).minimize(paddle.sum(x * weight))
+        position = paddle.argmax(x)
+    executor = static.Executor(paddle.CPUPlace())
+    executor.run(startup, scope=scope)
+    feed = {"x": np.array([0, 3, 9, 1], "float32")}
+    for _ in range(3):
+        (found,) = executor.run(main, feed, [position], scope=scope)
+        assert found == 2
+        assert found.dtype == np.int64
