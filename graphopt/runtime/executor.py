@@ -13,7 +13,13 @@ from graphopt.ir.program.location import caller_level
 from graphopt.runtime.devices.places import Place, as_place, check_place, default_place
 from graphopt.runtime.feeds.buckets import Buckets, sequences
 from graphopt.runtime.feeds.feed import feeds_state, single_feed, with_readers
-from graphopt.runtime.feeds.fetch import Results, as_result, fetch_names, split_updates
+from graphopt.runtime.feeds.fetch import (
+    Results,
+    as_result,
+    fetch_names,
+    plain_names,
+    split_updates,
+)
 from graphopt.runtime.feeds.from_dataset import one_line, run_from_dataset
 from graphopt.runtime.runners.bucketed import BucketedRunner
 from graphopt.runtime.runners.runner import Runner
@@ -120,8 +126,10 @@ class Executor(WithFacts):
         if isinstance(source, Program):
             if source.readers:
                 feed = with_readers(source.readers, feed, 1)
-            fetch_list, updates = split_updates(fetch_list)
-            names = fetch_names(fetch_list)
+            names, updates = plain_names(fetch_list), ()
+            if names is None:
+                fetch_list, updates = split_updates(fetch_list)
+                names = fetch_names(fetch_list)
             prune = use_prune or bool(updates)
             try:
                 with timed(source):

@@ -24,12 +24,20 @@ Results: TypeAlias = list[Result] | list[list[Result]]
 _PLAIN = frozenset((str, Variable, Parameter))
 
 
+def plain_names(fetch_list: FetchList) -> tuple[str, ...] | None:
+    """The names in a list of Variables and names alone, as nearly all are; None for another."""
+    if type(fetch_list) is not list or not _PLAIN.issuperset(map(type, fetch_list)):
+        return None
+    items: list[str | Variable] = fetch_list  # pyright: ignore  # as was just seen
+    return tuple([item if isinstance(item, str) else item.name for item in items])
+
+
 def split_updates(fetch_list: FetchList) -> tuple[FetchList, tuple[Operator, ...]]:
     """The fetch list without its optimizer operators, and these: they select what is updated.
 
     What `Optimizer.minimize` returns counts as its operators.
     """
-    if not isinstance(fetch_list, (list, tuple)) or _PLAIN.issuperset(map(type, fetch_list)):
+    if not isinstance(fetch_list, (list, tuple)):
         return fetch_list, ()
     rest: list[object] = []
     updates: list[Operator] = []
@@ -54,9 +62,6 @@ def fetch_names(fetch_list: FetchList) -> tuple[str, ...]:
             "fetch_list type only should be list or tuple (or one Variable or name), "
             f"found {type(fetch_list).__name__}"
         )
-    if _PLAIN.issuperset(map(type, fetch_list)):
-        plain = cast("Sequence[str | Variable]", fetch_list)
-        return tuple([item if isinstance(item, str) else item.name for item in plain])
     names: list[str] = []
     for position, item in enumerate(fetch_list):
         if isinstance(item, (list, tuple)):

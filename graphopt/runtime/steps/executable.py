@@ -186,7 +186,7 @@ class Executable:
         """The state that is updated, and what is only read, on the devices."""
         replicated = self.replicated
         updated = tuple(take_all(replicated, slots.updated, keep=True))
-        read_only = tuple(take_all(replicated, slots.read_only))
+        read_only = tuple(take_all(replicated, slots.read_only)) if slots.read_only else ()
         if prepare is not None:
             read_only += prepare(scope, take_all(replicated, slots.prepare))
             if prepare is not self.prepare and self.active is not None and self.active.won:
