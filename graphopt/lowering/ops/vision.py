@@ -39,9 +39,11 @@ def interpolate(
     sizes = spatial_sizes(x.shape, data_layout)
     size = size if like is None else spatial_sizes(like.shape, data_layout)
     first = 1 if is_channels_last(data_layout) else 2
-    # sizes that are given decide the ratio as well
-    scales: tuple[float, ...] = () if size else scale if len(scale) > 1 else scale * len(sizes)
-    for at, (old, new) in enumerate(zip(sizes, ops.resized(sizes, size, scale), strict=True)):
+    scales = scale if len(scale) > 1 else scale * len(sizes)
+    wanted = ops.resized(sizes, size, scale)
+    if wanted == tuple(sizes):
+        return x  # as in Paddle, whatever the scale
+    for at, (old, new) in enumerate(zip(sizes, wanted, strict=True)):
         ratio = _ratio(old, new, scales[at] if scales else 0, align_corners)
         taps = _taps(mode, old, new, ratio, align_corners, align_mode)
         parts = [

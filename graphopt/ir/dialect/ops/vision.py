@@ -52,7 +52,8 @@ class Interpolate(OpaqueOp):
 
     `linear` works along each of one to three axes. `align_corners` lets the centres of the outer
     pixels meet; without it their edges meet, or (linear with `align_mode` 1) their first corners.
-    The size is that of the images `like`, if there are any, else `size`, else by `scale`.
+    The size is that of the images `like`, if there are any, else `size`, else by `scale`. Where
+    there is a `scale` it says how far apart the positions are, whatever the size.
     """
 
     name = "pd.interpolate"

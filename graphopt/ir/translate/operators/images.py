@@ -26,24 +26,32 @@ from graphopt.ir.translate.operators.table import BY_TYPE
 
 @translates(*(t for t in BY_TYPE if t.endswith("_interp_v2")))
 def interpolate_v2(emit: Emitter) -> Written:
-    """The size is in three attributes, or in tensors; the mode is in the type."""
+    """The size is in three attributes, or in tensors; the mode is in the type.
+
+    As in Paddle, SizeTensor goes before all else. OutSize is the size beside a scale, which decides
+    the ratio; the attributes are the size where there is no scale. A tensor goes before `scale`.
+    """
     op, row, x = emit.op, emit.row, emit.input("X")
     size = [emit.attr(name, -1) for name in ("out_d", "out_h", "out_w")]
     size = size[5 - rank_of(x.type) :]
-    # one tensor has all sizes, or each has a tensor of its own; Paddle looks there first
-    given = [name for slot in ("SizeTensor", "OutSize") for name in op.input(slot)]
+    # one tensor has all sizes, or each has a tensor of its own
+    pieces = [name for name in op.input("SizeTensor") if name != EMPTY]
+    given = pieces or [name for name in op.input("OutSize") if name != EMPTY]
     like = _measured(emit.read(given[0])) if len(given) == 1 else None
     tensors: dict[str, SSAValue] = {}
     if given and like is None:
         tensors["size"] = emit.joined(given)
+    scale = emit.several("scale") if op.attrs.get("scale") else ()
     factors = [name for name in op.input("Scale") if name != EMPTY]
-    if factors and not given:
+    if pieces:
+        scale = ()
+    elif factors:
         tensors["scale"] = emit.joined(factors)
     mode = op.type.removesuffix("_interp_v2")
     attrs = {
         **row_attrs(op, row),
-        "size": size if min(size) > 0 else (),
-        "scale": emit.several("scale") if op.attrs.get("scale") else (),
+        "size": size if min(size) > 0 and not (scale or "scale" in tensors) else (),
+        "scale": scale,
         "mode": "linear" if mode in ("bilinear", "trilinear") else mode,
     }
     return emit.results(Out=emit.dynamic(row.op, [x, like], attrs, tensors)[0])

@@ -1,0 +1,77 @@
+"""Resizing operators with several inputs that say a size or a scale: which of them Paddle takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+
+LINE = np.array([[[1, 2, 4, 8]]], "float32")
+SQUARE = np.array([[[[1, 2, 4], [8, 16, 32]]]], "float32")
+SIZES = {
+    "OutSize": [np.array([3], "int32")],
+    "SizeTensor": [np.array([2], "int32")],
+    "Scale": [np.array([2.0], "float32")],
+}
+SIZES_2 = {
+    "OutSize": [np.array([2, 2], "int32")],
+    "SizeTensor": [np.array([2], "int32"), np.array([4], "int32")],
+    "Scale": [np.array([2.0], "float32")],
+}
+
+
+def resized(mode: str, x: Any, slots: str, **attrs: Any) -> Any:
+    """What the operator makes of x, half pixels counted, with these slots filled."""
+    given = SIZES if x.ndim == 3 else SIZES_2
+    feed = {"x": x}
+    program = paddle.static.Program()
+    with paddle.static.program_guard(program):
+        block = program.global_block()
+        inputs = {"X": [paddle.static.data("x", x.shape, "float32")]}
+        for slot in slots.split():
+            inputs[slot] = []
+            for number, value in enumerate(given[slot]):
+                name = f"{slot}{number}"
+                feed[name] = value
+                inputs[slot].append(paddle.static.data(name, value.shape, value.dtype.name))
+        out = block.create_var(name="out", dtype="float32")
+        common = {"align_corners": False, "align_mode": 0, "interp_method": mode}
+        block.append_op(f"{mode}_interp_v2", inputs, {"Out": [out]}, {**common, **attrs})
+        (found,) = paddle.static.Executor().run(program, feed=feed, fetch_list=[out])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("mode", "x", "slots", "attrs", "wanted"),
+    [
+        ("linear", LINE, "OutSize", {"scale": [1.5]}, [1, 1.5, 2.33333]),
+        ("linear", LINE, "OutSize Scale", {"scale": [1.5]}, [1, 1.25, 1.75]),
+        ("linear", LINE, "SizeTensor", {"scale": [1.5]}, [1.5, 6]),
+        ("linear", LINE, "OutSize SizeTensor Scale", {"scale": [1.5]}, [1.5, 6]),
+        ("linear", LINE, "Scale", {"out_w": 3}, [1, 1.25, 1.75, 2.5, 3.5, 5, 7, 8]),
+        ("linear", LINE, "", {"scale": [1.5], "out_w": 3}, [1, 1.5, 2.33333, 3.66667, 6, 8]),
+        ("linear", LINE, "OutSize", {"out_w": 6}, [1.16667, 3, 7.33333]),
+        ("nearest", SQUARE, "OutSize", {"scale": [1.5, 1.5]}, [1, 1, 1, 1]),
+        ("bilinear", SQUARE, "OutSize", {"scale": [1.5, 1.5]}, [1, 1.5, 4.5, 6.75]),
+        ("bilinear", SQUARE, "OutSize Scale", {}, [1, 1.25, 2.75, 3.4375]),
+        (
+            *("bilinear", SQUARE, "SizeTensor Scale", {"scale": [1.5, 1.5]}),
+            [1, 1.625, 2.75, 4, 8, 13, 22, 32],
+        ),
+        ("bicubic", SQUARE, "OutSize Scale", {}, [0.23412, 0.30261, 2.3132, 2.98999]),
+    ],
+)
+def test_which_size_and_scale_count(
+    mode: str, x: Any, slots: str, attrs: dict[str, Any], wanted: list[float]
+) -> None:
+    """The numbers are those of Paddle 3.3.1."""
+    np.testing.assert_allclose(resized(mode, x, slots, **attrs).ravel(), wanted, 1e-5, 1e-5)
+
+
+def test_images_of_their_own_size_stay() -> None:
+    """Whatever the scale, as in Paddle."""
+    found = resized("bilinear", np.ones((1, 1, 2, 2), "float32") * SQUARE[..., :2], "OutSize Scale")
+    assert found.ravel().tolist() == [1, 2, 8, 16]
