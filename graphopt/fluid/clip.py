@@ -12,7 +12,7 @@ from graphopt.frontend.missing import explain
 from graphopt.ir.program import OpRole, Parameter, Program, default_main_program, undo
 from graphopt.ir.program.location import caller_level
 from graphopt.nn.clip import ClipGradBase as GradientClipBase
-from graphopt.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue, Pair
+from graphopt.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
 
 Chooser = Callable[[Parameter], bool] | None
 
@@ -22,12 +22,9 @@ class _Chosen(GradientClipBase):
 
     _need_clip: Chooser = None
 
-    def __call__(self, params_grads: list[Pair]) -> list[Pair]:
-        wanted = [
-            pair for pair in params_grads if self._need_clip is None or self._need_clip(pair[0])
-        ]
-        clipped = {p.name: (p, g) for p, g in super().__call__(wanted)}
-        return [clipped.get(pair[0].name, pair) for pair in params_grads]
+    def clips(self, parameter: Parameter) -> bool:
+        wanted = self._need_clip is None or self._need_clip(parameter)
+        return wanted and super().clips(parameter)
 
     def _choose(self, need_clip: Chooser) -> None:
         chosen: Any = need_clip

@@ -24,14 +24,18 @@ Pair = tuple[Parameter, Variable | None]
 
 
 class ClipGradBase(ABC):
-    """Base of the clips. Parameters with `need_clip=False` and those without a gradient pass."""
+    """Base of the clips. Gradients of parameters with `need_clip=False` stay as they are."""
 
     def __call__(self, params_grads: list[Pair]) -> list[Pair]:
-        """Append the operators that clip, and return the pairs with the new gradients."""
+        """Append the operators that clip, and return the pairs that have a gradient, a new one."""
         given = [(p, g) for p, g in params_grads if g is not None]
-        chosen = [(p, g) for p, g in given if getattr(p, "need_clip", True)]
+        chosen = [(p, g) for p, g in given if self.clips(p)]
         clipped = dict(zip((p.name for p, _ in chosen), self.clip(chosen), strict=True))
-        return [(p, clipped.get(p.name, g)) for p, g in params_grads]
+        return [(p, clipped.get(p.name, g)) for p, g in given]
+
+    def clips(self, parameter: Parameter) -> bool:
+        """Whether the gradient of this parameter is clipped."""
+        return getattr(parameter, "need_clip", True)
 
     @abstractmethod
     def clip(self, chosen: list[tuple[Parameter, Variable]]) -> list[Variable]:
@@ -160,9 +164,13 @@ class ClipGradByGlobalNorm(ClipGradBase):
         self.group_name = group_name
         self.auto_skip_clip = auto_skip_clip
 
+    def __call__(self, params_grads: list[Pair]) -> list[Pair]:
+        """The pairs with clipped gradients; all pairs where there is none to clip, as in Paddle."""
+        if not any(g is not None and self.clips(p) for p, g in params_grads):
+            return params_grads
+        return super().__call__(params_grads)
+
     def clip(self, chosen: list[tuple[Parameter, Variable]]) -> list[Variable]:
-        if not chosen:
-            return []
         squares: list[Variable] = []
         for parameter, grad in chosen:
             with _roles(parameter, grad):

@@ -189,6 +189,27 @@ def test_parameters_that_need_no_clip() -> None:
     np.testing.assert_allclose(moved["b"], [4], rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("clip", "keeps"),
+    [
+        (paddle.nn.ClipGradByValue(1.0), False),
+        (paddle.nn.ClipGradByNorm(1.0), False),
+        (paddle.nn.ClipGradByGlobalNorm(1.0), True),
+        (fluid.clip.GradientClipByNorm(1.0), False),
+        (fluid.clip.GradientClipByGlobalNorm(1.0), True),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_clip_drops_pairs_without_a_gradient(clip: Any, keeps: bool) -> None:
+    """As Paddle does; a common norm of no gradients leaves the pairs as they are."""
+    with fresh():
+        grad = static.data("g", [3], "float32")
+        one, two = (paddle.create_parameter([3], "float32") for _ in range(2))
+        assert [p for p, _ in clip([(one, None), (two, grad)])] == [two]
+        pairs = [(one, None), (two, None)]
+        assert clip(pairs) == (pairs if keeps else [])
+
+
 def test_parameter_attributes_steer_the_update() -> None:
     """A regularizer replaces the optimizer's; a learning rate multiplies it."""
     optimizer = paddle.optimizer.SGD(0.5, weight_decay=L2Decay(1.0))
