@@ -6,9 +6,11 @@ otherwise.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
+from graphopt.errors import AssertedError
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
@@ -83,14 +85,16 @@ def polygamma(x: Variable, n: int, name: str | None = None) -> Variable:
 
 
 def multigammaln(x: Variable, p: int, name: str | None = None) -> Variable:
-    """The logarithm of the gamma function of p dimensions (paddle.multigammaln)."""
+    """The logarithm of the gamma function of p dimensions (paddle.multigammaln).
+
+    The constant is added last and the terms from the smallest on, as Paddle adds them.
+    """
     count = arguments.integer(p, "p", "multigammaln")
     if count < 1:
-        raise ValueError(f"multigammaln(): 'p' should be 1 or more, but received {p}")
-    total = scale(x, 0.0, 0.25 * count * (count - 1) * math.log(math.pi))
-    for i in range(count):
-        total = add(total, lgamma(scale(x, 1.0, -0.5 * i)))
-    return total if name is None else scale(total, name=name)
+        raise AssertedError(f"multigammaln(): 'p' should be 1 or more, but received {p}")
+    terms = [lgamma(scale(x, 1.0, -0.5 * i)) for i in reversed(range(count))]
+    total = functools.reduce(add, terms)
+    return scale(total, 1.0, 0.25 * count * (count - 1) * math.log(math.pi), name=name)
 
 
 def gammaln(x: Variable, name: str | None = None) -> Variable:

@@ -163,3 +163,12 @@ def test_alpha_dropout_of_channels() -> None:
 def test_what_does_not_fit_is_refused(wrong: Any, error: type[Exception], words: str) -> None:
     with fresh(), pytest.raises(error, match=words):
         wrong(static.data("x", [2, 4]))
+
+
+def test_gamma_functions_of_several_dimensions() -> None:
+    numbers = np.array([2.5, 3.5, 6.5, 10.23, 34.25], "float32")
+    (found,) = computed(lambda x: paddle.multigammaln(x, 3), x=numbers)
+    wanted = [1.8809954, 3.8958983, 16.124962, 38.33734, 254.25714]
+    np.testing.assert_allclose(found, wanted, 2e-7)
+    with fresh(), pytest.raises(AssertionError, match="'p' should be 1 or more"):
+        paddle.multigammaln(static.data("x", [2], "float32"), 0)

@@ -50,6 +50,7 @@ SAMPLES = {
     ops.Lgamma: [
         sample(abs(f32(2, 3))).gives(np.vectorize(math.lgamma)),
         sample(f32([-0.5])).gives(np.vectorize(math.lgamma)),
+        sample(f32([1.0, 2.0])).gives(lambda x: [0, 0]),
     ],
     ops.Digamma: [sample(f32([1.0, 0.5])).gives(lambda x: [-0.5772156649, -1.9635100260])],
     ops.Floor: [
