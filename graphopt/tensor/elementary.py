@@ -7,7 +7,8 @@ from typing import Any
 
 from graphopt.frontend import arguments
 from graphopt.ir.program import Variable
-from graphopt.tensor.math import as_float, scale, subtract, unary
+from graphopt.tensor.creation import full
+from graphopt.tensor.math import as_float, divide, multiply, scale, subtract, unary
 
 
 def sin(x: Variable, name: str | None = None) -> Variable:
@@ -87,22 +88,22 @@ def expm1(x: Variable, name: str | None = None) -> Variable:
 
 def reciprocal(x: Variable, name: str | None = None) -> Variable:
     """1 / x (paddle.reciprocal)."""
-    return unary("reciprocal", x, name)
+    return unary("reciprocal", as_float(x, "reciprocal"), name)
 
 
 def erfinv(x: Variable, name: str | None = None) -> Variable:
     """Inverse of the error function (paddle.erfinv)."""
-    return unary("erfinv", x, name)
+    return unary("erfinv", as_float(x, "erfinv"), name)
 
 
 def lgamma(x: Variable, name: str | None = None) -> Variable:
     """Logarithm of the absolute value of the gamma function (paddle.lgamma)."""
-    return unary("lgamma", x, name)
+    return unary("lgamma", as_float(x, "lgamma"), name)
 
 
 def digamma(x: Variable, name: str | None = None) -> Variable:
     """Derivative of lgamma (paddle.digamma)."""
-    return unary("digamma", x, name)
+    return unary("digamma", as_float(x, "digamma"), name)
 
 
 def floor(x: Variable, name: str | None = None) -> Variable:
@@ -115,9 +116,18 @@ def ceil(x: Variable, name: str | None = None) -> Variable:
     return unary("ceil", x, name)
 
 
-def round(x: Variable, name: str | None = None) -> Variable:
-    """The nearest whole number, halves away from zero (paddle.round)."""
-    return unary("round", x, name)
+def round(x: Variable, decimals: Any = 0, name: str | None = None) -> Variable:
+    """The nearest number of so many decimals, halves away from zero (paddle.round).
+
+    A negative number of decimals rounds to tens, hundreds and so on. A str there is the name.
+    """
+    if decimals is None or isinstance(decimals, str):
+        decimals, name = 0, decimals
+    digits = arguments.integer(decimals, "decimals", "round")
+    if digits == 0 or not arguments.variable(x, "x", "round").dtype.is_floating:
+        return unary("round", x, name)
+    power = full([], 10.0**digits, x.dtype)
+    return divide(unary("round", multiply(x, power), None), power, name)
 
 
 def trunc(input: Variable, name: str | None = None) -> Variable:
@@ -143,13 +153,13 @@ def stanh(
         "scale_a": arguments.number(scale_a, "scale_a", "stanh"),
         "scale_b": arguments.number(scale_b, "scale_b", "stanh"),
     }
-    return unary("stanh", x, name, **attrs)
+    return unary("stanh", as_float(x, "stanh"), name, **attrs)
 
 
 def logit(x: Variable, eps: Any = None, name: str | None = None) -> Variable:
     """log(x / (1 - x)) of x kept in [eps, 1 - eps]; nan outside [0, 1] (paddle.logit)."""
     limit = 0.0 if eps is None else arguments.number(eps, "eps", "logit")
-    return unary("logit", x, name, eps=limit)
+    return unary("logit", as_float(x, "logit"), name, eps=limit)
 
 
 def rad2deg(x: Variable, name: str | None = None) -> Variable:

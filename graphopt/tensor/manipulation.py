@@ -70,7 +70,7 @@ def concat(x: Sequence[Variable] | Variable, axis: Any = 0, name: str | None = N
     """Tensors of one rank and dtype, or those of an array, joined along an axis (paddle.concat)."""
     if isinstance(x, Variable) and is_array(x):
         return tensor_array_to_tensor(x, _axis(axis, "concat"), name)[0]
-    inputs = arguments.variables(x, "x", "concat")
+    inputs = arguments.variables([x] if isinstance(x, Variable) else x, "x", "concat")
     at = size(axis, "axis", "concat", "AxisTensor")
     return emit("concat", {"X": inputs, **at.inputs}, {"axis": at.value}, name=name)
 

@@ -16,7 +16,7 @@ from graphopt.frontend.layer_helper import LayerHelper, emit, emit_whole
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import full
-from graphopt.tensor.manipulation import cast
+from graphopt.tensor.manipulation import cast, reshape
 
 
 def unary(type: str, x: Any, name: str | None = None, **attrs: Any) -> Variable:
@@ -172,12 +172,12 @@ def sqrt(x: Variable, name: str | None = None) -> Variable:
 
 def rsqrt(x: Variable, name: str | None = None) -> Variable:
     """1 / sqrt(x) (paddle.rsqrt)."""
-    return unary("rsqrt", x, name)
+    return unary("rsqrt", as_float(x, "rsqrt"), name)
 
 
 def erf(x: Variable, name: str | None = None) -> Variable:
     """The error function (paddle.erf)."""
-    return unary("erf", x, name)
+    return unary("erf", as_float(x, "erf"), name)
 
 
 def square(x: Variable, name: str | None = None) -> Variable:
@@ -192,7 +192,7 @@ def abs(x: Variable, name: str | None = None) -> Variable:
 
 def tanh(x: Variable, name: str | None = None) -> Variable:
     """Hyperbolic tangent (paddle.tanh)."""
-    return unary("tanh", x, name)
+    return unary("tanh", as_float(x, "tanh"), name)
 
 
 def clip(x: Variable, min: Any = None, max: Any = None, name: str | None = None) -> Variable:
@@ -290,8 +290,10 @@ def cumsum(
 def cumprod(
     x: Variable, dim: int | None = None, dtype: Any = None, name: str | None = None
 ) -> Variable:
-    """Running products along `dim`, in `dtype` (paddle.cumprod)."""
+    """Running products along `dim`, or of all elements, in `dtype` (paddle.cumprod)."""
     x = x if dtype is None else cast(x, dtype)
+    if dim is None:
+        x, dim = reshape(x, [-1]), 0
     return unary("cumprod", x, name, dim=arguments.integer(dim, "dim", "cumprod"))
 
 
@@ -358,6 +360,7 @@ def logsumexp(
     """log(sum(exp(x))) over `axis`, without overflow (paddle.logsumexp)."""
     axes = arguments.axes(axis, "logsumexp")
     keep = arguments.flag(keepdim, "keepdim", "logsumexp")
+    x = as_float(x, "logsumexp")
     return unary("logsumexp", x, name, axis=axes or [0], keepdim=keep, reduce_all=not axes)
 
 

@@ -31,6 +31,7 @@ from graphopt.tensor.manipulation import cast, reshape, unsqueeze
 from graphopt.tensor.math import (
     abs,
     add,
+    as_float,
     binary,
     divide,
     exp,
@@ -58,22 +59,22 @@ def _binary(type: str, x: Any, y: Any, name: str | None, **attrs: Any) -> Variab
 
 def i0(x: Variable, name: str | None = None) -> Variable:
     """The modified Bessel function of the first kind and order 0 (paddle.i0)."""
-    return _unary("i0", x, name)
+    return _unary("i0", as_float(x, "i0"), name)
 
 
 def i0e(x: Variable, name: str | None = None) -> Variable:
     """exp(-|x|) times i0 (paddle.i0e)."""
-    return _unary("i0e", x, name)
+    return _unary("i0e", as_float(x, "i0e"), name)
 
 
 def i1(x: Variable, name: str | None = None) -> Variable:
     """The modified Bessel function of the first kind and order 1 (paddle.i1)."""
-    return _unary("i1", x, name)
+    return _unary("i1", as_float(x, "i1"), name)
 
 
 def i1e(x: Variable, name: str | None = None) -> Variable:
     """exp(-|x|) times i1 (paddle.i1e)."""
-    return _unary("i1e", x, name)
+    return _unary("i1e", as_float(x, "i1e"), name)
 
 
 def polygamma(x: Variable, n: int, name: str | None = None) -> Variable:
@@ -81,7 +82,9 @@ def polygamma(x: Variable, n: int, name: str | None = None) -> Variable:
     order = arguments.integer(n, "n", "polygamma")
     if order < 0:
         raise ValueError(f"polygamma(): 'n' should be 0 or more, but received {n}")
-    return digamma(x, name) if order == 0 else _unary("polygamma", x, name, n=order)
+    if order == 0:
+        return digamma(x, name)
+    return _unary("polygamma", as_float(x, "polygamma"), name, n=order)
 
 
 def multigammaln(x: Variable, p: int, name: str | None = None) -> Variable:

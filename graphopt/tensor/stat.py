@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.errors import UnsupportedError
+from graphopt.errors import OperandError, UnsupportedError
 from graphopt.frontend import arguments, lazy
 from graphopt.ir.program import Variable
 from graphopt.tensor.attribute import shape
@@ -44,7 +44,7 @@ from graphopt.tensor.search import argmax, argsort, sort, where
 
 
 def mean(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
-    """The average over `axis` (paddle.mean). Raises ProgramError for integer tensors."""
+    """The average over `axis`, of integers without its fraction (paddle.mean)."""
     return reduce("reduce_mean", x, axis, keepdim, name, layer="mean")
 
 
@@ -56,7 +56,8 @@ def var(
     name: str | None = None,
 ) -> Variable:
     """The variance over `axis`, divided by n - 1, or by n when not `unbiased` (paddle.var)."""
-    arguments.variable(x, "x", "var")
+    if not arguments.variable(x, "x", "var").dtype.is_differentiable:
+        raise OperandError(f"var(): 'x' must be floating-point, found {x.dtype!s}; cast it first")
     centered = subtract(x, mean(x, axis, True))
     if not arguments.flag(unbiased, "unbiased", "var"):
         return mean(square(centered), axis, keepdim, name)

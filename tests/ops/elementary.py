@@ -61,6 +61,7 @@ SAMPLES = {
     ops.Round: [
         sample(f32(2, 3)).gives(np.round),
         sample(f32([0.5, -0.5, 1.5, 2.5])).gives(lambda x: [1, -1, 2, 3]).kinked(),
+        sample(i64([-3, 3])).gives(lambda x: x),
     ],
     ops.Trunc: [sample(2 * f32(2, 3)).gives(np.trunc), sample(i64([-3, 3])).gives(np.trunc)],
     ops.Sign: [
@@ -94,6 +95,7 @@ SAMPLES = {
     ops.Copysign: [
         sample(f32(2, 3), f32(3)).gives(np.copysign),
         sample(f64([1.0, -2.0]), f64([-0.0])).gives(np.copysign).kinked(),
+        sample(i64([3, -3, 2]), i64([-1, 0, 5])).gives(lambda x, y: [-3, 3, 2]),
     ],
     ops.Heaviside: [
         sample(f32([-1.0, 0.0, 2.0]), f32([0.5])).gives(np.heaviside).kinked(),

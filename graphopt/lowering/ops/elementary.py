@@ -22,9 +22,9 @@ def logarithm(base: float) -> Callable[[Array], Array]:
     return lambda x: lax.log(x) / math.log(base)
 
 
-def trunc(x: Array) -> Array:
-    """Towards zero; integers unchanged."""
-    return jnp.where(x < 0, lax.ceil(x), lax.floor(x)) if is_floating(x) else x
+def whole(rounded: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A rounding, which leaves integers as they are."""
+    return lambda x: rounded(x) if is_floating(x) else x
 
 
 def lgamma(x: Array) -> Array:
@@ -39,24 +39,24 @@ FUNCTIONS: Mapping[type[PdOp], Callable[[Array], Array]] = {
     ops.Asinh: lax.asinh,
     ops.Atan: lax.atan,
     ops.Atanh: lax.atanh,
-    ops.Ceil: lax.ceil,
+    ops.Ceil: whole(lax.ceil),
     ops.Cos: lax.cos,
     ops.Cosh: lax.cosh,
     ops.Digamma: lax.digamma,
     ops.Erfinv: lax.erf_inv,
     ops.Expm1: lax.expm1,
-    ops.Floor: lax.floor,
+    ops.Floor: whole(lax.floor),
     ops.Lgamma: lgamma,
     ops.Log1p: lax.log1p,
     ops.Log2: logarithm(2),
     ops.Log10: logarithm(10),
     ops.Reciprocal: lambda x: 1 / x,
-    ops.Round: lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
+    ops.Round: whole(lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO)),
     ops.Sign: lax.sign,
     ops.Sin: lax.sin,
     ops.Sinh: lax.sinh,
     ops.Tan: lax.tan,
-    ops.Trunc: trunc,
+    ops.Trunc: whole(lambda x: jnp.where(x < 0, lax.ceil(x), lax.floor(x))),
 }
 
 
@@ -128,7 +128,8 @@ def i1e(x: Array) -> Array:
 def polygamma(x: Array, n: int) -> Array:
     if n == 0:
         return lax.digamma(x)
-    return lax.polygamma(jnp.full_like(x, n), x)
+    exact = x.astype(np.float64)  # as for lgamma
+    return lax.polygamma(jnp.full_like(exact, n), exact).astype(x.dtype)
 
 
 @lowers(ops.Gammaincc)
@@ -146,6 +147,10 @@ def nextafter(x: Array, y: Array) -> Array:
 @lowers(ops.Copysign)
 def copysign(x: Array, y: Array) -> Array:
     x, y = jnp.broadcast_arrays(x, lax.stop_gradient(y))
+    if x.dtype == np.bool_:
+        return x
+    if not is_floating(x):
+        return jnp.where((x < 0) == (y < 0), x, -x)
     fixed = lax.stop_gradient(x)
     signed = jnp.where(jnp.signbit(fixed) == jnp.signbit(y), x, -x)
     return jnp.where(fixed == 0, lax.stop_gradient(signed), signed)

@@ -8,7 +8,7 @@ from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.ir.program import Variable
 from graphopt.tensor.manipulation import cast, split
-from graphopt.tensor.math import multiply, unary, unary_as
+from graphopt.tensor.math import as_float, multiply, unary, unary_as
 from graphopt.tensor.math import tanh as tanh
 
 
@@ -29,7 +29,7 @@ def gelu(x: Variable, approximate: bool = False, name: str | None = None) -> Var
 
 def sigmoid(x: Variable, name: str | None = None) -> Variable:
     """1 / (1 + exp(-x)) (paddle.nn.functional.sigmoid)."""
-    return unary("sigmoid", x, name)
+    return unary("sigmoid", as_float(x, "sigmoid"), name)
 
 
 def silu(x: Variable, name: str | None = None) -> Variable:

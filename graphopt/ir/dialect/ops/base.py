@@ -63,6 +63,18 @@ class FloatUnary(Unary, ABC):
         return x
 
 
+class NumberUnary(Unary, ABC):
+    """Elementwise on one tensor of real numbers, whole ones too."""
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        if dtype_of(x).is_complex or dtype_of(x) == "bool":
+            raise OperandError(
+                f"expected a tensor of real numbers, found {dtype_of(x)!s}; cast it first"
+            )
+        return x
+
+
 class RealUnary(Unary, ABC):
     """Elementwise on one tensor of real floating-point numbers."""
 

@@ -16,6 +16,7 @@ from graphopt.ir.dialect.ops.base import (
     Binary,
     Declare,
     FloatUnary,
+    NumberUnary,
     PureOp,
     RealUnary,
     Unary,
@@ -51,9 +52,9 @@ Reciprocal = elementwise(FloatUnary, "reciprocal", "1 / x.")
 Erfinv = elementwise(RealUnary, "erfinv", "Inverse of the error function.")
 Lgamma = elementwise(RealUnary, "lgamma", "Logarithm of the absolute value of the gamma function.")
 Digamma = elementwise(RealUnary, "digamma", "Derivative of lgamma.")
-Floor = elementwise(RealUnary, "floor", "The nearest whole number not above x.")
-Ceil = elementwise(RealUnary, "ceil", "The nearest whole number not below x.")
-Round = elementwise(RealUnary, "round", "The nearest whole number; halves go away from zero.")
+Floor = elementwise(NumberUnary, "floor", "The nearest whole number not above x.")
+Ceil = elementwise(NumberUnary, "ceil", "The nearest whole number not below x.")
+Round = elementwise(NumberUnary, "round", "The nearest whole number; halves go away from zero.")
 Trunc = elementwise(Unary, "trunc", "The whole part, towards zero.")
 Sign = elementwise(Unary, "sign", "-1, 0 or 1.")
 
@@ -115,7 +116,19 @@ Gammaincc = elementwise(
     RealBinary, "gammaincc", "The regularised upper incomplete gamma function of order x at y."
 )
 Nextafter = elementwise(RealBinary, "nextafter", "The next number after x in the direction of y.")
-Copysign = elementwise(RealBinary, "copysign", "The size of x with the sign of y.")
+
+
+class NumberBinary(Binary, ABC):
+    """On two tensors of real numbers, whole ones and bools too."""
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor) -> Tensor:
+        if dtype_of(x).is_complex:
+            raise OperandError(f"expected tensors of real numbers, found {x}")
+        return Binary.infer(x, y)
+
+
+Copysign = elementwise(NumberBinary, "copysign", "The size of x with the sign of y.")
 
 
 @irdl_op_definition

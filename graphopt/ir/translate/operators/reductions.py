@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.logic import Isfinite, Isinf, Isnan
-from graphopt.ir.dialect.ops.math import Abs, Equal, Subtract
-from graphopt.ir.dialect.ops.reduce import All, Numel, PNorm, Sum
+from graphopt.ir.dialect.ops.math import Abs, Cast, Divide, Equal, Subtract
+from graphopt.ir.dialect.ops.reduce import All, Mean, Numel, PNorm, Sum
 from graphopt.ir.dialect.ops.reduce import Any as AnyOf
+from graphopt.ir.dialect.types import dtype_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.scalars import axes_of
@@ -28,7 +30,19 @@ def reduction(emit: Emitter) -> Written:
     out_dtype = given.get("out_dtype", -1)
     if "dtype" in attr_kinds(row.op):
         attrs["dtype"] = None if out_dtype in (-1, None) else out_dtype
+    if row.op is Mean and not dtype_of(emit.input("X").type).is_differentiable:
+        return _whole_mean(emit, attrs["axis"], emit.attr("keep_dim", False))
     return emit.by_row(**attrs)
+
+
+def _whole_mean(emit: Emitter, axis: Sequence[int], keepdim: bool) -> Written:
+    """The mean of integers without its fraction, and of bools whether one is true."""
+    x, over = emit.input("X"), {"axis": axis, "keepdim": keepdim}
+    if dtype_of(x.type) == "bool":
+        return emit.results(Out=emit(AnyOf, x, **over))
+    count = emit(Sum, emit(FullLike, x, value=1, dtype="int64"), **over, dtype="int64")
+    found = emit(Divide, emit(Sum, x, **over, dtype="int64"), count)
+    return emit.results(Out=emit(Cast, found, dtype=dtype_of(x.type)))
 
 
 @translates("p_norm")
