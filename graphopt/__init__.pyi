@@ -505,7 +505,7 @@ Tensor = Variable
 # the names of other libraries that Paddle 3.3 has for its own
 cat = concatenate = concat
 clamp = clip
-div = divide
+div = true_divide
 eq = equal
 ge = greater_equal
 ger = outer

@@ -101,7 +101,7 @@ METHODS: dict[str, str] = {
 # methods that have another name than their function: method -> file, function
 SPELLINGS: dict[str, tuple[str, str]] = {
     "clamp": ("math", "clip"),
-    "div": ("math", "divide"),
+    "div": ("spellings", "true_divide"),
     "mul": ("math", "multiply"),
     "sub": ("math", "subtract"),
     "eq": ("logic", "equal"),

@@ -16,7 +16,7 @@ from graphopt.tensor.data_sized import nonzero
 from graphopt.tensor.linalg import bmm, transpose
 from graphopt.tensor.logic import bitwise_not
 from graphopt.tensor.manipulation import reshape, slice
-from graphopt.tensor.math import add, divide, scale, sum
+from graphopt.tensor.math import add, as_float, divide, scale, sum
 from graphopt.tensor.positions import put_along_axis
 from graphopt.tensor.random import rand, randn
 from graphopt.tensor.ranges import arange
@@ -26,9 +26,13 @@ from graphopt.tensor.search import sort
 bitwise_invert = bitwise_not
 sigmoid = activation.sigmoid
 swapdims = swapaxes
-true_divide = divide
 view_as_complex = as_complex
 view_as_real = as_real
+
+
+def true_divide(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """x / y; integers give float32, unlike in `divide` (paddle.true_divide, paddle.div)."""
+    return divide(as_float(x, "true_divide"), as_float(y, "true_divide"), name)
 
 
 def argwhere(input: Variable) -> Variable:

@@ -84,6 +84,15 @@ def test_signs_of_integers(dtype: str, x: Any, y: Any, wanted: Any) -> None:
     assert found.tolist() == wanted
 
 
+def test_quotients_of_integers() -> None:
+    """The names that Paddle 3.3 added give fractions."""
+    arrays = {"x": np.array([1, -7]), "y": np.array([2, 2])}
+    for function in (paddle.true_divide, paddle.div, lambda x, y: x.div(y)):
+        (found,) = computed(lambda x, y, function=function: function(x, y), **arrays)
+        assert found.dtype == "float32"
+        assert found.tolist() == [0.5, -3.5]
+
+
 def test_rounding_to_decimals() -> None:
     numbers = np.array([0.5, 1.35, -2.26, 1234.567], "float32")
     found = computed(

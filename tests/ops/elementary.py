@@ -52,7 +52,10 @@ SAMPLES = {
         sample(f32([-0.5])).gives(np.vectorize(math.lgamma)),
         sample(f32([1.0, 2.0])).gives(lambda x: [0, 0]),
     ],
-    ops.Digamma: [sample(f32([1.0, 0.5])).gives(lambda x: [-0.5772156649, -1.9635100260])],
+    ops.Digamma: [
+        sample(f32([1.0, 0.5])).gives(lambda x: [-0.5772156649, -1.9635100260]),
+        sample(f32([0.0, -0.0])).gives(lambda x: [-np.inf, np.inf]).kinked(),
+    ],
     ops.Floor: [
         sample(f32(2, 3)).gives(np.floor),
         sample(f32([-0.5, 2.0])).gives(np.floor).kinked(),

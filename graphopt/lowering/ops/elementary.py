@@ -32,6 +32,11 @@ def lgamma(x: Array) -> Array:
     return lax.lgamma(x.astype(np.float64)).astype(x.dtype)
 
 
+def digamma(x: Array) -> Array:
+    """Infinite at 0, where XLA has nan."""
+    return jnp.where(x == 0, -1 / x, lax.digamma(x))
+
+
 FUNCTIONS: Mapping[type[PdOp], Callable[[Array], Array]] = {
     ops.Acos: lax.acos,
     ops.Acosh: lax.acosh,
@@ -42,7 +47,7 @@ FUNCTIONS: Mapping[type[PdOp], Callable[[Array], Array]] = {
     ops.Ceil: whole(lax.ceil),
     ops.Cos: lax.cos,
     ops.Cosh: lax.cosh,
-    ops.Digamma: lax.digamma,
+    ops.Digamma: digamma,
     ops.Erfinv: lax.erf_inv,
     ops.Expm1: lax.expm1,
     ops.Floor: whole(lax.floor),
