@@ -362,6 +362,8 @@ from graphopt.tensor.positions import scatter_ as scatter_
 from graphopt.tensor.positions import scatter_nd as scatter_nd
 from graphopt.tensor.positions import scatter_nd_add as scatter_nd_add
 from graphopt.tensor.positions import take_along_axis as take_along_axis
+from graphopt.tensor.quantiles import nanquantile as nanquantile
+from graphopt.tensor.quantiles import quantile as quantile
 from graphopt.tensor.random import bernoulli as bernoulli
 from graphopt.tensor.random import binomial as binomial
 from graphopt.tensor.random import log_normal as log_normal
@@ -487,9 +489,7 @@ from graphopt.tensor.stat import mean as mean
 from graphopt.tensor.stat import median as median
 from graphopt.tensor.stat import nan_to_num as nan_to_num
 from graphopt.tensor.stat import nanmean as nanmean
-from graphopt.tensor.stat import nanquantile as nanquantile
 from graphopt.tensor.stat import nansum as nansum
-from graphopt.tensor.stat import quantile as quantile
 from graphopt.tensor.stat import std as std
 from graphopt.tensor.stat import var as var
 

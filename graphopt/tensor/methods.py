@@ -46,7 +46,8 @@ METHODS: dict[str, str] = {
     "math": "abs add add_n amax amin atan2 clip cumprod cumsum divide erf exp floor_divide "
     "floor_mod fmax fmin increment lerp log logsumexp max maximum min minimum mod "
     "multiplex multiply neg pow prod remainder rsqrt scale sqrt square subtract sum tanh",
-    "stat": "count_nonzero mean median nan_to_num nanmean nanquantile nansum quantile std var",
+    "stat": "count_nonzero mean median nan_to_num nanmean nansum std var",
+    "quantiles": "nanquantile quantile",
     "linalg": "addmm bmm cholesky cross dot inner inverse kron matmul mm mv outer t transpose",
     "logic": "all allclose any bitwise_and bitwise_not bitwise_or bitwise_xor equal equal_all "
     "greater_equal greater_than isclose isfinite isinf isnan less_equal less_than "

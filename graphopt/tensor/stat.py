@@ -12,8 +12,6 @@ from graphopt.frontend import arguments, lazy
 from graphopt.ir.program import Variable
 from graphopt.tensor.attribute import shape
 from graphopt.tensor.creation import assign, full
-from graphopt.tensor.elementary import ceil, floor
-from graphopt.tensor.linalg import transpose
 from graphopt.tensor.logic import any, equal, isnan, logical_not, not_equal
 from graphopt.tensor.manipulation import (
     cast,
@@ -22,15 +20,9 @@ from graphopt.tensor.manipulation import (
     reshape,
     slice,
     squeeze,
-    stack,
-    unsqueeze,
 )
 from graphopt.tensor.math import (
-    add,
     divide,
-    lerp,
-    maximum,
-    multiply,
     prod,
     reduce,
     scale,
@@ -40,7 +32,8 @@ from graphopt.tensor.math import (
     sum,
 )
 from graphopt.tensor.positions import take_along_axis
-from graphopt.tensor.search import argmax, argsort, sort, where
+from graphopt.tensor.quantiles import quantile_of
+from graphopt.tensor.search import argmax, argsort, where
 
 
 def mean(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
@@ -97,7 +90,7 @@ def median(
     be known when the program is built. Paddle page: paddle.median.
     """
     if mode == "avg":
-        return _quantile(x, 0.5, axis, keepdim, "median", name)
+        return quantile_of(x, 0.5, axis, keepdim, "median", name)
     if mode != "min":
         raise ValueError(f"median(): 'mode' should be 'avg' or 'min', but received {mode!r}")
     return _lower_median(x, axis, arguments.flag(keepdim, "keepdim", "median"), name)
@@ -133,70 +126,6 @@ def _known_size(x: Variable, along: int, axis: Any, function: str) -> int:
             f"found the shape {list(x.shape)}"
         )
     return size
-
-
-def quantile(
-    x: Variable, q: Any, axis: Any = None, keepdim: bool = False, name: str | None = None
-) -> Variable:
-    """The quantiles q of the elements, interpolated between neighbours (paddle.quantile).
-
-    For several q the results are stacked along a new first axis. Nan where an element is.
-    """
-    if isinstance(q, (list, tuple)):
-        return stack([_quantile(x, one, axis, keepdim, "quantile", None) for one in q], name=name)
-    return _quantile(x, q, axis, keepdim, "quantile", name)
-
-
-def _quantile(
-    x: Any, q: Any, axis: Any, keepdim: bool, function: str, name: str | None
-) -> Variable:
-    share = arguments.number(q, "q", function)
-    if not 0 <= share <= 1:
-        raise ValueError(f"{function}(): 'q' should be in [0, 1], but received {q}")
-    rank = len(arguments.variable(x, "x", function).shape)
-    x = x if x.dtype.is_floating else cast(x, "float32")
-    axes = arguments.axes(axis, function) or list(range(rank))
-    at = [a + rank if a < 0 else a for a in axes]
-    kept = [i for i in range(rank) if i not in at]
-    rows = flatten(transpose(x, [*kept, *at]), len(kept)) if len(at) > 1 else x
-    along = len(kept) if len(at) > 1 else at[0] if at else 0
-    rows = rows if rank else unsqueeze(x, 0)
-    size = _known_size(rows, along, axis, function)
-    ordered, position = sort(rows, along), share * (size - 1)
-    low, high = (
-        slice(ordered, [along], [n], [n + 1]) for n in (math.floor(position), math.ceil(position))
-    )
-    middle = lerp(low, high, position - math.floor(position))
-    undefined = any(isnan(rows), along, keepdim=True)
-    found = squeeze(where(undefined, full([], math.nan, x.dtype), middle), along)
-    if arguments.flag(keepdim, "keepdim", function):
-        found = unsqueeze(found, sorted(at)) if at else found
-    return found if name is None else scale(found, name=name)
-
-
-def nanquantile(
-    x: Variable, q: Any, axis: Any = None, keepdim: bool = False, name: str | None = None
-) -> Variable:
-    """As `quantile`, of the elements that are not nan; nan where all are (paddle.nanquantile)."""
-    if isinstance(q, (list, tuple)):
-        return stack([nanquantile(x, one, axis, keepdim) for one in q], name=name)
-    share = arguments.number(q, "q", "nanquantile")
-    if not 0 <= share <= 1:
-        raise ValueError(f"nanquantile(): 'q' should be in [0, 1], but received {q}")
-    rank = len(arguments.variable(x, "x", "nanquantile").shape)
-    x = x if x.dtype.is_floating else cast(x, "float32")
-    at = sorted(a % rank for a in arguments.axes(axis, "nanquantile")) or list(range(rank))
-    kept = [i for i in range(rank) if i not in at]
-    rows = flatten(transpose(x, [*kept, *at]), len(kept)) if rank else unsqueeze(x, 0)
-    count = sum(cast(logical_not(isnan(rows)), x.dtype), -1, keepdim=True)
-    last = maximum(scale(count, 1.0, -1.0), full([], 0.0, x.dtype))
-    place = scale(last, share)
-    ordered, low = sort(rows, -1), floor(place)
-    ends = [take_along_axis(ordered, cast(p, "int64"), -1) for p in (low, ceil(place))]
-    found = squeeze(add(ends[0], multiply(subtract(ends[1], ends[0]), subtract(place, low))), -1)
-    if arguments.flag(keepdim, "keepdim", "nanquantile"):
-        found = unsqueeze(found, at) if rank else found
-    return found if name is None else scale(found, name=name)
 
 
 def nansum(
