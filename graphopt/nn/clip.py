@@ -34,7 +34,7 @@ class ClipGradBase(ABC):
         return [(p, clipped.get(p.name, g)) for p, g in given]
 
     def clips(self, parameter: Parameter) -> bool:
-        """Whether the gradient of this parameter is clipped."""
+        """True when the gradient of this parameter shall be clipped."""
         return getattr(parameter, "need_clip", True)
 
     @abstractmethod

@@ -37,12 +37,12 @@ def test_what_is_between_two_neighbours(function: Any, between: str, wanted: lis
 def test_the_nearest_of_two_is_the_even_one(function: Any, fed: bool) -> None:
     """Places 0.5, 1.5 and 2.4 of the five elements 0 to 4."""
     shares = np.array([0.125, 0.375, 0.6])
-    given = {"q": shares} if fed else {}
-    (found,) = computed(
-        lambda x, q=shares.tolist(): function(x, q, interpolation="nearest"),
-        x=np.arange(5.0),
-        **given,
-    )
+    x = np.arange(5.0)
+    if fed:
+        (found,) = computed(lambda x, q: function(x, q, interpolation="nearest"), x=x, q=shares)
+    else:
+        known = shares.tolist()
+        (found,) = computed(lambda x: function(x, known, interpolation="nearest"), x=x)
     assert found.tolist() == [0, 2, 2]
 
 

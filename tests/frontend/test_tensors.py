@@ -247,7 +247,7 @@ def test_mode() -> None:
     [
         (lambda x: paddle.tanh([1.0]), TypeError, "'x' must be a Variable of .*, found list"),
         (lambda x: paddle.add(x, 1.0), TypeError, "'y' must be a Variable"),
-        (lambda x: paddle.concat(x), TypeError, "concat.*'x' must be a list"),
+        (lambda x: paddle.concat(1), TypeError, "concat.*'x'"),
         (lambda x: paddle.concat([x, 1]), TypeError, r"'x\[1\]' must be a Variable"),
         (lambda x: paddle.sum(x, axis="0"), TypeError, "sum.*'axis' must be an int"),
         (lambda x: paddle.sum(x, axis=5), ProgramError, "axis 5 is out of range"),
