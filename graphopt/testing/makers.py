@@ -6,7 +6,7 @@ The program generator works backwards from shapes, so everything that it makes i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import activation as act
-from graphopt.ir.dialect.ops import conv, linear, math, norm, random, shape
+from graphopt.ir.dialect.ops import conv, fused, linear, math, norm, random, shape
 
 Draw = Callable[[Any], Any]
 Shape = tuple[int, ...]
@@ -50,6 +50,12 @@ def _broadcast(draw: Draw, out: Shape) -> Recipe:
     return Recipe((out, other))
 
 
+def _add_act(draw: Draw, out: Shape) -> Recipe:
+    """A broadcast sum and its relu."""
+    recipe = _broadcast(draw, out)
+    return replace(recipe, attrs={"functor_list": ("relu", "elementwise_add")})
+
+
 def _matmul(draw: Draw, out: Shape) -> Recipe | None:
     if len(out) < 2:
         return None
@@ -76,10 +82,12 @@ def _conv2d(draw: Draw, out: Shape) -> Recipe | None:
         return None
     channels = draw(st.integers(1, 3))
     size = draw(st.sampled_from([1, 3]))
-    image = (out[0], channels, *out[2:])
-    return Recipe(
-        (image, (out[1], channels, size, size)), {"paddings": (size // 2,) * 2}, state=(1,)
-    )
+    attrs: dict[str, Any] = {"paddings": (size // 2,) * 2}
+    image, outs = (out[0], channels, *out[2:]), out[1]
+    if draw(st.booleans()):
+        attrs["data_format"] = "NHWC"
+        image, outs = (*out[:3], channels), out[3]
+    return Recipe((image, (outs, channels, size, size)), attrs, state=(1,))
 
 
 def _depthwise(draw: Draw, out: Shape) -> Recipe | None:
@@ -155,6 +163,7 @@ PLANTED: dict[type[PdOp], Maker] = {
     conv.DepthwiseConv2d: _depthwise,
     math.Exp: _same,
     math.Square: _same,
+    fused.FusedElemwiseAddActivation: _add_act,
     random.Dropout: _dropout,
     shape.Reshape: _reshape,
 }

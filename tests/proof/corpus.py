@@ -31,8 +31,6 @@ FUSIONS: dict[str, type[FusionPass]] = {
     for name, loaded in ((name, load()) for name, load in own_passes().items())
     # others have its picture, on long sequences or for some devices
     if issubclass(loaded, FusionPass) and FuseDotProductAttention not in loaded.__mro__[1:]
-    # its convolutions have the channels last, see test_conv_epilogue
-    if name != "fuse-conv-epilogue"
 }
 # what to plant for passes that have no pictures
 OTHERS: dict[str, Sequence[Fusion]] = {

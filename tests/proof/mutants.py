@@ -59,6 +59,7 @@ REWRITES = {
     "choose_group_kernel": ("choose-group-kernel",),
     "row_limits": ("choose-group-kernel",),
     "fuse_all_optimizer_ops": ("fuse-all-optimizer-ops", "fuse-adamw"),
+    "pack_filters": ("pack-filters",),
 }
 TRANSFORMERS = ("fused-attention", "fused-feedforward", "fuse-dot-product-attention")
 # passes that a module of fusions serves, where it is not named after its only one
