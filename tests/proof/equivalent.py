@@ -79,6 +79,9 @@ EQUIVALENT: dict[str, str] = {
     "head_layout._unbind: always `_known(op, axis, array)`": _PARTS,
     "transformer_parts.check_residual: without `and len(a) == len(b)`": "linear layers keep the "
     "rank of what they read",
+    # kernels of oneDNN
+    "pack_filters.PackFilters.rewrite: without `and packed`": _AGAIN,
+    "pack_filters.PackFilters.rewrite: without `and prepare is not None`": _TYPES,
     # pictures
     "fuse-dot-product-attention `scores`: either order": "each other order has the same reason "
     "against it as the first one",
