@@ -57,6 +57,8 @@ WITHOUT_RULE = (Grad, Dynamic)
 COMPUTED = [case for case in CASES if case.values[0] not in WITHOUT_RULE]
 Groups = list[list[Tensor]]
 Samples = Mapping[int, Sample]
+# the number of the sample that is one of the others in bfloat16
+HALF = -1
 # Relative error of a result, in units of its largest element (of 1 if that is smaller).
 TOLERANCE = {
     "float16": 5e-4,
@@ -288,10 +290,21 @@ def _text(module: ModuleOp, generic: bool) -> str:
 # Numbers --------------------------------------------------------------------------------------
 
 
+def is_finite_float(op_class: type[PdOp], sample: Sample) -> bool:
+    """True for a sample on finite float32 numbers, among others."""
+    arrays = [array for array in flat(sample) if array.dtype == np.float32]
+    finite = bool(arrays) and all(np.isfinite(array).all() for array in arrays)
+    return finite and is_traced(op_class, sample)
+
+
 @each_op(lambda op_class, sample: op_class not in WITHOUT_RULE and sample.expected is not None)
 def test_numbers(op_class: type[PdOp], samples: Samples) -> None:
-    """The results are those of the sample's NumPy formula."""
-    for (number, sample), results in zip(samples.items(), computed(op_class, samples), strict=True):
+    """The results are those of the sample's NumPy formula; once in bfloat16, to one rounding."""
+    whole = dict(samples)
+    finite = [sample for sample in samples.values() if is_finite_float(op_class, sample)]
+    if finite:
+        whole[HALF] = with_floats(finite[0], bf16)
+    for (number, sample), results in zip(whole.items(), computed(op_class, whole), strict=True):
         with naming(number):
             assert sample.expected is not None
             with np.errstate(all="ignore"):
@@ -300,6 +313,17 @@ def test_numbers(op_class: type[PdOp], samples: Samples) -> None:
                 want = wanted[place] if isinstance(wanted, tuple) else wanted
                 assert np.shape(want) == result.shape, f"formula {place} has another shape"
                 assert_close(result, want, str(result.dtype))
+
+
+@each_op(lambda op_class, sample: sample.expected is None and is_finite_float(op_class, sample))
+def test_half_types_round_once(op_class: type[PdOp], samples: Samples) -> None:
+    """Without a formula, bfloat16 gives what float64 gives for its numbers, to one rounding."""
+    number, sample = next(iter(samples.items()))
+    half = with_floats(sample, bf16)
+    with naming(number):
+        results, wanted = computed(op_class, {0: half, 1: with_floats(half, f64)})
+        for result, want in zip(results, wanted, strict=True):
+            assert_close(result, want, str(result.dtype))
 
 
 def computed(op_class: type[PdOp], samples: Samples) -> list[tuple[Any, ...]]:
@@ -323,24 +347,6 @@ def assert_close(result: Any, wanted: Any, precision: str) -> None:
     largest = np.max(np.abs(want), initial=1.0, where=np.isfinite(want))
     tolerance = TOLERANCE.get(precision, 0) * largest
     np.testing.assert_allclose(have, want, rtol=0, atol=tolerance)
-
-
-def is_finite_float(op_class: type[PdOp], sample: Sample) -> bool:
-    """True for a sample on finite float32 numbers, among others."""
-    arrays = [array for array in flat(sample) if array.dtype == np.float32]
-    finite = bool(arrays) and all(np.isfinite(array).all() for array in arrays)
-    return finite and is_traced(op_class, sample)
-
-
-@each_op(is_finite_float)
-def test_half_types_round_once(op_class: type[PdOp], samples: Samples) -> None:
-    """In bfloat16 the first sample gives what float64 gives for its numbers, to one rounding."""
-    number, sample = next(iter(samples.items()))
-    half = with_floats(sample, bf16)
-    with naming(number):
-        results, wanted = computed(op_class, {0: half, 1: with_floats(half, f64)})
-        for result, want in zip(results, wanted, strict=True):
-            assert_close(result, want, str(result.dtype))
 
 
 # Derivatives ----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,12 +133,19 @@ WITHOUT_RULE = {"fuse-broadcast-ops", "shard-updates"}
 READS_SIZES = "settle-shapes"
 # passes that move ops or mark them, which changes no value
 CHANGES_NOTHING = {"recompute-activations", "sort-ops"}
-PAGE_CASES = [
-    pytest.param(case, id=f"{page.stem}: {case.title}")
-    for page in sorted(PAGES.glob("*.md"))
-    for case in load_page(page)
-    if case.expected_kind == "mlir"
-]
+
+
+def page_cases() -> Iterator[Any]:
+    """What is rewritten on each page; of a page's cases the first and the last are always run."""
+    for page in sorted(PAGES.glob("*.md")):
+        cases = [case for case in load_page(page) if case.expected_kind == "mlir"]
+        for case in cases:
+            usual = case in (cases[0], cases[-1])
+            marks = () if usual else pytest.mark.exhaustive
+            yield pytest.param(case, id=f"{page.stem}: {case.title}", marks=marks)
+
+
+PAGE_CASES = list(page_cases())
 
 
 @pytest.mark.parametrize("case", PAGE_CASES)
