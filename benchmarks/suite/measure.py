@@ -124,7 +124,6 @@ def started(
 def described(workload: Workload) -> dict[str, Any]:
     """What a report says about a workload."""
     return {
-        "goal": workload.goal,
         "title": workload.title,
         "training": workload.training,
         "compile_only": workload.compile_only,

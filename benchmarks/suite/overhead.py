@@ -13,7 +13,7 @@ from typing import Any
 from suite.engines import BASELINE, OURS
 
 Row = dict[str, Any]
-STEP_US, SHARE, IMPORT_S = 10.0, 10.0, 0.3
+STEP_US, SHARE, IMPORT_S = 6.0, 10.0, 0.3
 TINY = "tiny-fc"
 IMPORTS = 9
 

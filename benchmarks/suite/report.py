@@ -89,10 +89,10 @@ def ratio_table(workloads: Mapping[str, Row]) -> Iterator[str]:
     """Each engine against plain JAX."""
     engines = [name for name in engines_in(workloads) if name != BASELINE]
     rows: list[list[str]] = []
-    for found in workloads.values():
+    for workload, found in workloads.items():
         measured = [goals.to_baseline(found, name) for name in engines]
-        rows.append([f"({found['goal']}) {found['title']}", *map(number, measured)])
-    return table(["workload", *(ENGINES[name].title for name in engines)], rows)
+        rows.append([workload, found["title"], *map(number, measured)])
+    return table(["workload", "what", *(ENGINES[name].title for name in engines)], rows)
 
 
 def time_table(workloads: Mapping[str, Row]) -> Iterator[str]:

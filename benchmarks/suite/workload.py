@@ -39,7 +39,6 @@ class Workload:
     """
 
     name: str
-    goal: str
     title: str
     sizes: Mapping[str, Sizes]
     feed: Callable[[np.random.Generator, Sizes], Arrays]

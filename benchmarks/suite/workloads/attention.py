@@ -31,7 +31,6 @@ def torch(nn: Any, sizes: Sizes) -> Any:
 WORKLOADS = tuple(
     Workload(
         f"attention-{length}",
-        "f",
         f"attention 1 x {heads} x {length} x 64, forward and backward",
         {
             "full": Sizes(batch=1, heads=heads, length=length, width=64),

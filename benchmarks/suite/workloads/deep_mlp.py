@@ -26,7 +26,6 @@ def torch(nn: Any, sizes: Sizes) -> Any:
 WORKLOADS = (
     Workload(
         "mlp-200",
-        "h",
         "200-layer MLP of 64: time to compile",
         {
             "full": Sizes(batch=32, inputs=64, width=64, classes=10, layers=200),

@@ -28,7 +28,6 @@ def torch(nn: Any, sizes: Sizes) -> Any:
 WORKLOADS = (
     Workload(
         "adamw-500",
-        "g",
         "AdamW on 500 parameters of 64 x 64",
         {"full": Sizes(count=500, width=64), "toy": Sizes(count=5, width=4)},
         feed,

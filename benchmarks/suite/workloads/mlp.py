@@ -28,7 +28,6 @@ def torch(nn: Any, sizes: Sizes) -> Any:
 WORKLOADS = (
     Workload(
         "mlp",
-        "b",
         "MLP 784-512-512-10, batch 128, Adam",
         {
             "full": Sizes(batch=128, inputs=784, width=512, classes=10),

@@ -68,7 +68,6 @@ TOY = Sizes(batch=2, side=16, stages=((1, 8, 1, 1), (2, 8, 2, 2)), last=16, clas
 WORKLOADS = (
     Workload(
         "mobilenet-b1",
-        "e2",
         "MobileNetV2 inference, batch 1, 224",
         {"full": Sizes(batch=1, side=224, **FULL), "toy": TOY},
         image_only,
@@ -78,7 +77,6 @@ WORKLOADS = (
     ),
     Workload(
         "mobilenet-training",
-        "e2",
         "MobileNetV2 training, 8 pictures of 128, momentum",
         {"full": Sizes(batch=8, side=128, **FULL), "toy": TOY},
         images,

@@ -35,7 +35,6 @@ def torch(nn: Any, sizes: Sizes) -> Any:
 WORKLOADS = tuple(
     Workload(
         f"recommender-{kind.replace('_', '-')}",
-        "j",
         f"embedding recommender, 100,000 rows of 64, {kind.replace('_', ' ')}",
         {
             "full": Sizes(batch=256, items=8, words=100_000, width=64),

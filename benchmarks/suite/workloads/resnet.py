@@ -71,7 +71,6 @@ TOY = {"blocks": (1, 1), "width": 4, "classes": 5, "batch": 2, "side": 16}
 WORKLOADS = (
     Workload(
         "resnet18-training",
-        "c",
         "ResNet-18 training, 8 pictures of 224, momentum",
         {"full": Sizes(batch=8, side=224, **RESNET18), "toy": Sizes(bottleneck=False, **TOY)},
         images,
@@ -84,7 +83,6 @@ WORKLOADS = (
     *(
         Workload(
             f"resnet50-b{batch}",
-            "e",
             f"ResNet-50 inference, batch {batch}, 224",
             {
                 "full": Sizes(batch=batch, side=224, **RESNET50),

@@ -36,7 +36,6 @@ def dropouts(nn: Any, feed: Any, sizes: Sizes) -> Any:
 WORKLOADS = (
     Workload(
         "matrix-chain",
-        "",
         "A B x of 1024 x 1024 matrices and 8 vectors, SGD",
         {"full": Sizes(batch=8, width=1024), "toy": Sizes(batch=2, width=8)},
         columns,
@@ -47,7 +46,6 @@ WORKLOADS = (
     ),
     Workload(
         "dropouts",
-        "",
         "four layers of 512 with dropout, batch 512, SGD",
         {
             "full": Sizes(batch=512, width=512, layers=4),

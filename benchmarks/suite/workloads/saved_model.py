@@ -25,7 +25,6 @@ def saved(folder: Path) -> Workload:
     """The workload of one folder."""
     return Workload(
         f"saved-{folder.name.removeprefix('infer_').replace('_', '-')}",
-        "i",
         f"saved model {folder.name}, inference",
         {"full": Sizes(), "toy": Sizes()},
         partial(feed, folder=folder),

@@ -27,7 +27,6 @@ def torch(nn: Any, sizes: Sizes) -> Any:
 WORKLOADS = (
     Workload(
         "tiny-fc",
-        "a",
         "tiny fc step, SGD",
         {"full": Sizes(batch=10), "toy": Sizes(batch=10)},
         feed,

@@ -28,7 +28,6 @@ TOY = Sizes(batch=4, length=6, words=11, width=8, heads=2, layers=2)
 WORKLOADS = (
     Workload(
         "transformer",
-        "d",
         "Transformer training, 4 layers of 256, 8 x 128 words, AdamW",
         {
             "full": Sizes(batch=8, length=128, words=1000, width=256, heads=4, layers=4),
@@ -43,7 +42,6 @@ WORKLOADS = (
     ),
     Workload(
         "transformer-48",
-        "h",
         "48-layer Transformer of 64: time to compile",
         {
             "full": Sizes(batch=2, length=32, words=1000, width=64, heads=4, layers=48),
