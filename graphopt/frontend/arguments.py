@@ -17,6 +17,7 @@ import numpy as np
 
 from graphopt.errors import OperandError, ProgramError, UnsupportedError
 from graphopt.frontend.constants import constant_of
+from graphopt.ir.dialect.shapes import agree
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.ir.program import Variable
 
@@ -56,6 +57,17 @@ def variable(value: Any, name: str, function: str) -> Variable:
     raise OperandError(
         f"{function}(): the argument '{name}' must be a Variable, found {_kind(value)}"
     )
+
+
+def one_shape(function: str, **values: Variable) -> None:
+    """ValueError for Variables whose known sizes differ: they must not be broadcast."""
+    names, found = list(values), [list(value.shape) for value in values.values()]
+    for name, shape in zip(names[1:], found[1:], strict=True):
+        if not agree(found[0], shape):
+            raise ValueError(
+                f"{function}(): '{names[0]}' and '{name}' should have one shape, found "
+                f"{found[0]} and {shape}; reshape one of them"
+            )
 
 
 def variables(value: Any, name: str, function: str) -> list[Variable]:

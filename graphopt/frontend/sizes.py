@@ -45,6 +45,8 @@ def sizes(value: Any, name: str, function: str, whole: str, each: str) -> SizeIn
         )
     if isinstance(value, Variable):
         check_integers(value, name, function)
+        if len(value.shape) > 1:
+            value = emit("reshape2", {"X": value}, {"shape": [-1]}, stop_gradient=True)
         count = value.shape[0] if value.shape else 1
         return SizeInputs([-1] * max(count, 1), {whole: value})
     if not has_variable(value):

@@ -81,6 +81,7 @@ def dot(x: Variable, y: Variable, name: str | None = None) -> Variable:
     shape = arguments.variable(x, "x", "dot").shape
     if len(shape) not in (1, 2) or len(arguments.variable(y, "y", "dot").shape) != len(shape):
         raise ValueError(f"dot(): 'x' {list(shape)} and 'y' {list(y.shape)} should be 1-D or 2-D")
+    arguments.one_shape("dot", x=x, y=y)
     return sum(multiply(x, y), -1, x.dtype, name=name)
 
 

@@ -104,6 +104,7 @@ def split(
         inputs |= parts.inputs
     else:
         attrs["num"] = arguments.integer(num_or_sections, "num_or_sections", "split")
+        arguments.at_least(1, [attrs["num"]], "num_or_sections", "split")
     helper = LayerHelper("split", name)
     made = [helper.temporary() for _ in range(len(attrs["sections"]) or attrs["num"])]
     helper.append_op("split", inputs, {"Out": made}, attrs)

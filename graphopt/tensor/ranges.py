@@ -16,23 +16,28 @@ from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign, full, zeros_like
 from graphopt.tensor.manipulation import cast
 
+WHOLE = (int, np.integer)
+
 
 def arange(
     start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, name: str | None = None
 ) -> Variable:
     """Numbers from start up to but without end (paddle.arange); `arange(n)` starts at 0.
 
-    The dtype is int64 for ints and the default one otherwise, unless given. With bounds that are
-    Variables, the run decides how many numbers there are; the dtype is then that of the Variable.
+    The dtype is int64 for integers and the default one otherwise, unless given. With bounds that
+    are Variables, the run decides how many numbers there are.
     """
     if end is None:
         start, end = 0, start
     bounds = {"start": start, "end": end, "step": step}
-    tensor = next((value for value in bounds.values() if isinstance(value, Variable)), None)
-    whole = all(isinstance(value, (int, np.integer)) for value in bounds.values())
-    natural = tensor.dtype if tensor is not None else "int64" if whole else None
-    element = _element(dtype, "arange", natural)
-    if tensor is not None:
+    whole = all(
+        not value.dtype.is_differentiable
+        if isinstance(value, Variable)
+        else isinstance(value, WHOLE)
+        for value in bounds.values()
+    )
+    element = _element(dtype, "arange", "int64" if whole else None)
+    if any(isinstance(value, Variable) for value in bounds.values()):
         slots = _tensors(bounds, element, "arange")
         return emit("range", slots, {}, name=name, stop_gradient=True)
     attrs: dict[str, Any] = {

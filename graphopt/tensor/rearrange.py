@@ -134,8 +134,17 @@ def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None =
     starts = [0] * len(have) if offsets is None else _each(offsets, "offsets")
     if not len(dims) == len(starts) == len(have):
         raise ValueError(f"crop(): 'shape' {dims} and 'offsets' {starts} should fit {list(have)}")
+    if any(map(_is_outside, have, starts, dims)):
+        raise ValueError(f"crop(): {dims} at {starts} reaches outside 'x' {list(have)}")
     ends = [_end(at, size) for at, size in zip(starts, dims, strict=True)]
     return slice_(x, list(range(len(have))), starts, ends)
+
+
+def _is_outside(have: int, start: Any, size: Any) -> bool:
+    """True for a block that is known to begin before an axis or to end after it."""
+    first = 0 if isinstance(start, Variable) else start
+    last = first + (0 if isinstance(size, Variable) else max(size, 0))
+    return first < 0 or 0 <= have < last
 
 
 def _each(value: Any, name: str) -> list[Any]:

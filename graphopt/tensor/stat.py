@@ -59,6 +59,8 @@ def var(
     dims = [d % rank for d in arguments.axes(axis, "var") if rank] or list(range(rank))
     counts = [x.shape[d] for d in dims]
     if all(count >= 0 for count in counts):
+        if 0 in counts:
+            return divide(total, total)  # nan
         # one sample has no spread; Paddle 2.x gives 0 there
         return scale(total, 1.0 / (math.prod(counts) - 1 or 1))
     sizes = cast(gather(shape(x), assign(dims)), x.dtype)

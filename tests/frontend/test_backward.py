@@ -256,3 +256,29 @@ def test_batch_norm_statistics_do_not_take_part() -> None:
         grad = main.global_block().ops[-1]
     assert [p.name for p, _ in pairs] == ["batch_norm_0.w_0", "batch_norm_0.b_0"]
     assert grad.input("NoGrad") == []
+
+
+def test_a_target_given_twice_counts_once() -> None:
+    """And with its last weight, as in Paddle."""
+    with fresh():
+        x, seeds = static.data("x", [2], "float32"), static.data("seeds", [2], "float32")
+        x.stop_gradient = False
+        y = x * 3.0
+        (once,) = static.gradients([y, y], [x])
+        (last,) = static.gradients([y, y], [x], [seeds, seeds * 10.0])
+        ones = np.ones(2, "float32")
+        found = run([once, last], x=ones, seeds=ones)
+    np.testing.assert_array_equal(found, [[3, 3], [30, 30]])
+
+
+def test_every_update_of_a_row_gets_its_gradient() -> None:
+    """Of updates for one row the last is written, yet Paddle differentiates all of them."""
+    with fresh():
+        x, updates = static.data("x", [3, 1], "float32"), static.data("u", [2, 1], "float32")
+        x.stop_gradient = updates.stop_gradient = False
+        out = paddle.scatter(x, paddle.assign(np.array([1, 1])), updates)
+        grads = static.gradients([out * out], [x, updates])
+        feed = {"x": [[1], [2], [3]], "u": [[4], [5]]}
+        found = run([out, *grads], **{name: np.array(v, "float32") for name, v in feed.items()})
+    for have, want in zip(found, ([1, 5, 3], [2, 0, 6], [10, 10]), strict=True):
+        np.testing.assert_array_equal(have.ravel(), want)

@@ -182,6 +182,15 @@ def test_bounds_that_are_variables() -> None:
         np.testing.assert_array_equal(got, want)
 
 
+def test_the_dtype_of_a_range() -> None:
+    """int64 for whole bounds, those of int32 too, and the default one for others."""
+    with fresh():
+        small, wide = static.data("i", [1], "int32"), static.data("x", [1], "float64")
+        assert paddle.arange(small, 6).dtype == paddle.int64
+        assert paddle.arange(small, wide).dtype == paddle.float32
+        assert paddle.arange(0, 6, wide, "float64").dtype == paddle.float64
+
+
 def test_methods_are_the_functions() -> None:
     """`x.f(...)` is `paddle.f(x, ...)`."""
     with fresh():

@@ -107,6 +107,7 @@ SAMPLES = {
         sample(f32(2, 3), scale=2.0, bias=-0.5).gives(lambda x: 2 * x - 0.5),
         sample(f64(3), scale=2.0, bias=1.0, bias_after_scale=False).gives(lambda x: 2 * (x + 1)),
         sample(i64([1, 2]), scale=2.6, bias=1.2).gives(lambda x: [3, 5]),
+        sample(u8([1, 0, 5]), scale=-1.0, bias=3.0).gives(lambda x: [2, 3, 254]),
         sample(bf16(0)),
     ],
     ops.Cast: [
@@ -120,7 +121,7 @@ SAMPLES = {
     ops.AddN: [
         sample([f32(2, 3), f32(2, 3), f32(2, 3)]).gives(lambda xs: sum(xs)),
         sample([i64(2)]).gives(lambda xs: xs[0]),
-        sample([f64(2, 1), f64(3)]).gives(lambda xs: xs[0] + xs[1]),
+        sample([f64(2, 1), f64(2, 1)]).gives(lambda xs: xs[0] + xs[1]),
     ],
     ops.Where: [
         sample(flags(2, 3), f32(2, 3), f32(2, 3)).gives(np.where),

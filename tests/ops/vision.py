@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphopt.ir.dialect.ops import vision as ops
-from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
+from graphopt_tests.ops.base import Array, bf16, f32, f64, i64, sample, u8
 
 LINE = [[[0.0, 1.0, 2.0, 3.0]]]
 
@@ -28,6 +28,13 @@ def moved(x: Array) -> Array:
 
 SAMPLES = {
     ops.Interpolate: [
+        # whole pixels: the fractions go at the end
+        sample(
+            u8([[[0, 30, 61]]]), None, size=(6,), mode="linear", align_corners=False, align_mode=0
+        ).gives(lambda x, _: [[[0, 7, 22, 37, 53, 61]]]),
+        sample(i64([[[4, 7]]]), None, size=(4,), align_corners=False).gives(
+            lambda x, _: x.repeat(2, 2)
+        ),
         # a single position is the first one, whatever the scale
         sample(f32(LINE), None, size=(1,), mode="linear", align_corners=False, align_mode=0).gives(
             lambda x, _: [[[0]]]

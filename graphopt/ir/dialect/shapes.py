@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from graphopt.errors import ProgramError
 
@@ -41,6 +42,11 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
                 )
             result[position] = merged
     return tuple(result)
+
+
+def agree(a: Sequence[int], b: Sequence[int]) -> bool:
+    """True for shapes of one rank in which no two known sizes differ."""
+    return len(a) == len(b) and all(x == y or UNKNOWN in (x, y) for x, y in zip(a, b, strict=True))
 
 
 def element_count(shape: Shape) -> int:

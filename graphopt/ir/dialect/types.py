@@ -16,6 +16,7 @@ from xdsl.ir import Attribute
 from graphopt.errors import OperandError, ProgramError, UnsupportedError
 from graphopt.ir.dialect.shapes import UNKNOWN as UNKNOWN
 from graphopt.ir.dialect.shapes import Shape as Shape
+from graphopt.ir.dialect.shapes import agree as agree
 from graphopt.ir.dialect.shapes import broadcast_dim as broadcast_dim
 from graphopt.ir.dialect.shapes import broadcast_shapes as broadcast_shapes
 from graphopt.ir.dialect.shapes import element_count as element_count
@@ -92,6 +93,18 @@ def same_dtype(*types: Tensor) -> DType:
                 "cast one of them"
             )
     return first
+
+
+def same_shape(*types: Attribute) -> Shape:
+    """The one shape of operands that do not broadcast; ProgramError when known sizes differ."""
+    shape = shape_of(types[0])
+    for other in map(shape_of, types[1:]):
+        if not agree(shape, other):
+            raise ProgramError(
+                f"the operands must have one shape, found {list(shape)} and {list(other)}"
+            )
+        shape = tuple(b if a == UNKNOWN else a for a, b in zip(shape, other, strict=True))
+    return shape
 
 
 # No machine holds a larger tensor; a program that declares one is broken or hostile.

@@ -178,6 +178,6 @@ def deformable_conv(
     if mask is not None:
         read = read * wide(mask).reshape(n * parts, 1, points, *size)
     apart = read.reshape(n, groups, channels // groups, points, *size)
-    weights = wide(filter).reshape(groups, -1, channels // groups, points)
+    weights = wide(filter).reshape(groups, filter.shape[0] // groups, channels // groups, points)
     out = jnp.einsum("ngckhw,gmck->ngmhw", apart, weights)
-    return out.reshape(n, -1, *size).astype(x.dtype)
+    return lax.collapse(out, 1, 3).astype(x.dtype)

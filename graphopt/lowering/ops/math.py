@@ -5,12 +5,13 @@ from __future__ import annotations
 import operator
 from functools import reduce
 
+import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops import math as ops
 from graphopt.ir.dtypes import DType
-from graphopt.lowering.ops.base import Array, constant, limit, wide, widened
+from graphopt.lowering.ops.base import Array, constant, is_floating, limit, wide, widened
 from graphopt.lowering.registry import lowers
 
 
@@ -174,7 +175,10 @@ def clip(x: Array, min: float, max: float) -> Array:
 @lowers(ops.Scale)
 @widened
 def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool) -> Array:
-    factor, offset = constant(scale, x.dtype), constant(bias, x.dtype)
+    if is_floating(x) or jnp.iscomplexobj(x):
+        factor, offset = constant(scale, x.dtype), constant(bias, x.dtype)
+    else:  # in unsigned numbers -1 is the largest, so that the product is that of -1
+        factor, offset = (np.asarray(int(value)).astype(x.dtype) for value in (scale, bias))
     if offset == 0:
         return x * factor  # XLA adds no zero either, and an added one would make 0 of -0
     return x * factor + offset if bias_after_scale else (x + offset) * factor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -168,13 +169,14 @@ def largest_with_index(x: Array, windows: Sequence[Windows]) -> tuple[Array, Arr
         places = places + (np.minimum(at, sizes[axis] - 1) * step).reshape(shape).astype(np.int32)
         inside = inside & (at < window.stops[:, None]).reshape(shape)
     out = places.shape[:rank]
-    places, inside = places.reshape(*out, -1), np.broadcast_to(inside, places.shape)
-    flat = x.reshape(*x.shape[:2], -1)
+    inside = np.broadcast_to(inside, places.shape)
+    places = places.reshape(*out, math.prod(places.shape[rank:]))
+    flat = lax.collapse(x, 2)
     seen = jnp.take(lax.stop_gradient(flat), places, axis=2)
     lowest = np.asarray(-np.inf, x.dtype)
     first = lax.argmax(jnp.where(inside.reshape(places.shape), seen, lowest), 2 + rank, np.int32)
     chosen = jnp.take_along_axis(places[None, None], first[..., None], -1)[..., 0]
-    values = jnp.take_along_axis(flat, chosen.reshape(*x.shape[:2], -1), 2)
+    values = jnp.take_along_axis(flat, lax.collapse(chosen, 2), 2)
     return values.reshape(first.shape), chosen
 
 
@@ -199,7 +201,5 @@ def _placed_jvp(
 
 @lowers(ops.Unpool, ops.Unpool3d)
 def unpool(x: Array, indices: Array, output_size: Ints) -> Array:
-    n, c = x.shape[:2]
-    size = int(np.prod(output_size))
-    filled = _placed(x.reshape(n, c, -1), indices.reshape(n, c, -1), size)
-    return filled.reshape(n, c, *output_size)
+    filled = _placed(lax.collapse(x, 2), lax.collapse(indices, 2), math.prod(output_size))
+    return filled.reshape(*x.shape[:2], *output_size)

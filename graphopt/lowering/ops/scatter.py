@@ -38,11 +38,25 @@ def scatter_nd_add(x: Array, index: Array, updates: Array) -> Array:
     return wide(jnp.asarray(x)).at[_coordinates(index)].add(wide(updates)).astype(x.dtype)
 
 
+@jax.custom_jvp
+def _overwritten(x: Array, rows: Array, updates: Array) -> Array:
+    return x.at[rows].set(updates)
+
+
+@_overwritten.defjvp
+def _overwritten_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
+    # of updates for one row the last wins, but as in Paddle all get its gradient
+    (x, rows, updates), (dx, _, change) = primals, tangents
+    written = jnp.zeros((len(x), *(1,) * (x.ndim - 1)), bool).at[rows].set(True)
+    kept = jnp.where(written, jnp.zeros((), dx.dtype), dx)
+    return _overwritten(x, rows, updates), kept.at[rows].add(change)
+
+
 @lowers(ops.Scatter)
 def scatter(x: Array, index: Array, updates: Array, overwrite: bool) -> Array:
     rows = index.reshape(index.shape[:1])
     if overwrite:
-        return jnp.asarray(x).at[rows].set(updates)
+        return _overwritten(jnp.asarray(x), rows, updates)
     return jnp.asarray(x).at[rows].set(jnp.zeros((), x.dtype)).at[rows].add(updates)
 
 

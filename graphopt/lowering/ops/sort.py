@@ -58,7 +58,7 @@ def nanmedian(x: Array, axis: tuple[int, ...], keepdim: bool, mode: str) -> Arra
     kept = [i for i in range(x.ndim) if i not in axes]
     shape = tuple(1 if i in axes else size for i, size in enumerate(x.shape))
     out_shape = shape if keepdim else tuple(x.shape[i] for i in kept)
-    rows = x.transpose(*kept, *axes).reshape(*(x.shape[i] for i in kept), -1)
+    rows = lax.collapse(x.transpose(*kept, *axes), len(kept))
     if not rows.shape[-1]:
         return jnp.full(out_shape, jnp.nan if is_floating(x) else 0, x.dtype)
     rows = jnp.sort(rows, -1)  # nan comes last
@@ -87,7 +87,7 @@ def searchsorted(sequence: Array, values: Array, out_int32: bool, right: bool) -
     else:
         batch = jnp.broadcast_shapes(sequence.shape[:-1], values.shape[:-1])
         rows = [jnp.broadcast_to(a, (*batch, a.shape[-1])) for a in (sequence, values)]
-        flat = [a.reshape(-1, a.shape[-1]) for a in rows]
+        flat = [lax.collapse(a, 0, -1) for a in rows]
         found = jax.vmap(search)(*flat).reshape(*batch, values.shape[-1])
     return found.astype(np.int32 if out_int32 else np.int64)
 

@@ -16,7 +16,7 @@ from graphopt.ir.dialect.ops.conv import (
     is_channels_last,
     spatial_sizes,
 )
-from graphopt.lowering.ops.base import Array, wide, widened
+from graphopt.lowering.ops.base import Array, is_floating, wide, widened
 from graphopt.lowering.registry import lowers
 
 Ints = tuple[int, ...]
@@ -43,6 +43,9 @@ def interpolate(
     wanted = ops.resized(sizes, size, scale)
     if wanted == tuple(sizes):
         return x  # as in Paddle, whatever the scale
+    dtype = x.dtype
+    if mode != "nearest" and not is_floating(x):
+        x = x.astype(np.float32)  # whole numbers lose their fractions at the end
     for at, (old, new) in enumerate(zip(sizes, wanted, strict=True)):
         ratio = _ratio(old, new, scales[at] if scales else 0, align_corners)
         taps = _taps(mode, old, new, ratio, align_corners, align_mode)
@@ -51,7 +54,7 @@ def interpolate(
             for index, weight in taps
         ]
         x = sum(parts[1:], parts[0])
-    return x
+    return x.astype(dtype)
 
 
 def _along(vector: np.ndarray[Any, Any], rank: int, axis: int) -> np.ndarray[Any, Any]:
@@ -187,8 +190,8 @@ def _read(images: Array, places: list[Array]) -> Array:
     for at, size in zip(places, images.shape[2:], strict=True):
         inside = inside & (at >= 0) & (at < size)
         index = index * size + jnp.clip(at, 0, size - 1).astype(np.int32)
-    flat = images.reshape(*images.shape[:2], -1)
-    taken = jnp.take_along_axis(flat, index.reshape(index.shape[0], 1, -1), 2)
+    flat = lax.collapse(images, 2)
+    taken = jnp.take_along_axis(flat, lax.collapse(index, 1)[:, None], 2)
     pixels = taken.reshape(*images.shape[:2], *index.shape[1:])
     return jnp.where(inside[:, None], pixels, jnp.zeros((), pixels.dtype))
 
@@ -254,7 +257,7 @@ def temporal_shift(x: Array, seg_num: int, shift_ratio: float, data_format: str)
     last = is_channels_last(data_format)
     channels = x.shape[3 if last else 1]
     first, second = int(channels * shift_ratio), int(channels * 2 * shift_ratio)
-    videos = x.reshape(-1, seg_num, *x.shape[1:])
+    videos = x.reshape(x.shape[0] // seg_num, seg_num, *x.shape[1:])
     videos = jnp.moveaxis(videos, 4 if last else 2, -1)
     empty = jnp.zeros_like(videos[:, :1])
     before = jnp.concatenate([empty, videos[:, :-1]], 1)

@@ -108,7 +108,7 @@ def sequence_mask(
     """1 below each length, then 0, in a new last axis (paddle.nn.functional.sequence_mask).
 
     x holds lengths in any shape; the new axis has `maxlen` columns, a number or a Variable. Without
-    it there are as many as the largest length, and the program runs op by op.
+    it (or with -1) there are as many as the largest length, and the program runs op by op.
     """
     inputs: dict[str, Any] = {"X": arguments.variable(x, "x", "sequence_mask")}
     attrs = {"out_dtype": arguments.dtype(dtype, "dtype", "sequence_mask").code, "maxlen": -1}
@@ -116,7 +116,7 @@ def sequence_mask(
         inputs["MaxLenTensor"] = maxlen
     elif maxlen is not None:
         attrs["maxlen"] = arguments.integer(maxlen, "maxlen", "sequence_mask")
-        if attrs["maxlen"] < 0:
+        if attrs["maxlen"] < -1:
             raise ValueError(f"sequence_mask(): 'maxlen' must not be negative, found {maxlen}")
     return emit("sequence_mask", inputs, attrs, name=name, out="Y", stop_gradient=True)
 

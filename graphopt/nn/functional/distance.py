@@ -66,6 +66,7 @@ def cosine_embedding_loss(
     Paddle page: paddle.nn.functional.cosine_embedding_loss.
     """
     arguments.variable(input1, "input1", "cosine_embedding_loss")
+    arguments.one_shape("cosine_embedding_loss", input1=input1, input2=input2)
     first, second = (scale(sum(multiply(x, x), -1), 1.0, 1e-12) for x in (input1, input2))
     cosine = divide(sum(multiply(input1, input2), -1), sqrt(multiply(first, second)))
     near, far = scale(cosine, -1.0, 1.0), clip(scale(cosine, 1.0, -margin), min=0.0)

@@ -9,6 +9,7 @@ from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.sizes import size_of
+from graphopt.ir.dialect.shapes import agree
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import sigmoid
 from graphopt.nn.functional.input import one_hot
@@ -180,6 +181,11 @@ def gaussian_nll_loss(
     _pair(input, label, "gaussian_nll_loss")
     if len(variance.shape) == len(input.shape) - 1:
         variance = unsqueeze(variance, -1)
+    if len(variance.shape) != len(input.shape):
+        raise ValueError(
+            f"gaussian_nll_loss(): 'variance' should have the shape {list(input.shape)}, without "
+            f"the last axis or with 1 there, found {list(variance.shape)}"
+        )
     spread = clip(variance, min=epsilon)
     loss = scale(add(log(spread), divide(square_(subtract(input, label)), spread)), 0.5)
     loss = scale(loss, 1.0, 0.5 * math.log(2 * math.pi)) if full else loss
@@ -200,6 +206,7 @@ def poisson_nll_loss(
     With `full` the constant is there, by Stirling's formula for counts above 1.
     """
     _pair(input, label, "poisson_nll_loss")
+    arguments.one_shape("poisson_nll_loss", input=input, label=label)
     label = cast(label, input.dtype)
     rate = exp(input) if log_input else input
     logarithm = input if log_input else log(scale(input, 1.0, epsilon))
@@ -217,7 +224,8 @@ def soft_margin_loss(
 ) -> Variable:
     """log(1 + exp(-label * input)) (paddle.nn.functional.soft_margin_loss)."""
     _pair(input, label, "soft_margin_loss")
-    wrong = scale(multiply(label, input), -1.0)
+    arguments.one_shape("soft_margin_loss", input=input, label=label)
+    wrong = scale(multiply(cast(label, input.dtype), input), -1.0)
     return reduced(log(scale(exp(wrong), 1.0, 1.0)), reduction, "soft_margin_loss", name)
 
 
@@ -226,6 +234,11 @@ def dice_loss(
 ) -> Variable:
     """1 - 2 * overlap / size, of [n, ..., c] and classes [n, ..., 1] (functional.dice_loss)."""
     classes = size_of(arguments.variable(input, "input", "dice_loss"), -1)
+    if not agree(input.shape[:-1], label.shape[:-1]):
+        raise ValueError(
+            f"dice_loss(): 'label' should have the shape {[*input.shape[:-1], 1]}, found "
+            f"{list(label.shape)}"
+        )
     hot = cast(one_hot(squeeze(label, [-1]), classes), input.dtype)
     axes = list(range(1, len(input.shape)))
     overlap = scale(sum(multiply(input, hot), axes), 2.0)

@@ -60,6 +60,7 @@ def _triplet(
     margin, swap, reduction = given
     if arguments.number(margin, "margin", function) < 0:
         raise ValueError(f"{function}(): 'margin' should not be negative, but received {margin}")
+    arguments.one_shape(function, input=input, positive=positive, negative=negative)
     near, far = distance(input, positive), distance(input, negative)
     if arguments.flag(swap, "swap", function):
         far = minimum(far, distance(positive, negative))

@@ -216,6 +216,8 @@ def _adaptive(
     sizes = list(given) if several else [given] * rank
     kept = [own if size is None else size for size, own in zip(sizes, spatial, strict=False)]
     kernel = arguments.pair(kept, "output_size", function, rank)
+    asked = [size for size, given in zip(kernel, sizes, strict=True) if given is not None]
+    arguments.at_least(1, asked, "output_size", function)
     if return_mask:
         return indexed_pool(x, function, {"ksize": kernel, "adaptive": True}, name)
     return _pool(x, function, kind, name, ksize=kernel, adaptive=True, data_format=data_format)

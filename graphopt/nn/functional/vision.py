@@ -113,6 +113,8 @@ def interpolate(
         raise ValueError(f"interpolate(): '{mode}' takes rank {_RANK_OF_MODE[mode]}, found {rank}")
     if (size is None) == (scale_factor is None):
         raise ValueError("interpolate(): give either 'size' or 'scale_factor'")
+    if align_mode not in (0, 1):
+        raise ValueError(f"interpolate(): 'align_mode' should be 0 or 1, found {align_mode}")
     if align_corners and mode in ("nearest", "area"):
         raise ValueError(f"interpolate(): align_corners does not go with '{mode}'")
     last = data_format in ("NLC", "NWC", "NHWC", "NDHWC")

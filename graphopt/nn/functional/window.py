@@ -26,6 +26,7 @@ def padding_attrs(padding: Any, spatial: int, channels_last: bool, function: str
     if len(numbers) == 2 * (spatial + 2):
         pairs = [numbers[i : i + 2] for i in range(0, len(numbers), 2)]
         numbers = _from_pairs(pairs, spatial, channels_last, function)
+    arguments.at_least(0, numbers, "padding", function)
     if len(numbers) not in (spatial, 2 * spatial):
         raise ValueError(
             f"{function}(): the argument 'padding' should have {spatial}, {2 * spatial} or "

@@ -68,7 +68,7 @@ def _windows(op: PoolBase) -> tuple[Sequence[int], Sequence[int]] | None:
     sizes = spatial_sizes(shape_of(op.operands[0].type), op.attr("data_format"))
     counts = [1] * len(kernel) if op.attr("global_pooling") else kernel
     pairs = [(size, size if n < 0 else n) for size, n in zip(sizes, counts, strict=True)]
-    if any(size == UNKNOWN or size % n for size, n in pairs):
+    if any(size == UNKNOWN or not n or size % n for size, n in pairs):
         return None
     each = [size // n for size, n in pairs]
     return each, each

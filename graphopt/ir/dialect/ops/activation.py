@@ -198,7 +198,7 @@ class Maxout(OpaqueOp):
     def infer(x: Tensor, groups: int, axis: int) -> Tensor:
         shape = list(shape_of(FloatUnary.infer(x)))
         at = normalize_axis(axis, len(shape))
-        if groups < 1 or (shape[at] != UNKNOWN and shape[at] % groups):
+        if groups < 2 or (shape[at] != UNKNOWN and shape[at] % groups):
             raise ProgramError(f"axis {axis} of size {shape[at]} does not split into {groups}")
         shape[at] = UNKNOWN if shape[at] == UNKNOWN else shape[at] // groups
         return like(x, shape=shape)
@@ -214,8 +214,7 @@ class SoftmaxBase(PureOp, ABC):
 
     @staticmethod
     def infer(x: Tensor, axis: int = -1) -> Tensor:
-        if rank_of(x):
-            normalize_axis(axis, rank_of(x))
+        normalize_axis(axis, max(rank_of(x), 1))
         return FloatUnary.infer(x)
 
 

@@ -160,6 +160,8 @@ class Nonzero(DataSizedOp):
 
     @staticmethod
     def infer(condition: Tensor) -> Tensor:
+        if not rank_of(condition):
+            raise ProgramError("nonzero needs a tensor with axes, found a scalar")
         return like(condition, shape=(UNKNOWN, rank_of(condition)), dtype="int64")
 
 

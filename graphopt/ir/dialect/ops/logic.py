@@ -10,7 +10,7 @@ from graphopt.errors import OperandError
 from graphopt.ir.dialect.attrs import flag, number
 from graphopt.ir.dialect.ops.base import Binary, Compare, Declare, PureOp, Unary
 from graphopt.ir.dialect.traits import Elementwise, Reduction
-from graphopt.ir.dialect.types import Tensor, dtype_of, like, same_dtype
+from graphopt.ir.dialect.types import Tensor, dtype_of, like, same_dtype, same_shape
 
 elementwise = Declare(__name__)
 
@@ -112,4 +112,5 @@ class Allclose(PureOp):
 
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:
+        same_shape(x, y)
         return like(Compare.infer(x, y), shape=())

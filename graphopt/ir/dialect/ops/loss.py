@@ -14,11 +14,12 @@ from graphopt.ir.dialect.traits import Elementwise
 from graphopt.ir.dialect.types import (
     UNKNOWN,
     Tensor,
-    broadcast_shapes,
+    agree,
     dtype_of,
     like,
     normalize_axis,
     same_dtype,
+    same_shape,
     shape_of,
 )
 
@@ -53,24 +54,12 @@ class CrossEntropyWithSoftmax(OpaqueOp):
             check_integer("label", label)
             wanted = (loss, [*shape[:at], *shape[at + 1 :]])
         have = shape_of(label)
-        if not any(_agree(have, other) for other in wanted):
+        if not any(agree(have, other) for other in wanted):
             raise ProgramError(
                 f"the label {list(have)} does not fit logits {shape} on axis {at}; "
                 f"expected {' or '.join(map(str, wanted))}"
             )
         return logits, like(logits, shape=loss)
-
-
-def _agree(a: tuple[int, ...], b: list[int]) -> bool:
-    return len(a) == len(b) and all(x == y or UNKNOWN in (x, y) for x, y in zip(a, b, strict=True))
-
-
-def same_shape(x: Tensor, y: Tensor) -> Tensor:
-    """The type of x; ProgramError unless y has its dtype and shape."""
-    same_dtype(x, y)
-    if not _agree(shape_of(x), list(shape_of(y))):
-        raise ProgramError(f"the shapes {list(shape_of(x))} and {list(shape_of(y))} differ")
-    return x
 
 
 @irdl_op_definition
@@ -85,7 +74,8 @@ class BinaryCrossEntropy(PureOp):
 
     @staticmethod
     def infer(x: Tensor, label: Tensor) -> Tensor:
-        return same_shape(x, label)
+        same_dtype(x, label)
+        return like(x, shape=same_shape(x, label))
 
 
 @irdl_op_definition
@@ -105,7 +95,8 @@ class SigmoidCrossEntropy(OpaqueOp):
 
     @staticmethod
     def infer(x: Tensor, label: Tensor) -> Tensor:
-        return same_shape(x, label)
+        same_dtype(x, label)
+        return like(x, shape=same_shape(x, label))
 
 
 @irdl_op_definition
@@ -126,7 +117,7 @@ class HuberLoss(PureOp):
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         same_dtype(x, y)
-        out = like(x, shape=broadcast_shapes(shape_of(x), shape_of(y)))
+        out = like(x, shape=same_shape(x, y))
         return out, out
 
 
@@ -145,6 +136,7 @@ class KldivLoss(OpaqueOp):
 
     @staticmethod
     def infer(x: Tensor, target: Tensor, reduction: str) -> Tensor:
+        same_dtype(x, target)
         same_shape(x, target)
         if reduction not in (*REDUCTIONS, "batchmean"):
             raise ProgramError(f"unknown reduction '{reduction}'")
@@ -177,12 +169,12 @@ class NllLoss(OpaqueOp):
         check_integer("label", label)
         shape = shape_of(x)
         want = [*shape[:1], *shape[2:]]
-        if len(shape) < 2 or not _agree(shape_of(label), want):
+        if len(shape) < 2 or not agree(shape_of(label), want):
             raise ProgramError(
                 f"nll_loss of {list(shape)} needs labels of shape {want}, "
                 f"found {list(shape_of(label))}"
             )
-        if weight is not None and not _agree(shape_of(weight), [shape[1]]):
+        if weight is not None and not agree(shape_of(weight), [shape[1]]):
             raise ProgramError(f"nll_loss needs a weight for each of {shape[1]} classes")
         if reduction not in REDUCTIONS:
             raise ProgramError(f"unknown reduction '{reduction}'")

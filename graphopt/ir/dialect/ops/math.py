@@ -16,6 +16,7 @@ from graphopt.ir.dialect.types import (
     dtype_of,
     like,
     same_dtype,
+    same_shape,
     shape_of,
 )
 
@@ -148,7 +149,7 @@ class Cast(PureOp):
 
 @irdl_op_definition
 class AddN(PureOp):
-    """The sum of tensors of one type. Paddle: sum (the operator), add_n."""
+    """The sum of tensors of one shape and dtype. Paddle: sum (the operator), add_n."""
 
     name = "pd.add_n"
     traits = traits_def(Elementwise(), Linear())
@@ -160,7 +161,7 @@ class AddN(PureOp):
         if not inputs:
             raise ProgramError("add_n needs at least one tensor")
         same_dtype(*inputs)
-        return like(inputs[0], shape=broadcast_shapes(*(shape_of(t) for t in inputs)))
+        return like(inputs[0], shape=same_shape(*inputs))
 
 
 @irdl_op_definition

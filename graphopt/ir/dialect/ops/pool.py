@@ -74,6 +74,8 @@ class PoolBase(PureOp, ABC):
             out: Sequence[int] = (1,) * rank
         elif adaptive:
             out = tuple(kernel_size)
+            if 0 in out:
+                raise ProgramError(f"each output size should be at least 1, found {list(out)}")
         else:
             algorithm, ones = padding_algorithm, (1,) * rank
             pads = explicit_pads(paddings, algorithm, spatial, kernel_size, strides, ones)

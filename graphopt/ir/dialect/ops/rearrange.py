@@ -98,7 +98,8 @@ class Flip(PureOp):
 
     @staticmethod
     def infer(x: Tensor, axis: Sequence[int]) -> Tensor:
-        normalize_axes(axis, rank_of(x))
+        if len(normalize_axes(axis, rank_of(x))) != len(axis):
+            raise ProgramError(f"an axis is turned more than once: {list(axis)}")
         return x
 
     @staticmethod

@@ -12,6 +12,7 @@ from graphopt.ir.dialect.types import (
     UNKNOWN,
     Shape,
     Tensor,
+    agree,
     broadcast_shapes,
     like,
     normalize_axis,
@@ -48,6 +49,13 @@ class GatherNd(OpaqueOp):
         return like(x, shape=picked_shape(x, index))
 
 
+def _check_updates(updates: Tensor, wanted: Shape) -> None:
+    if not agree(shape_of(updates), wanted):
+        raise ProgramError(
+            f"'updates' should have shape {list(wanted)}, found {list(shape_of(updates))}"
+        )
+
+
 @irdl_op_definition
 class ScatterNdAdd(OpaqueOp):
     """x with updates added where each row of the index names. Paddle: scatter_nd_add."""
@@ -61,10 +69,7 @@ class ScatterNdAdd(OpaqueOp):
     @staticmethod
     def infer(x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
         same_dtype(x, updates)
-        wanted = picked_shape(x, index)
-        if len(wanted) != rank_of(updates):
-            raise ProgramError(f"'updates' should have shape {list(wanted)}")
-        broadcast_shapes(wanted, shape_of(updates))
+        _check_updates(updates, picked_shape(x, index))
         return x
 
 
@@ -85,10 +90,7 @@ class Scatter(OpaqueOp):
         check_integer("index", index)
         if rank_of(index) > 2 or not rank_of(x):
             raise ProgramError("scatter needs an x with rows and an index of shape [n] or [n, 1]")
-        wanted = (*shape_of(index)[:1], *shape_of(x)[1:])
-        if rank_of(updates) != len(wanted):
-            raise ProgramError(f"'updates' should have shape {list(wanted)}")
-        broadcast_shapes(wanted, shape_of(updates))
+        _check_updates(updates, (*shape_of(index)[:1], *shape_of(x)[1:]))
         return x
 
 
@@ -164,7 +166,8 @@ class IndexSample(OpaqueOp):
     @staticmethod
     def infer(x: Tensor, index: Tensor) -> Tensor:
         check_integer("index", index)
-        if rank_of(x) != 2 or rank_of(index) != 2:
+        have, wanted = shape_of(x), shape_of(index)
+        if len(have) != 2 or len(wanted) != 2 or not agree(have[:1], wanted[:1]):
             raise ProgramError("index_sample needs two matrices with equally many rows")
-        rows = broadcast_shapes(shape_of(x)[:1], shape_of(index)[:1])
-        return like(x, shape=(*rows, shape_of(index)[1]))
+        rows = wanted[0] if have[0] == UNKNOWN else have[0]
+        return like(x, shape=(rows, wanted[1]))

@@ -365,6 +365,8 @@ class Expand(PureOp):
         extra = len(shape) - len(have)
         result: list[int] = []
         for position, dim in enumerate(shape):
+            if position < extra and dim < 0:
+                raise ProgramError(f"a new axis needs a size, found {dim} in {list(shape)}")
             own = have[position - extra] if position >= extra else 1
             merged = own if dim == -1 else broadcast_dim(own, dim)
             if merged is None or (dim != -1 and own not in (1, UNKNOWN, dim)):

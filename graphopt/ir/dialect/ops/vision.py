@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, number, numbers, string
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.ops.conv import (
@@ -32,6 +32,8 @@ from graphopt.ir.dialect.types import (
 )
 
 INTERPOLATIONS = ("nearest", "linear", "bicubic")
+# the pixels besides floating-point ones that they take
+WHOLE_PIXELS = {"nearest": ("uint8", "int32", "int64"), "linear": ("uint8",)}
 
 
 def resized(sizes: Sequence[int], size: Sequence[int], scale: Sequence[float]) -> tuple[int, ...]:
@@ -79,8 +81,10 @@ class Interpolate(OpaqueOp):
         shape = shape_of(x)
         if mode not in INTERPOLATIONS:
             raise ProgramError(f"the mode must be one of {INTERPOLATIONS}, found '{mode}'")
-        if not 3 <= len(shape) <= 5 or not dtype_of(x).is_floating:
-            raise ProgramError("interpolate needs floating-point tensors of rank 3, 4 or 5")
+        if not 3 <= len(shape) <= 5:
+            raise ProgramError(f"interpolate needs a tensor of rank 3, 4 or 5, found {len(shape)}")
+        if not dtype_of(x).is_floating and dtype_of(x) not in WHOLE_PIXELS.get(mode, ()):
+            raise OperandError(f"interpolate by '{mode}' is not for {dtype_of(x)!s}; use float32")
         last = is_channels_last(data_layout)
         spatial = shape[1:-1] if last else shape[2:]
         if size and len(size) != len(spatial):
@@ -343,6 +347,6 @@ class TemporalShift(OpaqueOp):
     @staticmethod
     def infer(x: Tensor, seg_num: int, shift_ratio: float, data_format: str) -> Tensor:
         _over(_sizes(x, data_format)[0], seg_num, "the number of frames")
-        if not 0 <= shift_ratio <= 0.5:
-            raise ProgramError(f"shift_ratio should be from 0 to 0.5, found {shift_ratio}")
+        if not 0 < shift_ratio <= 0.5:
+            raise ProgramError(f"shift_ratio should be above 0, to 0.5, found {shift_ratio}")
         return x

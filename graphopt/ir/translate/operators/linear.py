@@ -11,7 +11,7 @@ from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.math import Add, Multiply
 from graphopt.ir.dialect.ops.reduce import Sum
 from graphopt.ir.dialect.ops.shape import Concat, Flatten, Split
-from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
+from graphopt.ir.dialect.types import dtype_of, rank_of, same_shape, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
@@ -89,6 +89,7 @@ def addmm(emit: Emitter) -> Written:
 @translates("dot")
 def dot(emit: Emitter) -> Written:
     emit.only("X", "Y")
-    x = emit.input("X")
-    products = emit(Multiply, x, emit.input("Y"))
+    x, y = emit.input("X"), emit.input("Y")
+    same_shape(x.type, y.type)
+    products = emit(Multiply, x, y)
     return emit.results(Out=emit(Sum, products, axis=(-1,), dtype=dtype_of(x.type)))

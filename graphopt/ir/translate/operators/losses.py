@@ -32,7 +32,7 @@ from graphopt.ir.dialect.ops.math import (
 from graphopt.ir.dialect.ops.reduce import Sum
 from graphopt.ir.dialect.ops.scatter import ScatterNdAdd, TakeAlongAxis
 from graphopt.ir.dialect.ops.shape import Reshape, Slice, Squeeze, StopGradient, Unsqueeze
-from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
+from graphopt.ir.dialect.types import dtype_of, rank_of, same_shape, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
@@ -127,7 +127,7 @@ def smooth_l1(emit: Emitter) -> Written:
 def log_loss(emit: Emitter) -> Written:
     """-label log(p + ε) - (1 - label) log(1 - p + ε)."""
     emit.only("Predicted", "Labels")
-    _same_shape(emit, "Predicted", "Labels")
+    same_shape(*(emit.input(slot).type for slot in ("Predicted", "Labels")))
     p, label, small = emit.input("Predicted"), emit.input("Labels"), emit.attr("epsilon", 1e-4)
     yes = emit(Multiply, label, emit(Log, emit.scaled(p, 1.0, small)))
     other = emit(Log, emit.scaled(p, -1.0, 1.0 + small))
@@ -138,7 +138,7 @@ def log_loss(emit: Emitter) -> Written:
 @translates("hinge_loss")
 def hinge_loss(emit: Emitter) -> Written:
     emit.only("Logits", "Labels")
-    _same_shape(emit, "Logits", "Labels")
+    same_shape(*(emit.input(slot).type for slot in ("Logits", "Labels")))
     signs = emit.scaled(emit.input("Labels"), 2.0, -1.0)
     margin = emit.scaled(emit(Multiply, signs, emit.input("Logits")), -1.0, 1.0)
     return emit.results(Loss=emit(Relu, margin))
@@ -163,25 +163,11 @@ def _in_shape_of(emit: Emitter, x: SSAValue, other: SSAValue) -> SSAValue:
     return emit.reshaped(x, *(-1 if i == 0 else 1 for i in range(len(wanted))))
 
 
-def _same_shape(emit: Emitter, *slots: str) -> None:
-    """ProgramError when inputs differ in shape: they must not broadcast."""
-    shapes = [shape_of(emit.input(slot).type) for slot in slots]
-    for shape in shapes[1:]:
-        differs = len(shape) != len(shapes[0]) or any(
-            a != b for a, b in zip(shape, shapes[0], strict=True) if UNKNOWN not in (a, b)
-        )
-        if differs:
-            shown = " and ".join(
-                f"{slot} {list(found)}" for slot, found in zip(slots, shapes, strict=True)
-            )
-            raise ProgramError(f"{emit.op.type} needs inputs of one shape, found {shown}")
-
-
 @translates("margin_rank_loss")
 def margin_rank_loss(emit: Emitter) -> Written:
     """max(0, margin - label (x1 - x2))."""
     emit.only("X1", "X2", "Label")
-    _same_shape(emit, "Label", "X1", "X2")
+    same_shape(*(emit.input(slot).type for slot in ("Label", "X1", "X2")))
     gap = emit(Subtract, emit.input("X1"), emit.input("X2"))
     signed = emit(Multiply, emit.input("Label"), gap)
     out = emit(Relu, emit.scaled(signed, -1.0, emit.attr("margin", 0.0)))
@@ -210,7 +196,7 @@ def bpr_loss(emit: Emitter) -> Written:
 def modified_huber(emit: Emitter) -> Written:
     """Of v = (2 y - 1) x: -4 v below -1, (1 - v)² up to 1, then 0."""
     emit.only("X", "Y")
-    _same_shape(emit, "X", "Y")
+    same_shape(*(emit.input(slot).type for slot in ("X", "Y")))
     v = emit(Multiply, emit.scaled(emit.input("Y"), 2.0, -1.0), emit.input("X"))
     below = emit(LessThan, v, emit(FullLike, v, value=-1.0))
     near = emit(Square, emit(Relu, emit.scaled(v, -1.0, 1.0)))

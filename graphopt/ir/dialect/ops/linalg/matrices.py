@@ -19,6 +19,7 @@ from graphopt.ir.dialect.types import (
     normalize_axis,
     rank_of,
     same_dtype,
+    same_shape,
     shape_of,
 )
 
@@ -70,7 +71,7 @@ class Cross(OpaqueOp):
     @staticmethod
     def infer(x: Tensor, y: Tensor, axis: int) -> Tensor:
         same_dtype(x, y)
-        shape = broadcast_shapes(shape_of(x), shape_of(y))
+        shape = same_shape(x, y)
         at = cross_axis(shape, axis)
         if shape[at] not in (3, UNKNOWN):
             raise ProgramError(f"cross needs size 3 at axis {axis} of {list(shape)}")
