@@ -43,7 +43,10 @@ def page(found: Row) -> Iterator[str]:
         yield from ("", "## The chip's limits", "")
         yield from limit_table(found["limits"])
     if found.get("ablations"):
-        yield from ("", "## What each rewrite is worth", "", *ABLATIONS, "")
+        yield from ("", "## What each rewrite is worth", "", *ABLATIONS)
+        if found.get("ablated", found["date"][:10]) != found["date"][:10]:
+            yield f"These rows were measured on {found['ablated']}, on a machine of this kind."
+        yield ""
         yield from ablation_table(found["ablations"])
 
 

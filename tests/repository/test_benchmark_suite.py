@@ -79,7 +79,7 @@ def test_report(tmp_path: Path) -> None:
     assert "| mlp | MLP 784-512-512-10, batch 128, Adam | 0.80 | 4.00 |" in page
     assert "| mlp | plain JAX | 1.00 | 0.80 | met |  |" in page
     assert "| mlp | best of Paddle | 0.50 | 0.20 | met |  |" in page
-    assert "| tiny-fc | plain JAX | 1.00 | 2.00 | **missed** | a few microseconds" in page
+    assert "| tiny-fc | plain JAX | 1.00 | 2.00 | **missed** | names are looked up" in page
     assert "no environment" in page
     assert "| fuse-gemm-epilogue | mlp | 0.90 |" in page
     assert (tmp_path / "ratios.svg").read_text().startswith("<?xml")
