@@ -108,8 +108,16 @@ def test_modes_and_guards() -> None:
     with pir_utils.IrGuard():
         assert static.default_main_program() is not before
     assert static.default_main_program() is before
+    with pir_utils.OldIrGuard(), pir_utils.DygraphOldIrGuard():
+        assert static.default_main_program() is before
     paddle.disable_static()
     try:
+        with pir_utils.OldIrGuard():
+            assert not paddle.in_dynamic_mode()
+        with pir_utils.DygraphPirGuard():
+            assert paddle.in_dynamic_mode() and static.default_main_program() is not before
+        with pir_utils.DygraphOldIrGuard():
+            assert paddle.in_dynamic_mode() and static.default_main_program() is before
         with framework._dygraph_guard(None):
             framework.static_only(build)()
         with pytest.raises(UnsupportedError):
