@@ -1,6 +1,7 @@
 """`x + y`, `2 * x`, `x < 0`, …: dtypes and numbers as Paddle's operators treat them.
 
-A number never changes a floating-point tensor's dtype; a float makes an integer tensor float32.
+A number never changes a floating-point tensor's dtype; a float makes an integer tensor float32, and
+a complex number makes real ones complex128.
 With a number, + - * / become one `scale` operator. Programs of paddle.fluid have their own rules,
 see `graphopt.tensor.early_operators`.
 """
@@ -47,6 +48,9 @@ def operate(type: str, x: Variable, other: Any, *, reverse: bool = False) -> Any
         if type == "elementwise_pow" and not reverse:
             return power(x, value)
         other = constant(value, x.dtype)
+    elif isinstance(other, numbers.Complex):
+        x = x if x.dtype.is_complex else cast_to(x, "complex128")
+        other = to_tensor(other, x.dtype)
     else:
         return NotImplemented
     left, right = (other, x) if reverse else (x, other)

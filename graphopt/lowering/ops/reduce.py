@@ -20,6 +20,7 @@ from graphopt.lowering.ops.base import (
     wide_dtype,
     widened,
 )
+from graphopt.lowering.ops.math import abs_
 from graphopt.lowering.registry import lowers
 
 Axes = tuple[int, ...]
@@ -115,10 +116,9 @@ def logsumexp(x: Array, axis: Axes, keepdim: bool) -> Array:
 @lowers(ops.PNorm)
 @widened
 def p_norm(x: Array, porder: float, axis: Axes, keepdim: bool) -> Array:
-    sizes = lax.abs(x)
+    sizes = abs_(x)
     if math.isinf(porder):
-        extreme = jnp.max if porder > 0 else jnp.min
-        return extreme(sizes, axis or None, keepdims=keepdim)
+        return _reduced(sizes, jnp.max if porder > 0 else jnp.min, axis, keepdim, shares=False)
     if porder == 0:
         return jnp.sum(sizes != 0, axis or None, dtype=x.dtype, keepdims=keepdim)
     powers = sizes if porder == 1 else x * x if porder == 2 else sizes**porder

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xdsl.ir import SSAValue
+
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.logic import Isfinite, Isinf, Isnan
@@ -32,7 +34,8 @@ def reduction(emit: Emitter) -> Written:
         attrs["dtype"] = None if out_dtype in (-1, None) else out_dtype
     if row.op is Mean and not dtype_of(emit.input("X").type).is_differentiable:
         return _whole_mean(emit, attrs["axis"], emit.attr("keep_dim", False))
-    return emit.by_row(**attrs)
+    operands = (_sizes(emit, emit.input("X")),) if row.op is PNorm else ()
+    return emit.by_row(*operands, **attrs)
 
 
 def _whole_mean(emit: Emitter, axis: Sequence[int], keepdim: bool) -> Written:
@@ -49,7 +52,12 @@ def _whole_mean(emit: Emitter, axis: Sequence[int], keepdim: bool) -> Written:
 def p_norm(emit: Emitter) -> Written:
     """`asvector` means all axes, else there is one."""
     axis = () if emit.attr("asvector", False) else (emit.attr("axis", -1),)
-    return emit.by_row(axis=axis)
+    return emit.by_row(_sizes(emit, emit.input("X")), axis=axis)
+
+
+def _sizes(emit: Emitter, x: SSAValue) -> SSAValue:
+    """The operand of a norm: x, or the magnitudes of complex numbers."""
+    return emit(Abs, x) if dtype_of(x.type).is_complex else x
 
 
 @translates("l1_norm")
@@ -63,7 +71,7 @@ def distance(emit: Emitter) -> Written:
     """The norm of x - y, a number."""
     emit.only("X", "Y")
     difference = emit(Subtract, emit.input("X"), emit.input("Y"))
-    return emit.results(Out=emit(PNorm, difference, porder=emit.attr("p", 2.0)))
+    return emit.results(Out=emit(PNorm, _sizes(emit, difference), porder=emit.attr("p", 2.0)))
 
 
 _TESTS = {"isfinite": (Isfinite, All), "isinf": (Isinf, AnyOf), "isnan": (Isnan, AnyOf)}
