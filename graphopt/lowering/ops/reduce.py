@@ -173,17 +173,23 @@ def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -
     if flatten:
         x, axis = x.reshape(x.size), 0
     axis = normalize_axis(axis, x.ndim)
-    if exclusive:  # shift by one: a zero comes in where the sum starts, the last element drops out
-        padding = [(0, 0, 0)] * x.ndim
-        padding[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
-        x = lax.pad(x, jnp.zeros((), x.dtype), padding)
+    x = _shifted(x, axis, reverse, 0) if exclusive else x
     return lax.cumsum(x, axis, reverse=reverse)
+
+
+def _shifted(x: Array, axis: int, reverse: bool, first: int) -> Array:
+    """x moved on by one: `first` comes in where results start, and the last element drops out."""
+    padding = [(0, 0, 0)] * x.ndim
+    padding[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
+    return lax.pad(x, jnp.asarray(first, x.dtype), padding)
 
 
 @lowers(ops.Cumprod)
 @widened
-def cumprod(x: Array, axis: int) -> Array:
-    return lax.cumprod(x, normalize_axis(axis, x.ndim))
+def cumprod(x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
+    axis = normalize_axis(axis, x.ndim)
+    x = _shifted(x, axis, reverse, 1) if exclusive else x
+    return lax.cumprod(x, axis, reverse=reverse)
 
 
 @lowers(ops.Logcumsumexp)
