@@ -28,6 +28,7 @@ from graphopt.tensor.scaled import (
     constant,
     is_integral,
     power,
+    promoted,
 )
 
 
@@ -81,7 +82,7 @@ def _fit_to_number(type: str, x: Variable, value: Any) -> Variable:
 
 
 def same_dtype(type: str, x: Variable, y: Variable) -> tuple[Variable, Variable]:
-    """Both operands in one dtype: the wider one of their kind.
+    """Both operands in one dtype: the wider one of their kind, or the complex one.
 
     `/` of integers is float32. Raises ProgramError for an integer and a float tensor, where either
     choice would lose something without a word; in a trace, where the integer may be a number of
@@ -89,6 +90,7 @@ def same_dtype(type: str, x: Variable, y: Variable) -> tuple[Variable, Variable]
     """
     if type == "elementwise_div" and is_integral(x.dtype) and is_integral(y.dtype):
         return cast_to(x, "float32"), cast_to(y, "float32")
+    x, y = promoted(x, y)
     if x.dtype == y.dtype:
         return x, y
     if is_integral(x.dtype) != is_integral(y.dtype):

@@ -272,7 +272,7 @@ ROWS: Mapping[str, str] = {
     "sqrt": "x: f16 bf16 f32 f64 i8 i16 i32 i64 u8 c64 c128",
     "square": "x: f16 f32 f64 i32 i64 c64 c128",
     "squeeze": "x: Variable",
-    "stack": "x: list tuple; x...: Variable",
+    "stack": "x...: Variable",
     "stanh": "x: f16 bf16 f32 f64 i8 i16 i32 i64 u8 c64 c128",
     "static.auc": "input: f32 f64; label: i32 i64",
     "static.nn.batch_norm": "input: f16 bf16 f32 f64",
