@@ -65,6 +65,11 @@ def product(x: Variable, y: Variable) -> Variable:
     return append("matmul_v2", inputs, {"trans_x": False, "trans_y": False})
 
 
+def product_from_left(x: Variable, y: Any) -> Variable:
+    """y @ x."""
+    return product(arguments.variable(y, "x", "@"), x)
+
+
 def negated(x: Variable) -> Variable:
     """-x."""
     return append("scale", {"X": x}, {"scale": -1.0, "bias": 0.0})
