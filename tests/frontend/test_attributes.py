@@ -178,3 +178,13 @@ def test_quantising_to_a_largest_number(top: int, least: int) -> None:
 def test_any_number_fills_a_tensor(attrs: dict[str, float], number: float) -> None:
     """The attribute is `value`, in Paddle 1.8 one for each kind of number."""
     np.testing.assert_array_equal(run("fill_any", {"X": GRID}, attrs), np.full_like(GRID, number))
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"), [((4,), GRID.sum(0)), ((3, 1), GRID.sum(1, keepdims=True)), ((3, 4), GRID)]
+)
+def test_sums_in_the_shape_of_another_tensor(shape: tuple[int, ...], wanted: Array) -> None:
+    found = run("reduce_as", {"x": GRID, "target": np.ones(shape)}, {}, slot="out")
+    np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(ProgramError, match="does not broadcast"):
+        run("reduce_as", {"x": GRID, "target": np.ones(3)}, {}, slot="out")

@@ -7,13 +7,14 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
+from graphopt.errors import ProgramError
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.logic import Isfinite, Isinf, Isnan
 from graphopt.ir.dialect.ops.math import Abs, Cast, Divide, Equal, Subtract
 from graphopt.ir.dialect.ops.reduce import All, Mean, Numel, PNorm, Sum
 from graphopt.ir.dialect.ops.reduce import Any as AnyOf
-from graphopt.ir.dialect.types import dtype_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.scalars import axes_of
@@ -58,6 +59,25 @@ def p_norm(emit: Emitter) -> Written:
 def _sizes(emit: Emitter, x: SSAValue) -> SSAValue:
     """The operand of a norm: x, or the magnitudes of complex numbers."""
     return emit(Abs, x) if dtype_of(x.type).is_complex else x
+
+
+@translates("reduce_as")
+def reduce_as(emit: Emitter) -> Written:
+    """x added up over the axes along which the target would broadcast to it."""
+    emit.only("x", "target")
+    x, wanted = emit.input("x"), shape_of(emit.input("target").type)
+    outer = tuple(range(rank_of(x.type) - len(wanted)))
+    sizes = shape_of(x.type)[len(outer) :]
+    pairs = zip(wanted, sizes, strict=False)
+    if len(wanted) > len(sizes) or any(a not in (1, b) and UNKNOWN not in (a, b) for a, b in pairs):
+        raise ProgramError(
+            f"reduce_as: a target {list(wanted)} does not broadcast to {list(shape_of(x.type))}"
+        )
+    inner = tuple(len(outer) + i for i, size in enumerate(wanted) if size == 1)
+    dtype = dtype_of(x.type)
+    if inner:
+        x = emit(Sum, x, axis=inner, keepdim=True, dtype=dtype)
+    return emit.results(out=emit(Sum, x, axis=outer, dtype=dtype) if outer else x)
 
 
 @translates("l1_norm")
