@@ -26,6 +26,7 @@ from graphopt import linalg as linalg
 from graphopt import metric as metric
 from graphopt import nn as nn
 from graphopt import optimizer as optimizer
+from graphopt import pir as pir
 from graphopt import pir_utils as pir_utils
 from graphopt import profiler as profiler
 from graphopt import reader as reader

@@ -6,8 +6,8 @@ builds its programs both ways builds the same ones twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from functools import wraps
 from typing import Any
 
@@ -15,18 +15,45 @@ from graphopt.frontend.mode import static_mode
 from graphopt.ir.program import Program, program_guard
 
 
-class IrGuard:
-    """Static mode with default programs of its own inside a `with` block (IrGuard)."""
+class DygraphOldIrGuard:
+    """The mode and the default programs around a `with` block, inside it too (DygraphOldIrGuard).
+
+    Paddle switches PIR off there, which graphopt does not have.
+    """
 
     def __init__(self) -> None:
         self._inside = ExitStack()
 
     def __enter__(self) -> None:
-        self._inside.enter_context(static_mode())
-        self._inside.enter_context(program_guard(Program(), Program()))
+        for change in self._changes():
+            self._inside.enter_context(change)
 
     def __exit__(self, *error: object) -> None:
         self._inside.close()
+
+    def _changes(self) -> Iterator[AbstractContextManager[None]]:
+        yield from ()
+
+
+class OldIrGuard(DygraphOldIrGuard):
+    """Static mode inside a `with` block, with the default programs around it (OldIrGuard)."""
+
+    def _changes(self) -> Iterator[AbstractContextManager[None]]:
+        yield static_mode()
+
+
+class DygraphPirGuard(DygraphOldIrGuard):
+    """Default programs of its own in a `with` block, in the mode around it (DygraphPirGuard)."""
+
+    def _changes(self) -> Iterator[AbstractContextManager[None]]:
+        yield program_guard(Program(), Program())
+
+
+class IrGuard(DygraphOldIrGuard):
+    """Static mode with default programs of its own inside a `with` block (IrGuard)."""
+
+    def _changes(self) -> Iterator[AbstractContextManager[None]]:
+        yield from (static_mode(), program_guard(Program(), Program()))
 
 
 def test_with_pir_api(func: Callable[..., Any]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms (paddle.signal)."""
+"""Frames of signals, and short-time Fourier transforms (paddle.signal)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from graphopt.fft import fft, ifft, irfft, rfft
 from graphopt.frontend import arguments
 from graphopt.frontend.calls import publish
+from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.vision import pad
 from graphopt.tensor.creation import assign, full
@@ -58,6 +59,35 @@ def _framed(x: Variable, n: int) -> Variable:
     size = x.shape[1]
     ends = slice_(x, [1], [1], [n + 1]), slice_(x, [1], [size - n - 1], [size - 1])
     return concat([flip(ends[0], [1]), x, flip(ends[1], [1])], 1)
+
+
+def frame(
+    x: Variable, frame_length: int, hop_length: int, axis: int = -1, name: str | None = None
+) -> Variable:
+    """Parts of a signal of a known length, which may overlap (paddle.signal.frame).
+
+    A signal [..., t] gives [..., frame_length, frames], one along axis 0 [frames, frame_length,
+    ...]. Raises ValueError for another axis, and for frames that do not fit.
+    """
+    attrs = {
+        "frame_length": arguments.integer(frame_length, "frame_length", "frame"),
+        "hop_length": arguments.integer(hop_length, "hop_length", "frame"),
+        "axis": arguments.integer(axis, "axis", "frame"),
+    }
+    return emit("frame", {"X": arguments.variable(x, "x", "frame")}, attrs, name=name)
+
+
+def overlap_add(x: Variable, hop_length: int, axis: int = -1, name: str | None = None) -> Variable:
+    """The signal that frames add up to, each where `frame` took it (paddle.signal.overlap_add).
+
+    Frames are [..., frame_length, frames], along axis 0 [frames, frame_length, ...]; both sizes
+    must be known. Raises ValueError for another axis.
+    """
+    attrs = {
+        "hop_length": arguments.integer(hop_length, "hop_length", "overlap_add"),
+        "axis": arguments.integer(axis, "axis", "overlap_add"),
+    }
+    return emit("overlap_add", {"X": arguments.variable(x, "x", "overlap_add")}, attrs, name=name)
 
 
 def stft(

@@ -41,10 +41,13 @@ from graphopt.fluid.compiler import ExecutionStrategy as ExecutionStrategy
 from graphopt.fluid.core import CPUPlace as CPUPlace
 from graphopt.fluid.core import CUDAPinnedPlace as CUDAPinnedPlace
 from graphopt.fluid.core import CUDAPlace as CUDAPlace
+from graphopt.fluid.core import DenseTensor as DenseTensor
+from graphopt.fluid.core import DenseTensorArray as DenseTensorArray
 from graphopt.fluid.core import LoDTensor as LoDTensor
 from graphopt.fluid.core import LoDTensorArray as LoDTensorArray
 from graphopt.fluid.core import ParallelExecutor as ParallelExecutor
 from graphopt.fluid.core import Scope as Scope
+from graphopt.fluid.core import XPUPlace as XPUPlace
 from graphopt.fluid.data import data as data
 from graphopt.fluid.data_feeder import DataFeeder as DataFeeder
 from graphopt.fluid.dataset import DatasetFactory as DatasetFactory
@@ -62,6 +65,8 @@ from graphopt.fluid.framework import default_startup_program as default_startup_
 from graphopt.fluid.framework import device_guard as device_guard
 from graphopt.fluid.framework import get_flags as get_flags
 from graphopt.fluid.framework import in_dygraph_mode as in_dygraph_mode
+from graphopt.fluid.framework import in_dynamic_or_pir_mode as in_dynamic_or_pir_mode
+from graphopt.fluid.framework import in_pir_mode as in_pir_mode
 from graphopt.fluid.framework import name_scope as name_scope
 from graphopt.fluid.framework import program_guard as program_guard
 from graphopt.fluid.framework import require_version as require_version

@@ -112,6 +112,28 @@ class VarDesc:
         RAW = VarKind.RAW
 
 
+class DataType:
+    """The element types, under the names that Paddle 3 has for them."""
+
+    BOOL = DType("bool")
+    UINT8 = DType("uint8")
+    INT8 = DType("int8")
+    INT16 = DType("int16")
+    INT32 = DType("int32")
+    INT64 = DType("int64")
+    FLOAT16 = DType("float16")
+    FLOAT32 = DType("float32")
+    FLOAT64 = DType("float64")
+    BFLOAT16 = DType("bfloat16")
+    COMPLEX64 = DType("complex64")
+    COMPLEX128 = DType("complex128")
+
+
+# as Paddle 3 names them
+DenseTensor = LoDTensor
+DenseTensorArray = LoDTensorArray
+
+
 class op_proto_and_checker_maker:
     """The roles of operators, and the attributes that say them."""
 

@@ -94,6 +94,9 @@ def convert_np_dtype_to_dtype_(np_dtype: Any) -> DType:
     return as_dtype(np_dtype)
 
 
+convert_np_dtype_to_proto_type = convert_np_dtype_to_dtype_
+
+
 def dtype_is_floating(dtype: Any) -> bool:
     """True for float16, float32 and float64."""
     return as_dtype(dtype) in ("float16", "float32", "float64")

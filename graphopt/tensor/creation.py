@@ -28,9 +28,14 @@ from graphopt.ir.program import (
 def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None) -> Variable:
     """A tensor of this shape filled with one number (paddle.full).
 
-    The dtype is the default one unless given. Dimensions and the number may be Variables. No
-    gradient flows through it.
+    The dtype is the default one unless given, bool for a bool, complex128 for a complex number.
+    Dimensions and the number may be Variables. No gradient flows through it. Raises TypeError for
+    a complex number in a dtype that is not complex.
     """
+    if isinstance(fill_value, bool) and dtype is None:
+        dtype = "bool"
+    if isinstance(fill_value, (complex, np.complexfloating)):
+        return _full_of_complex(shape, fill_value, dtype, name)
     dims = sizes(shape, "shape", "full", "ShapeTensor", "ShapeTensorList")
     inputs = dict(dims.inputs)
     element = get_default_dtype() if dtype is None else arguments.dtype(dtype, "dtype", "full")
@@ -43,6 +48,18 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None
     if name is None:
         unique_name.generate("fill_constant")  # Paddle counts the layer twice
     return emit("fill_constant", inputs, attrs, name=name, stop_gradient=True)
+
+
+def _full_of_complex(shape: Any, value: Any, dtype: Any, name: str | None) -> Variable:
+    element = arguments.dtype("complex128" if dtype is None else dtype, "dtype", "full")
+    if not element.is_complex:
+        raise TypeError(
+            f"full(): the argument 'fill_value' is the complex number {value}, and 'dtype' is "
+            f"{element!s}; pass complex64 or complex128"
+        )
+    part = "float32" if element == "complex64" else "float64"
+    parts = {"X": full(shape, value.real, part), "Y": full(shape, value.imag, part)}
+    return emit("complex", parts, name=name, stop_gradient=True)
 
 
 def digits(value: Any) -> str:
@@ -92,11 +109,23 @@ def _as_array(value: Any, function: str) -> np.ndarray[Any, Any]:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{function}(): the data is not a regular array: {error}") from None
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biufc":
         raise TypeError(f"{function}(): cannot make a tensor of {array.dtype} data")
     if array.dtype == np.float64 and not isinstance(value, (np.ndarray, np.generic)):
         array = array.astype(get_default_dtype().numpy)
     return array
+
+
+def _write_values(array: np.ndarray[Any, Any], target: Variable) -> None:
+    """Append the operator that gives a Variable the values of an array."""
+    helper = LayerHelper("assign")
+    if array.dtype.kind != "c":
+        helper.append_op("assign_value", {}, {"Out": target}, value_attrs(array))
+        return
+    parts = {"X": helper.temporary(), "Y": helper.temporary()}
+    _write_values(array.real, parts["X"])
+    _write_values(array.imag, parts["Y"])
+    helper.append_op("complex", parts, {"Out": target})
 
 
 def assign(x: Any, output: Variable | None = None) -> Variable:
@@ -111,8 +140,7 @@ def assign(x: Any, output: Variable | None = None) -> Variable:
         helper.append_op("assign", {"X": x}, {"Out": target})
     else:
         # a lone number makes one element, as in Paddle
-        array = _as_array([x] if np.isscalar(x) else x, "assign")
-        helper.append_op("assign_value", {}, {"Out": target}, value_attrs(array))
+        _write_values(_as_array([x] if np.isscalar(x) else x, "assign"), target)
     return target
 
 
@@ -127,17 +155,19 @@ def to_tensor(
 ) -> Variable:
     """A constant of the program with the values of an array, list or number (paddle.to_tensor).
 
-    Python floats get the default dtype, Python ints int64, arrays keep theirs, unless `dtype` is
-    given. `place` is ignored: the executor decides where a program runs.
+    Python floats get the default dtype, Python ints int64, complex numbers complex128, arrays keep
+    theirs, unless `dtype` is given. `place` is ignored: the executor decides where a program runs.
     """
     if isinstance(data, Variable):
         return data
     array = _as_array(data, "to_tensor")
     if dtype is not None:
         array = array.astype(arguments.dtype(dtype, "dtype", "to_tensor").numpy)
-    attrs = value_attrs(array)
     with static_mode():  # a constant may be made in dynamic mode, for a function that is traced
-        return emit("assign_value", {}, attrs, layer="assign", stop_gradient=stop_gradient)
+        made = LayerHelper("assign").temporary()
+        _write_values(array, made)
+        made.stop_gradient = stop_gradient
+        return made
 
 
 def create_parameter(

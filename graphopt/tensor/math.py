@@ -1,7 +1,8 @@
 """Elementwise arithmetic, sums and products (paddle.*).
 
-Elementwise functions keep the shape of `x` (two operands broadcast as in NumPy and must have one
-dtype); all raise TypeError for operands that are not Variables.
+Elementwise functions keep the shape of `x`. Two operands broadcast as in NumPy; of two floating
+dtypes the wider one counts, and a complex one beside any other, else they must be one. All raise
+TypeError for operands that are not Variables.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import full
 from graphopt.tensor.manipulation import cast, reshape
+from graphopt.tensor.scaled import promoted
 
 
 def unary(type: str, x: Any, name: str | None = None, **attrs: Any) -> Variable:
@@ -34,8 +36,8 @@ def binary(type: str, x: Any, y: Any, name: str | None = None, *, axis: int = -1
 
     The result is called `<type>_0`, or by the name when it is given and free.
     """
-    inputs = {"X": arguments.variable(x, "x", type), "Y": arguments.variable(y, "y", type)}
-    return emit_whole(type, inputs, {"axis": axis}, layer=type, name=name)
+    x, y = promoted(arguments.variable(x, "x", type), arguments.variable(y, "y", type))
+    return emit_whole(type, {"X": x, "Y": y}, {"axis": axis}, layer=type, name=name)
 
 
 def add(x: Variable, y: Variable, name: str | None = None) -> Variable:
@@ -119,7 +121,8 @@ def fmin(x: Variable, y: Variable, name: str | None = None) -> Variable:
 
 def atan2(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """The angle of the point (y, x); float64 for integers (paddle.atan2)."""
-    given = {"X1": arguments.variable(x, "x", "atan2"), "X2": arguments.variable(y, "y", "atan2")}
+    x, y = promoted(arguments.variable(x, "x", "atan2"), arguments.variable(y, "y", "atan2"))
+    given = {"X1": x, "X2": y}
     exact = not any(v.dtype.is_differentiable for v in given.values())
     inputs = {slot: cast(v, "float64") if exact else v for slot, v in given.items()}
     return emit("atan2", inputs, name=name)
@@ -144,8 +147,8 @@ def multiplex(inputs: Sequence[Variable], index: Variable, name: str | None = No
 def pow(x: Variable, y: Any, name: str | None = None) -> Variable:
     """x to the power y, a number or a Variable (paddle.pow)."""
     if isinstance(y, Variable):
-        inputs = {"X": arguments.variable(x, "x", "pow"), "Y": y}
-        return emit("elementwise_pow", inputs, {"axis": -1}, name=name)
+        x, y = promoted(arguments.variable(x, "x", "pow"), y)
+        return emit("elementwise_pow", {"X": x, "Y": y}, {"axis": -1}, name=name)
     return unary("pow", x, name, factor=arguments.number(y, "y", "pow"))
 
 

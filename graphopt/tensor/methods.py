@@ -41,6 +41,16 @@ COMPARE = {
     "gt": "greater_than",
     "ge": "greater_equal",
 }
+# operators of bits, by their functions in bit_operators.py
+BITS = {
+    "__rand__": "and_from_left",
+    "__ror__": "or_from_left",
+    "__rxor__": "xor_from_left",
+    "__lshift__": "left_shift",
+    "__rshift__": "right_shift",
+    "__rlshift__": "left_shift_from_left",
+    "__rrshift__": "right_shift_from_left",
+}
 # the functions that are methods as well, by the file of graphopt/tensor that they are in
 METHODS: dict[str, str] = {
     "math": "abs add add_n amax amin atan2 clip cumprod cumsum divide erf exp floor_divide "
@@ -339,6 +349,9 @@ def attach() -> None:
         "__and__": _Method("logic", "bitwise_and", "__and__"),
         "__or__": _Method("logic", "bitwise_or", "__or__"),
         "__xor__": _Method("logic", "bitwise_xor", "__xor__"),
+        **{name: _Method("bit_operators", called, name) for name, called in BITS.items()},
+        "__rmatmul__": _Method("operators", "product_from_left", "__rmatmul__"),
+        "__pos__": _Method("special", "positive", "__pos__"),
         "__getitem__": _Method("indexing", "get_item", "__getitem__"),
         "__setitem__": _put_item,
         "item": item,

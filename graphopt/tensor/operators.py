@@ -1,6 +1,7 @@
 """`x + y`, `2 * x`, `x < 0`, …: dtypes and numbers as Paddle's operators treat them.
 
-A number never changes a floating-point tensor's dtype; a float makes an integer tensor float32.
+A number never changes a floating-point tensor's dtype; a float makes an integer tensor float32, and
+a complex number makes real ones complex128.
 With a number, + - * / become one `scale` operator. Programs of paddle.fluid have their own rules,
 see `graphopt.tensor.early_operators`.
 """
@@ -27,6 +28,7 @@ from graphopt.tensor.scaled import (
     constant,
     is_integral,
     power,
+    promoted,
 )
 
 
@@ -47,6 +49,9 @@ def operate(type: str, x: Variable, other: Any, *, reverse: bool = False) -> Any
         if type == "elementwise_pow" and not reverse:
             return power(x, value)
         other = constant(value, x.dtype)
+    elif isinstance(other, numbers.Complex):
+        x = x if x.dtype.is_complex else cast_to(x, "complex128")
+        other = to_tensor(other, x.dtype)
     else:
         return NotImplemented
     left, right = (other, x) if reverse else (x, other)
@@ -58,6 +63,11 @@ def product(x: Variable, y: Variable) -> Variable:
     """x @ y."""
     inputs = {"X": x, "Y": arguments.variable(y, "y", "@")}
     return append("matmul_v2", inputs, {"trans_x": False, "trans_y": False})
+
+
+def product_from_left(x: Variable, y: Any) -> Variable:
+    """y @ x."""
+    return product(arguments.variable(y, "x", "@"), x)
 
 
 def negated(x: Variable) -> Variable:
@@ -77,7 +87,7 @@ def _fit_to_number(type: str, x: Variable, value: Any) -> Variable:
 
 
 def same_dtype(type: str, x: Variable, y: Variable) -> tuple[Variable, Variable]:
-    """Both operands in one dtype: the wider one of their kind.
+    """Both operands in one dtype: the wider one of their kind, or the complex one.
 
     `/` of integers is float32. Raises ProgramError for an integer and a float tensor, where either
     choice would lose something without a word; in a trace, where the integer may be a number of
@@ -85,6 +95,7 @@ def same_dtype(type: str, x: Variable, y: Variable) -> tuple[Variable, Variable]
     """
     if type == "elementwise_div" and is_integral(x.dtype) and is_integral(y.dtype):
         return cast_to(x, "float32"), cast_to(y, "float32")
+    x, y = promoted(x, y)
     if x.dtype == y.dtype:
         return x, y
     if is_integral(x.dtype) != is_integral(y.dtype):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from graphopt.frontend.layer_helper import emit_as
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.ir.program import Variable, unique_name
@@ -69,6 +71,22 @@ def cast_to(x: Variable, dtype: Any) -> Variable:
     out = append("cast", {"X": x}, {"in_dtype": x.dtype.code, "out_dtype": made.code})
     out.stop_gradient = not made.is_differentiable
     return out
+
+
+def promoted(x: Variable, y: Variable) -> tuple[Variable, Variable]:
+    """Both operands in one dtype where Paddle 3 has a common one, else unchanged.
+
+    That is the wider one of two floats, and a complex one beside any other. Programs of
+    paddle.fluid have none.
+    """
+    if not (x.has_type and y.has_type) or x.dtype == y.dtype or x.block.program.is_fluid:
+        return x, y
+    kinds = [v.dtype for v in (x, y) if not is_integral(v.dtype)]
+    if len(kinds) < 2 and not any(dtype.is_complex for dtype in kinds):
+        return x, y
+    wider = np.result_type(*(dtype.numpy for dtype in kinds)).name
+    left, right = (v if v.dtype == wider else cast_to(v, wider) for v in (x, y))
+    return left, right
 
 
 def is_integral(dtype: DType) -> bool:

@@ -78,7 +78,13 @@ def test_each_version_has_its_own_row() -> None:
     [
         (lambda x, i: paddle.matmul(x, ARRAY), r"'y' must be .* found a NumPy array .* assign"),
         (lambda x, i: F.relu(i), "'x' must be a Variable of dtype .*found 'i', .* int32; .* cast"),
-        (lambda x, i: paddle.concat([x, ARRAY]), r"'x\[1\]' must be a Variable"),
+        (lambda x, i: paddle.concat([x, ARRAY]), r"'x\[1\]' must be a Variable, found"),
+        (lambda x, i: paddle.concat(1), "'x' must be a Variable or a list or a tuple of them,"),
+        (lambda x, i: paddle.multiplex(1, i), "'inputs' must be a list or a tuple, found int 1"),
+        (
+            lambda x, i: paddle.broadcast_tensors(x),
+            "'input' must be .*found the Variable 'x'; put it into a list",
+        ),
         (
             lambda x, i: fluid.layers.cast(x, "complex64"),
             "'dtype' must be bool, .* found complex64",

@@ -156,3 +156,35 @@ def test_dot_keeps_integers() -> None:
     """The inner product of int32 is int32."""
     ones = np.ones(3, np.int32)
     assert run("dot", {"X": ones, "Y": ones}, {}).dtype == np.int32
+
+
+@pytest.mark.parametrize(("top", "least"), [(100, -101), (448, -448), (57344, -57344)])
+def test_quantising_to_a_largest_number(top: int, least: int) -> None:
+    """`qmax` wins over the bits; the numbers of float8 have as many below zero as above."""
+    slots = {"Scale": np.array([2.0], "float32"), "ZeroPoint": np.array([0], "int32")}
+    attrs = {"bit_length": 8, "quant_axis": -1, "qmin": -top, "qmax": top}
+    x = np.array([1, 10, -5], "float32")
+    more = {"is_test": True, "round_type": 0}
+    found = run("quantize_linear", {"X": x, **slots}, attrs | more, slot="Y")
+    np.testing.assert_array_equal(found, [top / 2, top, least])
+    found = run("dequantize_linear", {"X": x, **slots}, attrs, slot="Y")
+    np.testing.assert_allclose(found, x * 2 / top, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "number"),
+    [({"value": 1.5}, 1.5), ({"value_float": 2.5, "value_int": 2}, 2.5), ({"value_int": 3}, 3)],
+)
+def test_any_number_fills_a_tensor(attrs: dict[str, float], number: float) -> None:
+    """The attribute is `value`, in Paddle 1.8 one for each kind of number."""
+    np.testing.assert_array_equal(run("fill_any", {"X": GRID}, attrs), np.full_like(GRID, number))
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"), [((4,), GRID.sum(0)), ((3, 1), GRID.sum(1, keepdims=True)), ((3, 4), GRID)]
+)
+def test_sums_in_the_shape_of_another_tensor(shape: tuple[int, ...], wanted: Array) -> None:
+    found = run("reduce_as", {"x": GRID, "target": np.ones(shape)}, {}, slot="out")
+    np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(ProgramError, match="does not broadcast"):
+        run("reduce_as", {"x": GRID, "target": np.ones(3)}, {}, slot="out")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
-from graphopt import pir_utils, static
+from graphopt import fluid, pir_utils, static
 from graphopt.errors import UnsupportedError
 from graphopt.fluid import backward, core, framework
 from graphopt_tests.frontend.programs import fresh, start
@@ -26,6 +26,8 @@ def test_dense_tensors_are_those_of_older_programs() -> None:
     kinds = core.VarDesc.VarType
     assert kinds.DENSE_TENSOR == kinds.LOD_TENSOR
     assert kinds.DENSE_TENSOR_ARRAY == kinds.LOD_TENSOR_ARRAY
+    assert fluid.DenseTensor is core.DenseTensor is core.LoDTensor
+    assert fluid.DenseTensorArray is core.DenseTensorArray is core.LoDTensorArray
 
 
 def test_a_scope_counts_its_own_variables() -> None:
@@ -108,14 +110,34 @@ def test_modes_and_guards() -> None:
     with pir_utils.IrGuard():
         assert static.default_main_program() is not before
     assert static.default_main_program() is before
+    with pir_utils.OldIrGuard(), pir_utils.DygraphOldIrGuard():
+        assert static.default_main_program() is before
     paddle.disable_static()
     try:
+        with pir_utils.OldIrGuard():
+            assert not paddle.in_dynamic_mode()
+        with pir_utils.DygraphPirGuard():
+            assert paddle.in_dynamic_mode() and static.default_main_program() is not before
+        with pir_utils.DygraphOldIrGuard():
+            assert paddle.in_dynamic_mode() and static.default_main_program() is before
         with framework._dygraph_guard(None):
             framework.static_only(build)()
         with pytest.raises(UnsupportedError):
             framework.static_only(build)()
     finally:
         paddle.enable_static()
+
+
+def test_programs_under_the_names_of_paddle_3() -> None:
+    """A value of paddle.pir is a Variable, and its default programs are the ones of static."""
+    assert not fluid.in_pir_mode() and not fluid.in_dynamic_or_pir_mode()
+    with paddle.pir.core.program_guard(paddle.pir.Program()):
+        x = static.data("x", [2], framework.convert_np_dtype_to_proto_type(np.float64))
+        assert static.default_main_program() is paddle.pir.core.default_main_program()
+    assert isinstance(x, paddle.pir.Value) and isinstance(x.block, paddle.pir.Block)
+    assert x.dtype == core.DataType.FLOAT64 == paddle.pir.core.DataType.FLOAT64
+    with pytest.raises(UnsupportedError, match=r"Instead: static\.BuildStrategy"):
+        paddle.pir.PassManager()
 
 
 def test_names_that_paddle_offers_in_two_places() -> None:

@@ -11,7 +11,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.errors import UnsupportedError
 from graphopt_tests.frontend.later_names import computed
-from graphopt_tests.frontend.programs import fresh
+from graphopt_tests.frontend.programs import fresh, run
 
 F = paddle.nn.functional
 IMAGE = (np.arange(48, dtype="float32") % 13).reshape(1, 1, 6, 8)
@@ -172,3 +172,37 @@ def test_gamma_functions_of_several_dimensions() -> None:
     np.testing.assert_allclose(found, wanted, 2e-7)
     with fresh(), pytest.raises(AssertionError, match="'p' should be 1 or more"):
         paddle.multigammaln(static.data("x", [2], "float32"), 0)
+
+
+X = np.array([[0.5, -2, 3], [1.5, 0.2, -0.3]], "float32")
+Y = np.array([[0.1, 0.2, 0.7], [0.4, 0.5, 0.1]], "float32")
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (lambda x, y: F.kl_div(x, y, log_target=True), -0.5151559),
+        (lambda x, y: paddle.nn.KLDivLoss("batchmean", log_target=True)(x, y), -1.5454677),
+        (lambda x, y: F.thresholded_relu(x, 1.0, 0.5), [[0.5, 0.5, 3], [1.5, 0.5, 0.5]]),
+        (lambda x, y: paddle.nn.ThresholdedReLU(0.4, -3.0)(x), [[0.5, -3, 3], [1.5, -3, -3]]),
+        (
+            lambda x, y: F.smooth_l1_loss(x, y, "none", 0.5, is_huber=False),
+            [[0.16, 1.95, 2.05], [0.85, 0.09, 0.16]],
+        ),
+        (lambda x, y: paddle.nn.SmoothL1Loss(delta=0.5, is_huber=False)(x, y), 0.8766667),
+    ],
+)
+def test_arguments_of_paddle_3(function: Any, wanted: Any) -> None:
+    """Logarithms as a target, a number below a threshold, a loss that is divided by delta."""
+    with fresh():
+        x, y = static.data("x", [2, 3], "float32"), static.data("y", [2, 3], "float32")
+        found = run([function(x, y)], x=X, y=Y)[0]
+    np.testing.assert_allclose(found, wanted, 1e-5)
+
+
+def test_attributes_of_paddle_3_that_would_change_the_result_are_refused() -> None:
+    with fresh(), pytest.raises(UnsupportedError, match="density = True is not supported"):
+        x = static.data("x", [3], "float32")
+        out = x.block.create_var("out", dtype="float32")
+        x.block.append_op("histogram", {"X": x}, {"Out": out}, {"bins": 4, "density": True})
+        run([out], x=X[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,13 @@ from graphopt import static
 from graphopt.jit import TracedLayer
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def _own_scope() -> Iterator[None]:
+    """Layers of other tests have parameters of the same names."""
+    with static.scope_guard(static.Scope()):
+        yield
 
 
 def test_a_layer_is_traced_run_and_saved(tmp_path: Path) -> None:

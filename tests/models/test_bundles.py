@@ -323,6 +323,28 @@ def test_values_of_parameters_that_xla_computes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[0], wanted[0])
 
 
+def test_a_bundle_that_calls_lapack(tmp_path: Path) -> None:
+    """The process that runs it finds the functions of LAPACK, though it traces no such call."""
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup), static.scope_guard(static.Scope()):
+        x = static.data("x", [None, 2, 2], "float32")
+        ones = paddle.nn.initializer.Constant(1.0)
+        scale = paddle.create_parameter([2, 2], "float32", default_initializer=ones)
+        out = paddle.linalg.cholesky(x * scale)
+        exe = static.Executor(paddle.CPUPlace())
+        exe.run(startup)
+        static.save_inference_model(str(tmp_path / "roots"), [x], [out], exe, program=main)
+    bundle = bundle_of(tmp_path / "roots", tmp_path, "x=1x2x2")
+    code = (
+        "import numpy as np\n"
+        "from graphopt.models import import_model\n"
+        f"model = import_model({str(bundle)!r})\n"
+        "print(model.run({'x': 4 * np.eye(2, dtype='float32')[None]})[0].sum())\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (found.returncode, found.stdout.strip()) == (0, "4.0"), found.stderr
+
+
 def test_a_bundle_needs_no_dialect(exact: Path) -> None:
     """It runs without xDSL and without the passes."""
     code = (

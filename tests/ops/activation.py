@@ -101,6 +101,7 @@ SAMPLES = {
     ops.ThresholdedRelu: [
         sample(f32(2, 3)).gives(lambda x: np.where(x > 1, x, 0)),
         sample(f64([0.3, 0.4]), threshold=0.3).gives(lambda x: [0, 0.4]).kinked(),
+        sample(f32([-2.0, 3.0]), value=0.5).gives(lambda x: [0.5, 3]),
     ],
     ops.Prelu: [
         sample(f32(2, 3), f32(1)).gives(lambda x, a: np.where(x > 0, x, a * x)),

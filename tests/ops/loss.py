@@ -132,6 +132,9 @@ SAMPLES = {
         sample(f64(2, 2), f64([[0.0, 0.5], [1.0, 0.0]]), reduction="batchmean")
         .gives(lambda x, y: (0.5 * (np.log(0.5) - x[0, 1]) - x[1, 0]) / 2)
         .kinked(),
+        sample(f64(2, 2), f64(2, 2), log_target=True).gives(
+            lambda x, y: (np.exp(y) * (y - x)).mean()
+        ),
         sample(f32(2), f32([0.5, 0.5]), reduction="sum").gives(
             lambda x, y: (y * (np.log(y) - x)).sum()
         ),

@@ -108,6 +108,11 @@ SAMPLES = {
         sample(f32(2, 3), axis=-1).gives(lambda x: np.cumprod(x, 1)),
         sample(i64(2, 3), axis=0).gives(lambda x: np.cumprod(x, 0)),
         sample(f64([2.0, 0.0, 3.0]), axis=0).gives(np.cumprod),
+        sample(f64([2.0, 0.0, 3.0]), axis=0, exclusive=True).gives(lambda x: [1, 2, 0]),
+        sample(f32([[2.0, 4.0, 3.0]]), axis=1, reverse=True).gives(lambda x: [[24, 12, 3]]),
+        sample(f32([[2.0, 4.0, 3.0]]), axis=-1, exclusive=True, reverse=True).gives(
+            lambda x: [[12, 3, 1]]
+        ),
     ],
     ops.Logcumsumexp: [
         sample(f32(2, 3)).gives(lambda x: np.logaddexp.accumulate(x, -1)),

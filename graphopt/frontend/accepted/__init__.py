@@ -123,7 +123,8 @@ class _Rule:
             if not self.only_variables:
                 self._refuse(name, _shown(value), _advice(value, self.options))
         elif not self._dtypes:
-            self._refuse(name, f"the Variable '{value.name}'", "pass a plain value")
+            advice = "put it into a list" if "list" in self.options else "pass a plain value"
+            self._refuse(name, f"the Variable '{value.name}'", advice)
         elif value.has_type and str(value.dtype) not in self._dtypes:
             found = f"'{value.name}', a Variable of dtype {value.dtype!s}"
             self._refuse(name, found, "convert it with cast")
@@ -133,6 +134,8 @@ class _Rule:
         kinds = [_NAMED[option] for option in self.options if option in _KINDS]
         if dtypes:
             kinds.append(_or(dtypes) if self.is_dtype else f"a Variable of dtype {_or(dtypes)}")
+        if self.several and name == self.name:
+            kinds.append("a list or a tuple of them")
         where = caller_location()
         at = f" (at {where})" if where else ""
         raise OperandError(

@@ -27,6 +27,7 @@ from graphopt.ir.program.feed_source import FeedSource
 from graphopt.ir.program.gradient_types import forward_type
 from graphopt.ir.program.kinds import EMPTY, GRAD_SUFFIX, AttrKind, OpRole, VarKind
 from graphopt.ir.program.location import Location, caller_location
+from graphopt.ir.program.sizes import Sizes
 
 
 class Variable(VariableMethods):
@@ -64,7 +65,7 @@ class Variable(VariableMethods):
     ) -> None:
         self.block = block
         self.name = name
-        self._shape = None if shape is None else tuple(int(d) for d in shape)
+        self._shape = None if shape is None else Sizes(shape)
         self._dtype = None if dtype is None else as_dtype(dtype)
         self.persistable = persistable
         self.stop_gradient = stop_gradient
@@ -85,7 +86,7 @@ class Variable(VariableMethods):
 
     @shape.setter
     def shape(self, shape: Sequence[int]) -> None:
-        self._shape = tuple(int(d) for d in shape)
+        self._shape = Sizes(shape)
 
     @property
     def dtype(self) -> DType:

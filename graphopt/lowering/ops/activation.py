@@ -164,9 +164,12 @@ def swish(x: Array, beta: float) -> Array:
 
 @lowers(ops.ThresholdedRelu)
 @widened
-def thresholded_relu(x: Array, threshold: float) -> Array:
+def thresholded_relu(x: Array, threshold: float, value: float) -> Array:
+    above = x > threshold
+    if value:
+        return jnp.where(above, x, constant(value, x.dtype))
     # Paddle multiplies by 0 and 1, which makes nan of -inf
-    return jnp.where((x > threshold) | ~lax.is_finite(x), jnp.where(x == -jnp.inf, jnp.nan, x), 0)
+    return jnp.where(above | ~lax.is_finite(x), jnp.where(x == -jnp.inf, jnp.nan, x), 0)
 
 
 @lowers(ops.Prelu)

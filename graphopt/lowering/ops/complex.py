@@ -22,10 +22,17 @@ def imag(x: Array) -> Array:
     return lax.imag(x) if jnp.iscomplexobj(x) else jnp.zeros_like(x)
 
 
+def _turn(x: Array) -> Array:
+    return lax.atan2(lax.imag(x), lax.real(x))
+
+
 @lowers(ops.Angle)
 def angle(x: Array) -> Array:
     if jnp.iscomplexobj(x):
-        return lax.atan2(lax.imag(x), lax.real(x))
+        # at 0, where there is no derivative, Paddle's is 0
+        zero, one = x == 0, jnp.ones((), x.dtype)
+        fixed, moving = lax.stop_gradient(x), jnp.where(zero, one, x)
+        return jnp.where(zero, _turn(fixed), _turn(moving))
     return jnp.where(x < 0, jnp.asarray(jnp.pi, x.dtype), x * 0)
 
 

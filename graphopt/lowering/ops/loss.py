@@ -121,10 +121,13 @@ def huber_loss(x: Array, y: Array, delta: float) -> tuple[Array, Array]:
 
 
 @lowers(ops.KldivLoss)
-def kldiv_loss(x: Array, target: Array, reduction: str) -> Array:
+def kldiv_loss(x: Array, target: Array, reduction: str, log_target: bool) -> Array:
     scores, wanted = wide(x), wide(target)
     positive = wanted > 0
-    loss = jnp.where(positive, wanted * (lax.log(jnp.where(positive, wanted, 1)) - scores), 0)
+    if log_target:
+        loss = lax.exp(wanted) * (wanted - scores)
+    else:
+        loss = jnp.where(positive, wanted * (lax.log(jnp.where(positive, wanted, 1)) - scores), 0)
     if reduction != "none":
         total = jnp.sum(loss)
         count = {"mean": loss.size, "batchmean": loss.shape[0] if loss.ndim else 1}

@@ -20,6 +20,7 @@ from graphopt.lowering.ops.base import (
     wide_dtype,
     widened,
 )
+from graphopt.lowering.ops.math import abs_
 from graphopt.lowering.registry import lowers
 
 Axes = tuple[int, ...]
@@ -115,10 +116,9 @@ def logsumexp(x: Array, axis: Axes, keepdim: bool) -> Array:
 @lowers(ops.PNorm)
 @widened
 def p_norm(x: Array, porder: float, axis: Axes, keepdim: bool) -> Array:
-    sizes = lax.abs(x)
+    sizes = abs_(x)
     if math.isinf(porder):
-        extreme = jnp.max if porder > 0 else jnp.min
-        return extreme(sizes, axis or None, keepdims=keepdim)
+        return _reduced(sizes, jnp.max if porder > 0 else jnp.min, axis, keepdim, shares=False)
     if porder == 0:
         return jnp.sum(sizes != 0, axis or None, dtype=x.dtype, keepdims=keepdim)
     powers = sizes if porder == 1 else x * x if porder == 2 else sizes**porder
@@ -173,17 +173,23 @@ def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -
     if flatten:
         x, axis = x.reshape(x.size), 0
     axis = normalize_axis(axis, x.ndim)
-    if exclusive:  # shift by one: a zero comes in where the sum starts, the last element drops out
-        padding = [(0, 0, 0)] * x.ndim
-        padding[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
-        x = lax.pad(x, jnp.zeros((), x.dtype), padding)
+    x = _shifted(x, axis, reverse, 0) if exclusive else x
     return lax.cumsum(x, axis, reverse=reverse)
+
+
+def _shifted(x: Array, axis: int, reverse: bool, first: int) -> Array:
+    """x moved on by one: `first` comes in where results start, and the last element drops out."""
+    padding = [(0, 0, 0)] * x.ndim
+    padding[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
+    return lax.pad(x, jnp.asarray(first, x.dtype), padding)
 
 
 @lowers(ops.Cumprod)
 @widened
-def cumprod(x: Array, axis: int) -> Array:
-    return lax.cumprod(x, normalize_axis(axis, x.ndim))
+def cumprod(x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
+    axis = normalize_axis(axis, x.ndim)
+    x = _shifted(x, axis, reverse, 1) if exclusive else x
+    return lax.cumprod(x, axis, reverse=reverse)
 
 
 @lowers(ops.Logcumsumexp)

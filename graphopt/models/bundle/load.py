@@ -8,11 +8,13 @@ from typing import Any
 import jax
 from jaxlib.xla_client import CompileOptions, DeviceList
 
+from graphopt.runtime.disk.lapack import prepare_calls
 from graphopt.runtime.settings.progress import announced
 
 
 def compiled_stablehlo(stablehlo: bytes, options: Mapping[str, Any], device: Any) -> Any:
     """XLA's executable of a module, for one device."""
+    prepare_calls(stablehlo)
     given = CompileOptions()
     given.env_option_overrides = list(options.items())
     return device.client.compile_and_load(stablehlo, DeviceList((device,)), given)
@@ -21,6 +23,7 @@ def compiled_stablehlo(stablehlo: bytes, options: Mapping[str, Any], device: Any
 def executable_of(content: bytes, device: Any) -> tuple[Any, str]:
     """The executable of its bytes, or None and the reason why XLA does not take it."""
     devices = DeviceList((device,))
+    prepare_calls(content)
     try:
         return device.client.deserialize_executable(content, devices, None), ""
     except (jax.errors.JaxRuntimeError, ValueError) as error:

@@ -175,13 +175,16 @@ def mish(x: Variable, name: str | None = None) -> Variable:
     return unary("mish", x, name)
 
 
-def thresholded_relu(x: Variable, threshold: float = 1.0, name: str | None = None) -> Variable:
-    """x above the threshold, 0 elsewhere (paddle.nn.functional.thresholded_relu)."""
+def thresholded_relu(
+    x: Variable, threshold: float = 1.0, value: float = 0.0, name: str | None = None
+) -> Variable:
+    """x above the threshold, `value` elsewhere (paddle.nn.functional.thresholded_relu)."""
     return unary(
         "thresholded_relu",
         x,
         name,
         threshold=arguments.number(threshold, "threshold", "thresholded_relu"),
+        value=arguments.number(value, "value", "thresholded_relu"),
     )
 
 

@@ -20,9 +20,13 @@ def smooth_l1_loss(
     label: Variable,
     reduction: str = "mean",
     delta: float = 1.0,
+    is_huber: bool = True,
     name: str | None = None,
 ) -> Variable:
-    """Half the squared error, linear from an error of delta on (functional.smooth_l1_loss)."""
+    """Half the squared error, linear from an error of delta on (functional.smooth_l1_loss).
+
+    It is divided by delta unless `is_huber`.
+    """
     inputs = {
         "X": arguments.variable(input, "input", "smooth_l1_loss"),
         "Y": arguments.variable(label, "label", "smooth_l1_loss"),
@@ -30,6 +34,8 @@ def smooth_l1_loss(
     attrs = {"delta": arguments.number(delta, "delta", "smooth_l1_loss")}
     helper = LayerHelper("smooth_l1_loss", name)
     loss = helper.emit_all("huber_loss", inputs, attrs, ("Out", "Residual"))[0]
+    if not arguments.flag(is_huber, "is_huber", "smooth_l1_loss"):
+        loss = scale(loss, 1.0 / attrs["delta"])
     return reduced(loss, reduction, "smooth_l1_loss")
 
 

@@ -136,16 +136,23 @@ def nll_loss(
 
 
 def kl_div(
-    input: Variable, label: Variable, reduction: str = "mean", name: str | None = None
+    input: Variable,
+    label: Variable,
+    reduction: str = "mean",
+    log_target: bool = False,
+    name: str | None = None,
 ) -> Variable:
     """label * (log(label) - input), for log-probabilities `input` (paddle.nn.functional.kl_div).
 
-    `batchmean` divides the sum by the first dimension.
+    `batchmean` divides the sum by the first dimension. With `log_target` the label is the logarithm
+    of the probabilities.
     """
     arguments.choice(reduction, "reduction", "kl_div", (*_REDUCTIONS, "batchmean"))
     pair = _pair(input, label, "kl_div")
     inputs = {"X": pair["X"], "Target": pair["Label"]}
-    return emit("kldiv_loss", inputs, {"reduction": reduction}, name=name, out="Loss")
+    logs = arguments.flag(log_target, "log_target", "kl_div")
+    attrs = {"reduction": reduction, "log_target": logs}
+    return emit("kldiv_loss", inputs, attrs, name=name, out="Loss")
 
 
 @one_layer("label_smooth")

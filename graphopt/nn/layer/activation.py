@@ -197,12 +197,12 @@ class Hardtanh(_Numbers):
 
 
 class ThresholdedReLU(_Numbers):
-    """x above the threshold, 0 elsewhere (paddle.nn.ThresholdedReLU)."""
+    """x above the threshold, `value` elsewhere (paddle.nn.ThresholdedReLU)."""
 
     function = staticmethod(functional.thresholded_relu)
 
-    def __init__(self, threshold: float = 1.0, name: str | None = None) -> None:
-        super().__init__(threshold, name=name)
+    def __init__(self, threshold: float = 1.0, value: float = 0.0, name: str | None = None) -> None:
+        super().__init__(threshold, value, name=name)
 
 
 class Maxout(_Numbers):

@@ -145,19 +145,26 @@ class KLDivLoss(_Loss):
     function = staticmethod(likelihood.kl_div)
     reductions = (*_REDUCTIONS, "batchmean")
 
-    def __init__(self, reduction: str = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
+        super().__init__(reduction, log_target=log_target)
 
 
 class SmoothL1Loss(_Loss):
-    """Half the squared error, linear from an error of delta on (paddle.nn.SmoothL1Loss)."""
+    """Half the squared error, linear from an error of delta on (paddle.nn.SmoothL1Loss).
+
+    It is divided by delta unless `is_huber`.
+    """
 
     function = staticmethod(distance.smooth_l1_loss)
 
     def __init__(
-        self, reduction: str = "mean", delta: float = 1.0, name: str | None = None
+        self,
+        reduction: str = "mean",
+        delta: float = 1.0,
+        is_huber: bool = True,
+        name: str | None = None,
     ) -> None:
-        super().__init__(reduction, delta=delta, name=name)
+        super().__init__(reduction, delta=delta, is_huber=is_huber, name=name)
 
 
 lazy.join_package(globals())

@@ -147,9 +147,9 @@ def swish(x: Array, beta: float) -> Array:
 
 
 @rule(ops.ThresholdedRelu)
-def thresholded_relu(x: Array, threshold: float) -> Array:
+def thresholded_relu(x: Array, threshold: float, value: float) -> Array:
     # Paddle multiplies by 0 or 1
-    return x * (x > threshold)
+    return np.where(x > threshold, x, value) if value else x * (x > threshold)
 
 
 @rule(ops.Prelu)

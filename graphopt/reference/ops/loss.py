@@ -69,7 +69,9 @@ def huber_loss(x: Array, y: Array, delta: float) -> tuple[Array, Array]:
 
 
 @rule(ops.KldivLoss)
-def kldiv_loss(x: Array, target: Array, reduction: str) -> Array:
+def kldiv_loss(x: Array, target: Array, reduction: str, log_target: bool) -> Array:
+    if log_target:
+        target = np.exp(target)
     positive = target > 0
     logs = np.log(np.where(positive, target, 1.0))
     loss = np.where(positive, target * (logs - x), 0.0)

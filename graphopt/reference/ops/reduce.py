@@ -152,14 +152,16 @@ def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -
 
 
 @rule(ops.Cumprod)
-def cumprod(x: Array, axis: int) -> Array:
+def cumprod(x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
     axis %= x.ndim
+    x = np.flip(x, axis) if reverse else x
     lead = (slice(None),) * axis
     parts = [
-        np.prod(x[(*lead, slice(0, end + 1))], axis=axis, keepdims=True)
+        np.prod(x[(*lead, slice(0, end if exclusive else end + 1))], axis=axis, keepdims=True)
         for end in range(x.shape[axis])
     ]
-    return np.concatenate(parts, axis) if parts else x
+    total = np.concatenate(parts, axis) if parts else x
+    return np.flip(total, axis) if reverse else total
 
 
 def _running(x: Array, axis: int, wins: Any) -> tuple[Array, Array]:

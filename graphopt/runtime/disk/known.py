@@ -29,6 +29,7 @@ from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.cache import most_bytes, use_cache
 from graphopt.runtime.disk.entries import hashed, read_entry, remove_entry, write_entry
+from graphopt.runtime.disk.lapack import prepare_calls
 
 FOLDER = "steps"
 # arrays, or their types, as a step takes them
@@ -86,6 +87,7 @@ class Known:
         payload = read_entry(file)
         if payload is None:
             return None
+        prepare_calls(payload)
         try:
             made = serialize_executable.deserialize_and_load(
                 payload,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphopt.ir.dialect.ops.linalg import matrices as ops
-from graphopt_tests.ops.base import f32, f64, i64, sample
+from graphopt_tests.ops.base import c64, f32, f64, i64, sample
 
 SQUARE = [[4.0, 1.0], [1.0, 3.0]]
 
@@ -16,6 +16,7 @@ SAMPLES = {
         sample(f32(SQUARE), upper=True).gives(lambda x: np.linalg.cholesky(x).T).kinked(),
     ],
     ops.Inverse: [
+        sample(c64([[1 + 2j, 1], [0, 1j]])).gives(np.linalg.inv),
         sample(f64(SQUARE)).gives(np.linalg.inv),
         sample(f32([SQUARE, [[1.0, 2.0], [0.0, 1.0]]])).gives(np.linalg.inv),
     ],

@@ -139,10 +139,11 @@ class Swish(FloatUnary):
 
 @irdl_op_definition
 class ThresholdedRelu(FloatUnary):
-    """x above the threshold, 0 elsewhere. Paddle: thresholded_relu."""
+    """x above the threshold, a number elsewhere. Paddle: thresholded_relu."""
 
     name = "pd.thresholded_relu"
     threshold = number(1.0)
+    value = number(0.0)
 
 
 @irdl_op_definition

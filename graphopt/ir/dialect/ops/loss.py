@@ -126,13 +126,17 @@ REDUCTIONS = ("mean", "sum", "none")
 
 @irdl_op_definition
 class KldivLoss(OpaqueOp):
-    """target * (log(target) - x), 0 where the target is not above 0. Paddle: kldiv_loss."""
+    """target * (log(target) - x), 0 where the target is not above 0. Paddle: kldiv_loss.
+
+    With `log_target` the logarithm of the target is given.
+    """
 
     name = "pd.kldiv_loss"
     x = operand_def(Tensor)
     target = operand_def(Tensor)
     out = result_def(Tensor)
     reduction = string("mean")
+    log_target = flag(False)
 
     @staticmethod
     def infer(x: Tensor, target: Tensor, reduction: str) -> Tensor:

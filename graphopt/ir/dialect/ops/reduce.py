@@ -297,6 +297,8 @@ class Cumprod(PureOp):
     x = operand_def(Tensor)
     out = result_def(Tensor)
     axis = integer()
+    exclusive = flag(False)
+    reverse = flag(False)
 
     @staticmethod
     def infer(x: Tensor, axis: int) -> Tensor:

@@ -146,6 +146,11 @@ USUAL: Mapping[str, Sequence[Any]] = {
     "level": (0,),
     # the rest
     "decimals": (0,),
+    "density": (False,),
+    "ceil_mode": (False,),
+    "mode": ("avg",),
+    "a": (-2.0,),
+    "b": (2.0,),
     "quant_round_type": (0,),
     "quant_max_bound": (0.0,),
     "quant_min_bound": (0.0,),

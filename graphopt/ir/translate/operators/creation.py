@@ -73,7 +73,8 @@ def spaced(emit: Emitter) -> Written:
 def fill_any(emit: Emitter) -> Written:
     """A number in the shape and the dtype of x."""
     emit.only("X")
-    value = emit.attr("value_float", 0.0) or emit.attr("value_int", 0)
+    fraction, whole = emit.attr("value_float", 0.0), emit.attr("value_int", 0)
+    value = fraction or float(whole)
     return emit.results(Out=emit(FullLike, emit.input("X"), value=emit.attr("value", value)))
 
 

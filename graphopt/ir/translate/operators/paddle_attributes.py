@@ -1,7 +1,7 @@
 """The names of the attributes that Paddle 1.8 and 2.6 know, of the operators that are translated.
 
 Without those that are hints everywhere (see `attributes.py`). An operator type that neither release
-has is not here.
+has is not here. The largest number of `quantize_linear` and its inverse is Paddle 3's.
 """
 
 from __future__ import annotations
@@ -375,7 +375,7 @@ softmax_with_cross_entropy
 lamb
     always_adapt beta1 beta2 epsilon weight_decay
 dequantize_linear quantize_linear
-    bit_length only_observer quant_axis round_type
+    bit_length only_observer qmax qmin quant_axis round_type
 max_pool2d_with_index max_pool3d_with_index
     adaptive global_pooling ksize paddings strides
 unpool unpool3d

@@ -28,12 +28,16 @@ from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
+# the largest numbers of the two kinds of float8, which have no further one below zero
+_FLOAT8 = (448.0, 57344.0)
+
 
 def _steps(emit: Emitter) -> float:
+    """The largest whole number: given, or that of so many bits."""
     bits = emit.attr("bit_length", 8)
     if not 1 < bits <= 16:
         raise ProgramError(f"operator {emit.op.type} of {bits} bits")
-    return float(2 ** (bits - 1) - 1)
+    return emit.attr("qmax", float(2 ** (bits - 1) - 1))
 
 
 def _fitted(emit: Emitter, scale: SSAValue, x: SSAValue, axis: int) -> SSAValue:
@@ -67,7 +71,8 @@ def _quantised(emit: Emitter, x: SSAValue, scale: SSAValue) -> SSAValue:
     if emit.attr("round_type", 1) == 0:
         # rounded to even first, then kept in range, which has one step more below
         whole = _even(emit, emit(Multiply, emit.scaled(_inverse(emit, scale), steps), x))
-        top, low = (emit(FullLike, whole, value=v) for v in (steps, -steps - 1))
+        least = -steps if steps in _FLOAT8 else -steps - 1
+        top, low = (emit(FullLike, whole, value=v) for v in (steps, least))
         return emit(Maximum, emit(Minimum, whole, top), low)
     kept = emit(Maximum, emit(Minimum, x, scale), emit.scaled(scale, -1.0))
     return emit(Round, emit(Multiply, emit.scaled(_inverse(emit, scale), steps), kept))

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xdsl.ir import SSAValue
+
+from graphopt.errors import ProgramError
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.logic import Isfinite, Isinf, Isnan
 from graphopt.ir.dialect.ops.math import Abs, Cast, Divide, Equal, Subtract
 from graphopt.ir.dialect.ops.reduce import All, Mean, Numel, PNorm, Sum
 from graphopt.ir.dialect.ops.reduce import Any as AnyOf
-from graphopt.ir.dialect.types import dtype_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.scalars import axes_of
@@ -32,7 +35,8 @@ def reduction(emit: Emitter) -> Written:
         attrs["dtype"] = None if out_dtype in (-1, None) else out_dtype
     if row.op is Mean and not dtype_of(emit.input("X").type).is_differentiable:
         return _whole_mean(emit, attrs["axis"], emit.attr("keep_dim", False))
-    return emit.by_row(**attrs)
+    operands = (_sizes(emit, emit.input("X")),) if row.op is PNorm else ()
+    return emit.by_row(*operands, **attrs)
 
 
 def _whole_mean(emit: Emitter, axis: Sequence[int], keepdim: bool) -> Written:
@@ -49,7 +53,31 @@ def _whole_mean(emit: Emitter, axis: Sequence[int], keepdim: bool) -> Written:
 def p_norm(emit: Emitter) -> Written:
     """`asvector` means all axes, else there is one."""
     axis = () if emit.attr("asvector", False) else (emit.attr("axis", -1),)
-    return emit.by_row(axis=axis)
+    return emit.by_row(_sizes(emit, emit.input("X")), axis=axis)
+
+
+def _sizes(emit: Emitter, x: SSAValue) -> SSAValue:
+    """The operand of a norm: x, or the magnitudes of complex numbers."""
+    return emit(Abs, x) if dtype_of(x.type).is_complex else x
+
+
+@translates("reduce_as")
+def reduce_as(emit: Emitter) -> Written:
+    """x added up over the axes along which the target would broadcast to it."""
+    emit.only("x", "target")
+    x, wanted = emit.input("x"), shape_of(emit.input("target").type)
+    outer = tuple(range(rank_of(x.type) - len(wanted)))
+    sizes = shape_of(x.type)[len(outer) :]
+    pairs = zip(wanted, sizes, strict=False)
+    if len(wanted) > len(sizes) or any(a not in (1, b) and UNKNOWN not in (a, b) for a, b in pairs):
+        raise ProgramError(
+            f"reduce_as: a target {list(wanted)} does not broadcast to {list(shape_of(x.type))}"
+        )
+    inner = tuple(len(outer) + i for i, size in enumerate(wanted) if size == 1)
+    dtype = dtype_of(x.type)
+    if inner:
+        x = emit(Sum, x, axis=inner, keepdim=True, dtype=dtype)
+    return emit.results(out=emit(Sum, x, axis=outer, dtype=dtype) if outer else x)
 
 
 @translates("l1_norm")
@@ -63,7 +91,7 @@ def distance(emit: Emitter) -> Written:
     """The norm of x - y, a number."""
     emit.only("X", "Y")
     difference = emit(Subtract, emit.input("X"), emit.input("Y"))
-    return emit.results(Out=emit(PNorm, difference, porder=emit.attr("p", 2.0)))
+    return emit.results(Out=emit(PNorm, _sizes(emit, difference), porder=emit.attr("p", 2.0)))
 
 
 _TESTS = {"isfinite": (Isfinite, All), "isinf": (Isinf, AnyOf), "isnan": (Isnan, AnyOf)}

@@ -25,7 +25,7 @@ from graphopt.ir.dialect.types import (
 
 
 class OnSquares(OpaqueOp, ABC):
-    """On square floating-point matrices, with leading batch dimensions."""
+    """On square matrices, real or complex, with leading batch dimensions."""
 
     x = operand_def(Tensor)
     out = result_def(Tensor)
@@ -35,7 +35,7 @@ class OnSquares(OpaqueOp, ABC):
         shape = shape_of(x)
         if len(shape) < 2 or (shape[-1] != shape[-2] and UNKNOWN not in shape[-2:]):
             raise ProgramError(f"expected square matrices, found {list(shape)}")
-        if not dtype_of(x).is_floating:
+        if not dtype_of(x).is_differentiable:
             raise OperandError(f"expected a floating-point tensor, found {dtype_of(x)!s}")
         return x
 

@@ -1,0 +1,85 @@
+"""Frames of a signal, which may overlap, and their sum: frame and overlap_add."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
+from graphopt.ir.dialect.ops.index import Gather, IndexAdd
+from graphopt.ir.dialect.ops.shape import Transpose
+from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
+
+
+@translates("frame")
+def frame(emit: Emitter) -> Written:
+    """A signal along the last axis gives [..., length, frames], one along axis 0 [frames, length].
+
+    The length of the signal must be known.
+    """
+    emit.only("X")
+    x, axis = emit.input("X"), _axis(emit)
+    length, hop = emit.attr("frame_length", 0), emit.attr("hop_length", 0)
+    size = shape_of(x.type)[axis]
+    if not 0 < length <= size or hop <= 0:
+        raise ProgramError(
+            f"frames of length {length}, {hop} apart, of a signal of length {size}; the length of "
+            "the signal must be known, and 'hop_length' above 0"
+        )
+    count = 1 + (size - length) // hop
+    found = emit(Gather, x, _places(emit, count, length, hop), axis=axis)
+    if axis == 0:
+        return emit.results(Out=emit.reshaped(found, count, length, *_kept(x, 1)))
+    parts = emit.reshaped(found, *_kept(x, 0)[:-1], count, length)
+    return emit.results(Out=_turned(emit, parts))
+
+
+@translates("overlap_add")
+def overlap_add(emit: Emitter) -> Written:
+    """The sum of frames [..., length, frames], or for axis 0 of [frames, length, ...], in place."""
+    emit.only("X")
+    x, axis, hop = emit.input("X"), _axis(emit), emit.attr("hop_length", 0)
+    parts = x if axis == 0 else _turned(emit, x)
+    shape = shape_of(parts.type)
+    count, length = shape[:2] if axis == 0 else shape[-2:]
+    if UNKNOWN in (count, length) or not 0 < hop <= length:
+        raise ProgramError(
+            f"overlap_add of {count} frames of length {length}, {hop} apart; their number and "
+            "length must be known, and 'hop_length' from 1 to the length"
+        )
+    rest = _kept(x, 2) if axis == 0 else ()
+    row = emit.reshaped(parts, *(_kept(x, 0)[:-2] if axis else ()), count * length, *rest)
+    total = (count - 1) * hop + length
+    firsts = emit(AssignValue, shape=(total,), values=(0,) * total, dtype="int64")
+    zeros = emit(FullLike, emit(Gather, row, firsts, axis=axis), value=0.0)
+    places = _places(emit, count, length, hop)
+    return emit.results(Out=emit(IndexAdd, zeros, places, row, axis=axis))
+
+
+def _axis(emit: Emitter) -> int:
+    axis = emit.attr("axis", -1)
+    if axis not in (0, -1):
+        raise ProgramError(f"operator {emit.op.type}: 'axis' should be 0 or -1, found {axis}")
+    return axis
+
+
+def _kept(x: SSAValue, first: int) -> tuple[int, ...]:
+    """The dimensions from one on, for a reshape; ProgramError for several unknown ones."""
+    shape = shape_of(x.type)[first:]
+    if shape.count(UNKNOWN) > 1:
+        raise ProgramError(f"frames of {list(shape_of(x.type))}: several dimensions are unknown")
+    return tuple(-1 if size == UNKNOWN else size for size in shape)
+
+
+def _turned(emit: Emitter, x: SSAValue) -> SSAValue:
+    """The last two axes exchanged."""
+    *lead, left, right = range(rank_of(x.type))
+    return emit(Transpose, x, perm=(*lead, right, left))
+
+
+def _places(emit: Emitter, count: int, length: int, hop: int) -> SSAValue:
+    """The places in the signal of the elements of frames, frame after frame."""
+    values = [hop * each + at for each in range(count) for at in range(length)]
+    return emit(AssignValue, shape=(len(values),), values=values, dtype="int64")
