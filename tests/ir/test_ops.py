@@ -315,7 +315,13 @@ def test_numbers(op_class: type[PdOp], samples: Samples) -> None:
                 assert_close(result, want, str(result.dtype))
 
 
-@each_op(lambda op_class, sample: sample.expected is None and is_finite_float(op_class, sample))
+def has_formula(op_class: type[PdOp]) -> bool:
+    """True for an op whose numbers in bfloat16 are compared with a formula."""
+    given = [sample for sample in SAMPLES[op_class] if sample.expected is not None]
+    return any(is_finite_float(op_class, sample) for sample in given)
+
+
+@each_op(lambda op_class, sample: not has_formula(op_class) and is_finite_float(op_class, sample))
 def test_half_types_round_once(op_class: type[PdOp], samples: Samples) -> None:
     """Without a formula, bfloat16 gives what float64 gives for its numbers, to one rounding."""
     number, sample = next(iter(samples.items()))

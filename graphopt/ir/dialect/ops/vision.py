@@ -32,7 +32,7 @@ from graphopt.ir.dialect.types import (
 )
 
 INTERPOLATIONS = ("nearest", "linear", "bicubic")
-# the pixels besides floating-point ones that they take
+# the dtypes of whole pixels that they take
 WHOLE_PIXELS = {"nearest": ("uint8", "int32", "int64"), "linear": ("uint8",)}
 
 
