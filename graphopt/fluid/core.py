@@ -80,24 +80,29 @@ class DeviceType(Enum):
     XPU = 3
 
 
+class _ElementTypes:
+    """The element types that all releases name alike."""
+
+    BOOL = DType("bool")
+    UINT8 = DType("uint8")
+    INT8 = DType("int8")
+    INT16 = DType("int16")
+    INT32 = DType("int32")
+    INT64 = DType("int64")
+    COMPLEX64 = DType("complex64")
+    COMPLEX128 = DType("complex128")
+
+
 class VarDesc:
     """The types of variables, in the place where 1.8 has them."""
 
-    class VarType:
+    class VarType(_ElementTypes):
         """Element types and kinds of variables."""
 
-        BOOL = DType("bool")
-        UINT8 = DType("uint8")
-        INT8 = DType("int8")
-        INT16 = DType("int16")
-        INT32 = DType("int32")
-        INT64 = DType("int64")
         FP16 = DType("float16")
         FP32 = DType("float32")
         FP64 = DType("float64")
         BF16 = DType("bfloat16")
-        COMPLEX64 = DType("complex64")
-        COMPLEX128 = DType("complex128")
         LOD_TENSOR = VarKind.DENSE_TENSOR
         DENSE_TENSOR = VarKind.DENSE_TENSOR
         SELECTED_ROWS = VarKind.SELECTED_ROWS
@@ -112,21 +117,13 @@ class VarDesc:
         RAW = VarKind.RAW
 
 
-class DataType:
+class DataType(_ElementTypes):
     """The element types, under the names that Paddle 3 has for them."""
 
-    BOOL = DType("bool")
-    UINT8 = DType("uint8")
-    INT8 = DType("int8")
-    INT16 = DType("int16")
-    INT32 = DType("int32")
-    INT64 = DType("int64")
     FLOAT16 = DType("float16")
     FLOAT32 = DType("float32")
     FLOAT64 = DType("float64")
     BFLOAT16 = DType("bfloat16")
-    COMPLEX64 = DType("complex64")
-    COMPLEX128 = DType("complex128")
 
 
 # as Paddle 3 names them
