@@ -1,4 +1,7 @@
-"""A recorded case of half the names gives Paddle's numbers (`make conformance` runs all of all)."""
+"""Recorded cases give Paddle's numbers: one of every other name, of each in `make test-all`.
+
+`make conformance` runs all of them.
+"""
 
 from __future__ import annotations
 
