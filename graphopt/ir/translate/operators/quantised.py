@@ -28,7 +28,7 @@ from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
-# the largest numbers of the two kinds of float8, which have no further one below zero
+# the largest numbers of the two kinds of float8
 _FLOAT8 = (448.0, 57344.0)
 
 
@@ -68,11 +68,15 @@ def _inverse(emit: Emitter, scale: SSAValue) -> SSAValue:
 def _quantised(emit: Emitter, x: SSAValue, scale: SSAValue) -> SSAValue:
     """x / scale in whole steps."""
     steps = _steps(emit)
+    if steps in _FLOAT8:
+        raise ProgramError(
+            f"operator {emit.op.type}: 'qmax' is {steps:g}, that of float8, whose numbers are not "
+            "whole steps; quantise to whole numbers, such as those of 'qmax' 127"
+        )
     if emit.attr("round_type", 1) == 0:
         # rounded to even first, then kept in range, which has one step more below
         whole = _even(emit, emit(Multiply, emit.scaled(_inverse(emit, scale), steps), x))
-        least = -steps if steps in _FLOAT8 else -steps - 1
-        top, low = (emit(FullLike, whole, value=v) for v in (steps, least))
+        top, low = (emit(FullLike, whole, value=v) for v in (steps, -steps - 1))
         return emit(Maximum, emit(Minimum, whole, top), low)
     kept = emit(Maximum, emit(Minimum, x, scale), emit.scaled(scale, -1.0))
     return emit(Round, emit(Multiply, emit.scaled(_inverse(emit, scale), steps), kept))
