@@ -245,9 +245,5 @@ def compatible(declared: Attribute, inferred: Attribute) -> bool:
     if not (isinstance(declared, TensorType) and isinstance(inferred, TensorType)):
         return declared == inferred
     declared, inferred = cast(Tensor, declared), cast(Tensor, inferred)
-    a, b = shape_of(declared), shape_of(inferred)
-    return (
-        declared.element_type == inferred.element_type
-        and len(a) == len(b)
-        and all(x == y or UNKNOWN in (x, y) for x, y in zip(a, b, strict=True))
-    )
+    same_element = declared.element_type == inferred.element_type
+    return same_element and agree(shape_of(declared), shape_of(inferred))

@@ -10,8 +10,8 @@ from graphopt.ir.dialect.attrs import flag, integer
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.index import check_integer
-from graphopt.ir.dialect.ops.sequence.recurrent import expect, expect_lengths, fits
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, dtype_of, like, shape_of
+from graphopt.ir.dialect.ops.sequence.recurrent import expect, expect_lengths
+from graphopt.ir.dialect.types import UNKNOWN, Tensor, agree, dtype_of, like, shape_of
 
 
 @irdl_op_definition
@@ -78,7 +78,7 @@ def _lengths_column(what: str, lengths: Tensor, batch: int) -> None:
     """Lengths may be [batch] or [batch, 1]."""
     check_integer(what, lengths)
     shape = shape_of(lengths)
-    if not fits(shape, [batch]) and not fits(shape, [batch, 1]):
+    if not agree(shape, [batch]) and not agree(shape, [batch, 1]):
         raise ProgramError(f"{what} should be [{batch}] or [{batch}, 1], found {list(shape)}")
 
 

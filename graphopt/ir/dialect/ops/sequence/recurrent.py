@@ -22,6 +22,7 @@ from graphopt.ir.dialect.ops.sequence.layers import check_sequences
 from graphopt.ir.dialect.types import (
     UNKNOWN,
     Tensor,
+    agree,
     dtype_of,
     like,
     rank_of,
@@ -35,16 +36,9 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 STATES = {"LSTM": 2, "GRU": 1, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
-def fits(have: Sequence[int], want: Sequence[int]) -> bool:
-    """True when two shapes agree wherever both know a dimension."""
-    return len(have) == len(want) and all(
-        a == b or UNKNOWN in (a, b) for a, b in zip(have, want, strict=True)
-    )
-
-
 def expect(what: str, operand: Tensor, want: Sequence[int]) -> None:
     """ProgramError unless the operand has this shape (-1: any size)."""
-    if not fits(shape_of(operand), want):
+    if not agree(shape_of(operand), want):
         raise ProgramError(f"{what} should be {list(want)}, found {list(shape_of(operand))}")
 
 
