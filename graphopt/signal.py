@@ -78,7 +78,7 @@ def frame(
 
 
 def overlap_add(x: Variable, hop_length: int, axis: int = -1, name: str | None = None) -> Variable:
-    """The signal that frames add up to, each where `frame` took it (paddle.signal.overlap_add).
+    """The sum of frames, each at the place where `frame` took it from (paddle.signal.overlap_add).
 
     Frames are [..., frame_length, frames], along axis 0 [frames, frame_length, ...]; both sizes
     must be known. Raises ValueError for another axis.

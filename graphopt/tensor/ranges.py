@@ -16,7 +16,7 @@ from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign, full, zeros_like
 from graphopt.tensor.manipulation import cast
 
-WHOLE = (int, np.integer)
+_WHOLE = (int, np.integer)
 
 
 def arange(
@@ -33,7 +33,7 @@ def arange(
     whole = all(
         not value.dtype.is_differentiable
         if isinstance(value, Variable)
-        else isinstance(value, WHOLE)
+        else isinstance(value, _WHOLE)
         for value in bounds.values()
     )
     element = _element(dtype, "arange", "int64" if whole else None)

@@ -139,7 +139,7 @@ class Swish(FloatUnary):
 
 @irdl_op_definition
 class ThresholdedRelu(FloatUnary):
-    """x above the threshold, a number elsewhere. Paddle: thresholded_relu."""
+    """x above the threshold, `value` elsewhere. Paddle: thresholded_relu."""
 
     name = "pd.thresholded_relu"
     threshold = number(1.0)

@@ -161,7 +161,7 @@ class Nonzero(DataSizedOp):
     @staticmethod
     def infer(condition: Tensor) -> Tensor:
         if not rank_of(condition):
-            raise ProgramError("nonzero needs a tensor with axes, found a scalar")
+            raise ProgramError("nonzero needs axes, found a scalar; reshape it to [1]")
         return like(condition, shape=(UNKNOWN, rank_of(condition)), dtype="int64")
 
 

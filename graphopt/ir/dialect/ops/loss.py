@@ -9,7 +9,7 @@ from graphopt.ir.dialect.attrs import flag, integer, number, string
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.ops.index import check_integer
-from graphopt.ir.dialect.ops.sequence.recurrent import expect, fits
+from graphopt.ir.dialect.ops.sequence.recurrent import expect
 from graphopt.ir.dialect.traits import Elementwise
 from graphopt.ir.dialect.types import (
     UNKNOWN,
@@ -128,7 +128,7 @@ REDUCTIONS = ("mean", "sum", "none")
 class KldivLoss(OpaqueOp):
     """target * (log(target) - x), 0 where the target is not above 0. Paddle: kldiv_loss.
 
-    With `log_target` the logarithm of the target is given.
+    With `log_target` the target is given as its logarithm.
     """
 
     name = "pd.kldiv_loss"
@@ -222,7 +222,7 @@ class HsigmoidLoss(OpaqueOp):
         expect("x [n, d] of hsigmoid_loss", x, [UNKNOWN, UNKNOWN])
         rows, width = shape_of(x)
         check_integer("label", label)
-        if not fits(shape_of(label), [rows]) and not fits(shape_of(label), [rows, 1]):
+        if not agree(shape_of(label), [rows]) and not agree(shape_of(label), [rows, 1]):
             raise ProgramError(f"the label should be [{rows}, 1], found {list(shape_of(label))}")
         if (path is None) != (code is None):
             raise ProgramError("hsigmoid_loss needs both a path table and path codes, or neither")
@@ -239,6 +239,6 @@ class HsigmoidLoss(OpaqueOp):
         expect("w [nodes, d] of hsigmoid_loss", w, [nodes, width])
         if bias is not None:
             nodes = shape_of(w)[0]
-            if not fits(shape_of(bias), [nodes]) and not fits(shape_of(bias), [nodes, 1]):
+            if not agree(shape_of(bias), [nodes]) and not agree(shape_of(bias), [nodes, 1]):
                 raise ProgramError(f"the bias should be [{nodes}, 1], found {list(shape_of(bias))}")
         return like(x, shape=(rows, 1)), like(x, shape=(rows, length))

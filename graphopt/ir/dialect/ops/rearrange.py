@@ -99,7 +99,7 @@ class Flip(PureOp):
     @staticmethod
     def infer(x: Tensor, axis: Sequence[int]) -> Tensor:
         if len(normalize_axes(axis, rank_of(x))) != len(axis):
-            raise ProgramError(f"an axis is there more than once: {list(axis)}")
+            raise ProgramError(f"'axis' names an axis more than once: {list(axis)}; name each once")
         return x
 
     @staticmethod
