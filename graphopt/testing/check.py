@@ -45,7 +45,7 @@ def check_pass(
             f"{made.name} should say how it changes numbers: a class attribute `numerics`, "
             "one of graphopt.passes.engine.numerics.Numerics"
         )
-    pictures = [*plant, *(made.RULES if isinstance(made, FusionPass) else ())]
+    patterns = [*plant, *(made.RULES if isinstance(made, FusionPass) else ())]
     transform = transformer(made)
     fired = 0
 
@@ -58,7 +58,7 @@ def check_pass(
             suppress_health_check=list(HealthCheck),  # pyright: ignore
             phases=(HypothesisPhase.generate, HypothesisPhase.explicit),
         )
-        @given(programs(plant=pictures, training=training))
+        @given(programs(plant=patterns, training=training))
         def each(generated: Generated) -> None:
             nonlocal fired
             fired += check(generated.module)

@@ -51,7 +51,7 @@ class Wrong(Fusion):
 
 @dataclass(frozen=True)
 class WrongPass(FusionPass):
-    """Breaks the second of three pictures."""
+    """Breaks the second of three patterns."""
 
     name = "wrong"
     RULES = (Wrong(),)

@@ -30,7 +30,7 @@ from graphopt_tests.passes.test_passes import FUSIONS
 
 
 def chain(*types: type[PdOp]) -> Fusion:
-    """A picture to plant: ops one after the other, first to last."""
+    """A pattern to plant: ops one after the other, first to last."""
 
     class Chain(Fusion):
         root = Node(types[0], Value())

@@ -223,8 +223,8 @@ def test_what_keeps_its_layout() -> None:
     }
 
 
-def pictures(*names: str) -> list[Fusion]:
-    """The pictures of these passes."""
+def patterns(*names: str) -> list[Fusion]:
+    """The patterns of these passes."""
     return [rule for name in names for rule in own_passes()[name]().RULES]  # pyright: ignore
 
 
@@ -232,7 +232,7 @@ def pictures(*names: str) -> list[Fusion]:
 @pytest.mark.slow
 def test_passes_preserve_meaning(made: type[Any]) -> None:
     """Outputs, gradients and state of generated networks with convolutions stay the same."""
-    plant = pictures("fuse-resunit", "fuse-relu-depthwise-conv")
+    plant = patterns("fuse-resunit", "fuse-relu-depthwise-conv")
     assert check_pass(made, plant=plant, examples=10, must_fire=5) >= 5
 
 
@@ -240,7 +240,7 @@ def test_passes_preserve_meaning(made: type[Any]) -> None:
 def test_all_for_cpus_preserve_meaning() -> None:
     """The whole pipeline for CPUs, on generated programs that train and that do not."""
     seen: Counter[str] = Counter()
-    plant = pictures("fold-batch-norm", "fuse-relu-depthwise-conv")
+    plant = patterns("fold-batch-norm", "fuse-relu-depthwise-conv")
 
     @settings(QUICK, max_examples=16)
     @given(programs(plant=plant, training=True) | programs(plant=plant, training=False))
@@ -269,7 +269,7 @@ def test_winograd_preserves_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
         return outcomes
 
     @settings(QUICK, max_examples=6)
-    @given(programs(plant=pictures("fuse-resunit", "fold-batch-norm"), training=False))
+    @given(programs(plant=patterns("fuse-resunit", "fold-batch-norm"), training=False))
     def check(made: Generated) -> None:
         check_preserves_meaning(made.module, transform)
 

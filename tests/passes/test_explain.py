@@ -52,7 +52,7 @@ FIRING = [c for c in CASES if c.pass_name in FUSIONS and c.expected_kind == "mli
 
 
 # -- the mutation proof ----------------------------------------------------------------------------
-# Each rule's first matching picture on its page is changed by one constraint; the reason names it.
+# Each rule's first matching pattern on its page is changed by one constraint; the reason names it.
 
 
 def matched(module: ModuleOp, rule: Fusion) -> Match | None:
@@ -92,7 +92,7 @@ def test_every_rule_is_mutated() -> None:
 
 
 def inner_nodes(case: Case, rule: Fusion, *, once: bool = True) -> list[Node]:
-    """The nodes of the picture in this case, but the last one and those that may be missing.
+    """The nodes of the pattern in this case, but the last one and those that may be missing.
 
     With `once` those that are there once: a change of others is several flaws.
     """
@@ -108,7 +108,7 @@ def inner_nodes(case: Case, rule: Fusion, *, once: bool = True) -> list[Node]:
 
 
 def keeps_the_rest(case: Case, rule: Fusion, node: Node) -> bool:
-    """True when another op of the same type can stand on the picture below a node."""
+    """True when another op of the same type can stand on the pattern below a node."""
     match = matched(parse(case.before), rule)
     assert match is not None
     op = match[node]
@@ -175,7 +175,7 @@ def add_feed(module: ModuleOp, kind: Attribute) -> SSAValue:
 
 @pytest.mark.parametrize(("case", "rule"), RULES)
 def test_another_op_is_named(case: Case, rule: Fusion) -> None:
-    """Mutation: one op of the picture is another op, with what is below it still there."""
+    """Mutation: one op of the pattern is another op, with what is below it still there."""
     for node in inner_nodes(case, rule):
         if not keeps_the_rest(case, rule, node):
             continue
@@ -202,7 +202,7 @@ def test_another_end_is_named(case: Case, rule: Fusion) -> None:
     """Mutation: something else reads what the last op should read."""
     below = [o for o in rule.root.operands if isinstance(o, Node) and not o.optional]
     if rule.root.optional or not below:
-        pytest.skip("the picture may end earlier")
+        pytest.skip("the pattern may end earlier")
     node = below[0]
 
     def change(module: ModuleOp, match: Match) -> None:
@@ -221,7 +221,7 @@ def test_another_end_is_named(case: Case, rule: Fusion) -> None:
 
 @pytest.mark.parametrize(("case", "rule"), RULES)
 def test_an_op_between_is_named(case: Case, rule: Fusion) -> None:
-    """Mutation: an op stands between two ops of the picture."""
+    """Mutation: an op stands between two ops of the pattern."""
     for node in inner_nodes(case, rule):
 
         def change(module: ModuleOp, match: Match, node: Node = node) -> None:
@@ -256,7 +256,7 @@ def test_refused_cases_are_explained(case: Case) -> None:
     json.dumps(as_json(report))
 
 
-def test_a_picture_that_another_pass_took() -> None:
+def test_a_pattern_that_another_pass_took() -> None:
     """The report says which rule took an op."""
     case = next(c for c in FIRING if c.pass_name == "fuse-bn-add-act")
     run = Run(parse(case.before), PassContext({}), near=True)

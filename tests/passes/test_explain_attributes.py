@@ -1,7 +1,7 @@
-"""explain names wrong properties: each property of each op of each picture is changed in turn.
+"""explain names wrong properties: each property of each op of each pattern is changed in turn.
 
 A changed property either goes into the fused op, or the reason names the op and the property and
-says what it should be. The mutants are made from the pictures themselves, not from a list.
+says what it should be. The mutants are made from the patterns themselves, not from a list.
 """
 
 from __future__ import annotations

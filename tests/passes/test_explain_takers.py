@@ -80,7 +80,7 @@ def test_the_order_of_the_flags_does_not_matter(module: ModuleOp) -> None:
 
 
 def test_who_took_what(module: ModuleOp) -> None:
-    """Each picture that another fusion got is told with the name of that fusion."""
+    """Each pattern that another fusion got is told with the name of that fusion."""
     report = optimize(module.clone(), strategy(FLAGS).pass_context(), near=True)
     taken = {
         (anchor["pass"], anchor["reason"]["text"].removesuffix(" took it"))

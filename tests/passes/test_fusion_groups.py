@@ -71,14 +71,14 @@ def test_the_smallest_side_of_equal_cuts() -> None:
 
 
 class Functions(Fusion):
-    """A picture to plant: elementwise functions of each other."""
+    """A pattern to plant: elementwise functions of each other."""
 
     x = Value()
     inner = Node(Sigmoid, x)
     root = Node(Tanh, inner)
 
     def build(self, match: Match) -> PdOp:
-        """Nothing replaces it; the picture is only planted."""
+        """Nothing replaces it; the pattern is only planted."""
         raise AssertionError
 
 

@@ -42,12 +42,12 @@ CASES = [case for page in PAGES for case in load_page(page)]
 FUSIONS = [
     loaded
     for loaded in (load() for load in own_passes().values())
-    # these have a picture that is tested, of some sizes; see test_attention and ..._kernels
+    # these have a pattern that is tested, of some sizes; see test_attention and ..._kernels
     if issubclass(loaded, FusionPass) and FuseDotProductAttention not in loaded.__mro__[1:]
     # its convolutions have the channels last, see test_conv_epilogue
     if loaded is not FuseConvEpilogue
 ]
-# how often a fusion must fire in the programs that plant its pictures
+# how often a fusion must fire in the programs that plant its patterns
 EXAMPLES, MUST_FIRE = 10, 3
 # half of the batch norms that are planted for it are in training
 FIRES_LESS = {"fold-batch-norm": 2}
@@ -64,7 +64,7 @@ quick = settings(
 
 
 def is_large(rule: Fusion) -> bool:
-    """True for pictures that are planted as a whole."""
+    """True for patterns that are planted as a whole."""
     return planter_of(rule) is not None
 
 
@@ -104,7 +104,7 @@ def test_every_reason_has_a_page() -> None:
         )
     }
     shown = {c.expected.partition(":")[0] for c in CASES if c.expected_kind == "refused"}
-    # see test_larger_picture_wins; in test_transformer_fusions.py, because a smaller picture fires;
+    # see test_larger_pattern_wins; in test_transformer_fusions.py, because a smaller pattern fires;
     # in test_reduce_strategy.py, because the pass does something as well
     elsewhere = {"left-to-larger", "norm-axis", "dropout-modes-differ", "read-whole"}
     elsewhere.add("differentiated-inside")  # see test_fusion_groups.py: it splits a group
@@ -139,7 +139,7 @@ def test_fusion_preserves_meaning(fusion: type[FusionPass]) -> None:
 
 @pytest.mark.slow
 def test_everything_on_preserves_meaning() -> None:
-    """All fusions of the pipeline together; large pictures are in test_transformer_fusions.py."""
+    """All fusions of the pipeline together; large patterns are in test_transformer_fusions.py."""
     context = PassContext({row.flag: True for row in ROWS if row.flag.startswith("fuse")})
     passes = [made for _, made in select(context) if isinstance(made, FusionPass)]
     rules = [(made.name, rule) for made in passes for rule in made.RULES]
@@ -159,13 +159,13 @@ def test_everything_on_preserves_meaning() -> None:
 
 
 class AnyScale(Fusion):
-    """A picture to plant: scales, some of them by one."""
+    """A pattern to plant: scales, some of them by one."""
 
     x = Value()
     root = Node(Scale, x)
 
     def build(self, match: Match) -> PdOp:
-        """Nothing replaces it; the picture is only planted."""
+        """Nothing replaces it; the pattern is only planted."""
         raise AssertionError
 
 
@@ -237,7 +237,7 @@ def generated_ops(module: ModuleOp) -> list[Operation]:
     return list(module.walk())
 
 
-def test_larger_picture_wins() -> None:
+def test_larger_pattern_wins() -> None:
     """An add that ends a linear layer is not taken by add + activation, and the reason says so."""
     page = next(page for page in PAGES if page.stem == "fuse-gemm-epilogue")
     from graphopt.passes.fusions.fuse_elewise_add_act import FuseElewiseAddAct

@@ -99,7 +99,7 @@ def test_every_layer_is_fused(
     assert cores == {"fuse-dot-product-attention": attentions}
 
 
-def test_what_is_left_goes_to_the_smaller_pictures() -> None:
+def test_what_is_left_goes_to_the_smaller_patterns() -> None:
     """Without fused_attention its core and its four linear layers are fused one by one."""
     flags = tuple(flag for flag in EVERY_FUSION if flag != "fused_attention")
     assert fired(explained(flags, encoder)[0]) == {
@@ -167,7 +167,7 @@ def read_statistics() -> Any:
     ],
 )
 def test_a_part_is_left_out(build: Callable[[], Any], reason: str) -> None:
-    """The whole picture is declined for a reason, and what remains without that part is fused."""
+    """The whole pattern is declined for a reason, and what remains without that part is fused."""
     report, _ = explained(("fused_feedforward",), build)
     declined = [str(o.reason) for o in report.outcomes if isinstance(o, Declined)]
     assert any(text.startswith(reason) for text in declined), declined
@@ -175,7 +175,7 @@ def test_a_part_is_left_out(build: Callable[[], Any], reason: str) -> None:
 
 
 def test_dropouts_of_two_modes() -> None:
-    """The picture declines, but in the pipeline the dropout that drops nothing has gone."""
+    """The pattern declines, but in the pipeline the dropout that drops nothing has gone."""
     rules = [(FuseFeedForward.name, rule) for rule in FuseFeedForward.RULES]
     reasons = [str(o.reason) for o in sweep(module_of(two_modes), rules) if isinstance(o, Declined)]
     assert (

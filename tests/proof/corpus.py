@@ -29,10 +29,10 @@ from graphopt.testing.whole import whole_programs
 FUSIONS: dict[str, type[FusionPass]] = {
     name: loaded
     for name, loaded in ((name, load()) for name, load in own_passes().items())
-    # others have its picture, on long sequences or for some devices
+    # others have its pattern, on long sequences or for some devices
     if issubclass(loaded, FusionPass) and FuseDotProductAttention not in loaded.__mro__[1:]
 }
-# what to plant for passes that have no pictures
+# what to plant for passes that have no patterns
 OTHERS: dict[str, Sequence[Fusion]] = {
     "fold-identity": [Identities()],
     "drop-dropout": [Dropouts()],
@@ -47,12 +47,12 @@ OTHERS: dict[str, Sequence[Fusion]] = {
 
 
 def planted_for(name: str) -> Sequence[Fusion]:
-    """The pictures that programs for this pass have; none where no programs are generated."""
+    """The patterns that programs for this pass have; none where no programs are generated."""
     return FUSIONS[name].RULES if name in FUSIONS else OTHERS.get(name, ())
 
 
-def all_pictures() -> list[Fusion]:
-    """Every picture and every idiom."""
+def all_patterns() -> list[Fusion]:
+    """Every pattern and every idiom."""
     idioms = [Identities(), Identities(), Constants(), MatrixChain()]
     return [*idioms, *(rule for fusion in FUSIONS.values() for rule in fusion.RULES)]
 
@@ -60,7 +60,7 @@ def all_pictures() -> list[Fusion]:
 def collect(
     plant: Sequence[Fusion], count: int, first: int = 0, twists: Sequence[str] = tuple(TWISTS)
 ) -> list[Generated]:
-    """`count` whole programs with some of these pictures, by seeds from `first` on.
+    """`count` whole programs with some of these patterns, by seeds from `first` on.
 
     Each has draws of its own: those that `given` makes one after the other are much alike.
     """

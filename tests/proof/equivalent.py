@@ -17,7 +17,7 @@ EQUIVALENT: dict[str, str] = {
     "matching._plausible: returns True, not `hole.producers is None or type(value.owner) in "
     "hole.producers`": _SPEED,
     "matching._with_inputs: always `all((isinstance(hole, Value) for hole in "
-    "order[len(op.operands):]))`": "no picture draws an op at an operand that may be absent",
+    "order[len(op.operands):]))`": "no pattern draws an op at an operand that may be absent",
     "matching._bind: without `and isinstance(producer, PdOp)`": "a block has a region for its "
     "parent, never the block of the reader",
     "matching._bind: without `and index == 0`": "no optional node is used by a side result",
@@ -82,7 +82,7 @@ EQUIVALENT: dict[str, str] = {
     # kernels of oneDNN
     "pack_filters.PackFilters.rewrite: without `and packed`": _AGAIN,
     "pack_filters.PackFilters.rewrite: without `and prepare is not None`": _TYPES,
-    # pictures
+    # patterns
     "fuse-dot-product-attention `scores`: either order": "each other order has the same reason "
     "against it as the first one",
     "fused-attention `out_matmul`: either order": "joined heads have three dimensions, and the "

@@ -1,7 +1,7 @@
 """Passes that are wrong on purpose: each guard removed or turned round, one at a time.
 
 A mutant of the source changes one condition of one function; its code object takes the place of the
-function's own while the mutant is in force. A mutant of a picture changes a node: other ops match,
+function's own while the mutant is in force. A mutant of a pattern changes a node: other ops match,
 in another order, or may be missing.
 """
 
@@ -298,13 +298,13 @@ def _code_or_none(code: CodeType, name: str) -> CodeType | None:
         return None
 
 
-# -- pictures --------------------------------------------------------------------------------------
+# -- patterns --------------------------------------------------------------------------------------
 
 
-def picture_mutants() -> Iterator[Mutant]:
-    """Every node of every picture: other ops, the other order, an op that may be missing.
+def pattern_mutants() -> Iterator[Mutant]:
+    """Every node of every pattern: other ops, the other order, an op that may be missing.
 
-    Nodes of one name in the pictures of a pass are changed together.
+    Nodes of one name in the patterns of a pass are changed together.
     """
     for name, fusion in FUSIONS.items():
         found: dict[tuple[str, str], list[tuple[Node, dict[str, Any]]]] = {}
@@ -316,13 +316,13 @@ def picture_mutants() -> Iterator[Mutant]:
             yield Mutant(
                 f"{name} `{node_name}`: {words}",
                 (name,),
-                "picture",
+                "pattern",
                 lambda changes=changes: _with_attrs(changes),
             )
 
 
 def nodes_of(rule: Fusion) -> list[Node]:
-    """The nodes of a picture, each once, the last op first."""
+    """The nodes of a pattern, each once, the last op first."""
     found: dict[Node, None] = {}
     todo: list[Any] = [rule.root]
     while todo:
@@ -383,7 +383,7 @@ def _all_nodes() -> list[Node]:
 
 def all_mutants() -> list[Mutant]:
     """Every mutant, in a fixed order."""
-    return [*source_mutants(), *picture_mutants()]
+    return [*source_mutants(), *pattern_mutants()]
 
 
 def verdict(mutant: Mutant, count: int) -> str:

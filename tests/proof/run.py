@@ -36,12 +36,12 @@ def load_settings() -> None:
 def prove(batch: int, count: int, seed: int, xla: float):  # type: ignore[no-untyped-def]
     """One batch of programs; what happened."""
     load_settings()
-    from graphopt_tests.proof.corpus import all_pictures, collect
+    from graphopt_tests.proof.corpus import all_patterns, collect
     from graphopt_tests.proof.properties import Prover
 
     prover = Prover(xla_share=xla)
     first = seed * 1_000_000 + batch * BATCH
-    for number, generated in enumerate(collect(all_pictures(), count, first)):
+    for number, generated in enumerate(collect(all_patterns(), count, first)):
         prover.prove(generated, first + number)
     return prover.tally
 
@@ -140,7 +140,7 @@ def mutants(arguments: argparse.Namespace) -> int:
 
 
 def by_file(verdicts: Sequence[tuple[str, str]], equivalent: Mapping[str, str]) -> Iterator[str]:
-    """A row for each module of conditions and each pass of pictures."""
+    """A row for each module of conditions and each pass of patterns."""
     totals = dict[str, list[int]]()
     for name, verdict in verdicts:
         place = name.partition(":")[0].partition(" `")[0].partition(".")[0]

@@ -242,7 +242,7 @@ def suite(name: str, count: int, number: int = 0) -> Suite:
 def programs(name: str, count: int, number: int) -> Programs:
     """The programs for a pass: generated ones, those of the pages and others near them."""
     made = Programs()
-    plant = planted_for(name) if name != TOGETHER else _small_pictures()
+    plant = planted_for(name) if name != TOGETHER else _small_patterns()
     if not plant:
         return made
     transform = transform_of(name)
@@ -279,7 +279,7 @@ def near_misses(name: str, count: int) -> list[ModuleOp]:
     return list(found.values())
 
 
-def _small_pictures() -> list[Callable[..., object]]:
+def _small_patterns() -> list[Callable[..., object]]:
     return [rule for fusion in FUSIONS.values() for rule in fusion.RULES]  # pyright: ignore
 
 

@@ -11,7 +11,7 @@ import pytest
 from graphopt.passes.engine.fusion import Applied
 from graphopt.testing.mutations import TWISTS
 from graphopt_tests.proof import changed
-from graphopt_tests.proof.corpus import FUSIONS, OTHERS, all_pictures, collect, planted_for
+from graphopt_tests.proof.corpus import FUSIONS, OTHERS, all_patterns, collect, planted_for
 from graphopt_tests.proof.mutants import EQUIVALENT, Mutant, all_mutants, verdict
 from graphopt_tests.proof.properties import Prover
 from graphopt_tests.proof.told import KEPT, KEPT_TOGETHER, near_misses, together
@@ -23,7 +23,7 @@ EACH = 32
 FEW = 6
 MUST_FIRE = 5
 LESS = {"fold-batch-norm": 3, "fuse-conv-epilogue": 2, "reassociate-matmul": 3, "fuse-adamw": 1}
-# what speaks against a picture in these programs; the pages show each reason
+# what speaks against a pattern in these programs; the pages show each reason
 REASONS = {
     "already-cheapest", "bias-not-per-channel", "bias-not-vector", "broadcast", "drops-elements",
     "not-plain", "only-one", "other-axis", "part-of-itself", "scale-has-bias", "size-unknown",
@@ -34,7 +34,7 @@ REASONS = {
 def test_every_way_to_optimise() -> None:
     """Outputs, gradients and state stay, whichever passes run and in whichever order."""
     prover = Prover(others=3)
-    for number, generated in enumerate(collect(all_pictures(), 30, 4)):
+    for number, generated in enumerate(collect(all_patterns(), 30, 4)):
         prover.prove(generated, number)
     tally = prover.tally
     assert not tally.failures, "\n".join(tally.failures[:3])
@@ -44,7 +44,7 @@ def test_every_way_to_optimise() -> None:
 
 
 def test_each_pass_has_something_to_do() -> None:
-    """The programs for a pass have its pictures, and near misses of all kinds."""
+    """The programs for a pass have its patterns, and near misses of all kinds."""
     fired, reasons = Counter[str](), Counter[str]()
     for name in (*FUSIONS, *OTHERS):
         transform = passes()[f"pass {name}"]
@@ -60,7 +60,7 @@ def test_each_pass_has_something_to_do() -> None:
 def test_every_twist_happens() -> None:
     """Each change of a program applies to some programs."""
     notes = Counter[str]()
-    for generated in collect(all_pictures(), 80, 2):
+    for generated in collect(all_patterns(), 80, 2):
         notes.update(generated.notes)
     assert notes.keys() >= TWISTS.keys(), TWISTS.keys() - notes.keys()
 

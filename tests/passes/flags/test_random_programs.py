@@ -25,7 +25,7 @@ FLAGS = [
     for name, flag in BUILD_FLAGS.items()
     if isinstance(flag.default, bool) or name == "memory_optimize"
 ]
-PICTURES = [
+PATTERNS = [
     rule
     for name, load in own_passes().items()
     # no flag selects it, and its convolutions have the channels last
@@ -54,14 +54,14 @@ def examples(count: int) -> Any:
 
 
 @examples(4)
-@given(programs(plant=PICTURES), st.fixed_dictionaries(dict.fromkeys(FLAGS, st.booleans())))
+@given(programs(plant=PATTERNS), st.fixed_dictionaries(dict.fromkeys(FLAGS, st.booleans())))
 def test_some_flags(generated: Generated, flags: dict[str, bool]) -> None:
     """A random half of the flags."""
     check(generated, flags)
 
 
 @examples(2)
-@given(programs(plant=PICTURES))
+@given(programs(plant=PATTERNS))
 def test_all_flags(generated: Generated) -> None:
     """All of them at once."""
     check(generated, dict.fromkeys(FLAGS, True))
@@ -70,7 +70,7 @@ def test_all_flags(generated: Generated) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("flag", FLAGS)
 @examples(20)
-@given(programs(plant=PICTURES))
+@given(programs(plant=PATTERNS))
 def test_one_flag(flag: str, generated: Generated) -> None:
     """Each flag, on and off."""
     check(generated, {flag: True})
