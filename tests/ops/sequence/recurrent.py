@@ -182,7 +182,7 @@ SAMPLES = {
     ops.Rnn: [
         rnn("LSTM"),
         rnn("GRU", make=f64, lengths=i64([2, 3])),
-        rnn("RNN_TANH", layers=2, both=True, lengths=i32([3, 1])),
+        rnn("RNN_TANH", make=f64, layers=2, both=True, lengths=i32([3, 1])),
         rnn("RNN_RELU", layers=2),
         rnn("LSTM", make=f64, layers=2, both=True, lengths=i64([1, 2])),
         rnn("LSTM", make=f64, proj_size=2, layers=2, both=True),
