@@ -1,14 +1,27 @@
-"""The number of examples that a property test tries."""
+"""The number of examples that a property test tries, and the share of other cases."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
 
 from hypothesis import settings
 
 FEWEST = 3
+T = TypeVar("T")
+
+
+def is_short() -> bool:
+    """True in `make test`, False in `make test-all` and in a search for new examples."""
+    return settings.get_current_profile_name() == "ci"
 
 
 def examples(count: int) -> int:
-    """`count` in `make test-all` and in a search for new examples, a third of it in `make test`."""
-    if settings.get_current_profile_name() == "ci":
-        return max(FEWEST, count // 3)
-    return count
+    """`count`, in `make test` a third of it."""
+    return max(FEWEST, count // 3) if is_short() else count
+
+
+def share(cases: Iterable[T], every: int = 3) -> Iterator[T]:
+    """The cases, in `make test` each third of them or as often as `every` says."""
+    return islice(cases, 0, None, every if is_short() else 1)

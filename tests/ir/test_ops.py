@@ -7,7 +7,7 @@ more to start the compiler than to compile a sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from io import StringIO
@@ -168,15 +168,37 @@ def test_files_mirror() -> None:
 @pytest.mark.smoke
 @each_op(is_traced)
 def test_type_rule_agrees_with_lowering(op_class: type[PdOp], samples: Samples) -> None:
-    """Shapes and dtypes are those that JAX computes, for every floating-point dtype."""
+    """Shapes and dtypes are those that JAX computes; in one sample for every float dtype."""
     for number, sample in samples.items():
+        _check_types(op_class, number, [sample])
+    _check_types(op_class, *_first_of_floats(samples))
+
+
+@pytest.mark.exhaustive
+@each_op(is_traced)
+def test_type_rule_agrees_in_every_float(op_class: type[PdOp], samples: Samples) -> None:
+    """So they are for every floating-point dtype in all samples."""
+    for number, sample in samples.items():
+        _check_types(op_class, number, _in_every_float(sample))
+
+
+def _check_types(op_class: type[PdOp], number: int, variants: Iterable[Sample]) -> None:
+    for variant in variants:
         with naming(number):
-            for variant in _in_every_float(sample):
-                abstract = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in flat(variant)]
-                computed = jax.eval_shape(rule_of(op_class, variant), *abstract)
-                declared = [result.type for result in build(op_class, variant)[1].results]
-                assert [show(type_of(c)) for c in computed] == [show(t) for t in declared]  # pyright: ignore
-                assert not any(c.weak_type for c in computed), "a result has no fixed dtype"
+            abstract = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in flat(variant)]
+            computed = jax.eval_shape(rule_of(op_class, variant), *abstract)
+            declared = [result.type for result in build(op_class, variant)[1].results]
+            assert [show(type_of(c)) for c in computed] == [show(t) for t in declared]  # pyright: ignore
+            assert not any(c.weak_type for c in computed), "a result has no fixed dtype"
+
+
+def _first_of_floats(samples: Samples) -> tuple[int, list[Sample]]:
+    """The first sample that has other dtypes, with its number, in those; the first one in none."""
+    for number, sample in samples.items():
+        variants = list(_in_every_float(sample))
+        if len(variants) > 1:
+            return number, variants[1:]
+    return next(iter(samples)), []
 
 
 def _in_every_float(sample: Sample) -> Iterator[Sample]:
@@ -260,25 +282,39 @@ def test_a_changed_op_is_verified_again() -> None:
 
 @each_op()
 def test_print_and_parse(op_class: type[PdOp], samples: Samples) -> None:
-    """A module with the op is the same after printing and parsing, in both text forms."""
+    """A module with the op is the same after printing and parsing; one in the generic form, too."""
     for number, sample in samples.items():
         with naming(number):
-            _check_text(*build(op_class, sample))
+            _check_text(_module_with(op_class, sample), generic=False)
+    _check_text(_module_with(op_class, next(iter(samples.values()))), generic=True)
 
 
-def _check_text(block: Block, op: PdOp) -> None:
+@pytest.mark.exhaustive
+@each_op()
+def test_print_and_parse_generic_form(op_class: type[PdOp], samples: Samples) -> None:
+    """So it is in the generic form of all samples."""
+    for number, sample in samples.items():
+        with naming(number):
+            _check_text(_module_with(op_class, sample), generic=True)
+
+
+def _module_with(op_class: type[PdOp], sample: Sample) -> ModuleOp:
+    block, op = build(op_class, sample)
     block.add_op(ReturnOp(*op.results))
     function = FuncOp("main", (block.arg_types, [result.type for result in op.results]))
     function.body.detach_block(0)
     function.body.add_block(block)
     module = ModuleOp([function])
     module.verify()
-    for generic in (False, True):
-        text = _text(module, generic)
-        parsed = Parser(new_context(), text).parse_module()
-        parsed.verify()
-        assert parsed.is_structurally_equivalent(module), text
-        assert _text(parsed, generic) == text
+    return module
+
+
+def _check_text(module: ModuleOp, generic: bool) -> None:
+    text = _text(module, generic)
+    parsed = Parser(new_context(), text).parse_module()
+    parsed.verify()
+    assert parsed.is_structurally_equivalent(module), text
+    assert _text(parsed, generic) == text
 
 
 def _text(module: ModuleOp, generic: bool) -> str:
@@ -434,6 +470,7 @@ def _slope(op_class: type[PdOp], double: Sample, point: list[Any], forwards: boo
     direction = [jnp.asarray(random.standard_normal(array.shape)) for array in point]
     weights = [random.standard_normal(shape_of(results[i].type)) for i in outs]
 
+    @jax.jit  # traced once, for all that follows
     def function(*reals: Any) -> list[Any]:
         given = iter(reals)
         full = [next(given) if a.dtype == np.float64 else a for a in flat(double)]

@@ -29,6 +29,7 @@ from graphopt.ir.program import AttrKind, Program
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.runtime import CPUPlace, Executor
 from graphopt_tests import fuzz_readers, model_files
+from graphopt_tests.example_counts import examples
 from graphopt_tests.model_files import MODELS
 
 VERDICTS = {"format": FormatError, "limit": LimitError}
@@ -237,12 +238,16 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
     return bytes(mutant)
 
 
+# how many mutants of each model
+COUNT = examples(150)
+
+
 @pytest.mark.parametrize("case", MUTANTS)
 def test_mutants_are_read_or_refused(case: str) -> None:
     data = (MODELS / case / "model.pdmodel").read_bytes()
     chance = random.Random(case)
     refused = 0
-    for _ in range(150):
+    for _ in range(COUNT):
         mutant = mutate(data, chance)
         try:
             program = read_program(mutant)
@@ -251,7 +256,7 @@ def test_mutants_are_read_or_refused(case: str) -> None:
             continue
         written = write_program(program)
         assert write_program(read_program(written)) == written
-    assert 0 < refused < 150
+    assert 0 < refused < COUNT
 
 
 def test_mutated_tensors_are_read_or_refused() -> None:
@@ -277,7 +282,7 @@ def test_a_cut_program_is_refused(case: str) -> None:
 
 def test_some_mutants_of_every_format() -> None:
     """As `make fuzz`, over fewer files."""
-    failures = fuzz_readers.run(500, seed=1)
+    failures = fuzz_readers.run(examples(500), seed=1)
     assert not failures, "\n".join(f"{f.kind} {f.number}: {f.problem}" for f in failures)
 
 

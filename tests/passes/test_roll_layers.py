@@ -13,6 +13,7 @@ from graphopt.ir.dialect.text import text_of
 from graphopt.passes.engine.fusion import Applied
 from graphopt.passes.storage.roll_layers import RollLayers
 from graphopt.passes.storage.stack_state import StackState
+from graphopt_tests.example_counts import examples
 
 X, W, B, S, R = (
     "tensor<?x3xf32>",
@@ -22,7 +23,8 @@ X, W, B, S, R = (
     "tensor<1xf32>",
 )
 STEPS = ("matmul", "bias", "tanh", "relu", "scale", "past", "dropout")
-EXAMPLES, MUST_ROLL = 60, 40
+EXAMPLES = examples(90)
+MUST_ROLL = EXAMPLES // 2
 
 
 class Model:

@@ -177,6 +177,7 @@ def digits() -> ModuleType:
     return module_of(EXAMPLES / "digits" / "train.py")
 
 
+@pytest.mark.exhaustive  # it is what `make demo` runs
 def test_digits_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One epoch learns something, every fusion finds something, and the files are there."""
     assert digits().main(epochs=1, out=tmp_path) > 0.5
@@ -208,7 +209,13 @@ def test_digits_is_accurate_and_deterministic(tmp_path: Path) -> None:
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("network", ["transformer", pytest.param("lstm", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "network",
+    [
+        pytest.param("transformer", marks=pytest.mark.exhaustive),
+        pytest.param("lstm", marks=pytest.mark.slow),
+    ],
+)
 def test_many_lengths(network: str) -> None:
     """Buckets compile fewer programs for the same losses, which the example compares."""
     example = module_of(EXAMPLES / "many_lengths.py")

@@ -141,7 +141,10 @@ class Attention(Fusion):
         traced: list[tuple[HeadLayout, ...]] = []
         for part, value in enumerate(values):
             swapped = part == 1 and not product.attr("transpose_y")
-            traced.append(self._layouts(match, part, value, edit, swapped=swapped))
+            layouts = self._layouts(match, part, value, edit, swapped=swapped)
+            if not layouts:
+                return None
+            traced.append(layouts)
         common = [layout for layout in traced[1] if layout in traced[2]]
         heads = {(layout.heads, layout.name) for layout in traced[0]}
         return next((at for at in common if (at.heads, at.name) in heads), None)

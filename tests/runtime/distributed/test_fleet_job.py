@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from graphopt import static
 from graphopt_tests.runtime.distributed import fleet_worker
@@ -16,6 +17,7 @@ from graphopt_tests.runtime.distributed import fleet_worker
 WORKER = Path(fleet_worker.__file__)
 
 
+@pytest.mark.exhaustive
 def test_two_trainers_train_as_one(tmp_path: Path) -> None:
     """Losses, sums and lists over the trainers, and the files of each."""
     command = [sys.executable, "-m", "graphopt.launch", "--nproc", "2", "--devices-per-proc", "1"]
