@@ -113,6 +113,7 @@ class Attention(Fusion):
             self.core.check(match)
             or self.parts.check(match)
             or self._check_heads(match)
+            or self._check_rows(match)
             or check_norm(self._norm(match))
             or check_residual(match, self.residual, self.x, self.linear.out(match))
             or check_dropouts(match, self.core.dropout, self.dropout)
@@ -187,6 +188,22 @@ class Attention(Fusion):
         found = trace(match[self.joined].results[0], core, divided, edit)
         return found is not None and np.array_equal(found, indices)
 
+    def _rows(self, match: Match) -> SSAValue | None:
+        """The tensor that `joined` takes sizes of, if any: `x` in place of its norm."""
+        joined = match[self.joined]
+        if not isinstance(joined, ReshapeLike):
+            return None
+        norm, like = match.get(self.pre), joined.operands[1]
+        return match.value(self.x) if norm is not None and like is norm.results[0] else like
+
+    def _check_rows(self, match: Match) -> Reason | None:
+        rows = self._rows(match)
+        if rows is None or rows.owner not in match.ops.values():
+            return None
+        inside = f"{show_op(rows.owner)}, a value inside the pattern"
+        text = f"`{self.joined.name}` takes sizes of {inside}"
+        return Reason("part-of-itself", text, f"take them of `{self.x.name}`")
+
     def _biases(self, match: Match, before: Before) -> list[SSAValue]:
         """The biases of the projections; where only some have one, the others get zeros."""
         layers = self.parts.layers
@@ -205,8 +222,7 @@ class Attention(Fusion):
         assert layout is not None
         memory = [match.value(source) for source in self.parts.memory]
         layers, before = self.parts.layers, Before(match.root)
-        joined = match[self.joined]
-        like = isinstance(joined, ReshapeLike)
+        joined, rows = match[self.joined], self._rows(match)
         return FusedAttention.make(
             match.value(self.x),
             memory[:1] if len(set(memory)) == 1 else memory,
@@ -218,13 +234,13 @@ class Attention(Fusion):
             *norm_vectors(norm),
             self.parts.rotary(match, before),
             self.parts.cache(match),
-            joined.operands[1] if like else None,
+            rows,
             num_heads=layout.heads,
             num_kv_heads=0 if layout.kv_heads == layout.heads else layout.kv_heads,
             layout=layout.name,
             add_residual=match.get(self.residual) is not None,
             cache_by_time=self.parts.is_by_time(match, cache=True),
-            like_axes=1 if like and -1 in joined.attr("shape") else 2,
+            like_axes=1 if rows is not None and -1 in joined.attr("shape") else 2,
             **self.core.attrs(match),
             **norm_attrs(norm, self.where),
             **dropout_attrs(
