@@ -9,14 +9,19 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.debug.compare import random_inputs, run_module
+from graphopt.ir.dialect.ops.creation import AssignValue
+from graphopt.ir.dialect.types import dtype_of
 from graphopt.reference import Unsupported, evaluate
 
 Array = np.ndarray[Any, Any]
 Results = Mapping[str, Array]
 # in float64 what is equal in real arithmetic is equal to this, relative to the largest number
 ALIKE = 1e-7
+# and to this where constants of a half type were folded, with its rounding
+ALIKE_FOLDED = 2.0**-7
 
 
+HALF_TYPES = ("float16", "bfloat16")
 SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, -1e-42, 3e38, 1.0, -1.0)
 
 
@@ -38,6 +43,12 @@ def special_inputs_of(module: ModuleOp, seed: int = 0) -> dict[str, Array]:
                 chosen = generator.random(array.shape) < 0.4
                 array[chosen] = generator.choice(SPECIAL, int(chosen.sum())).astype(array.dtype)
     return inputs
+
+
+def alike_of(module: ModuleOp) -> float:
+    """The tolerance in float64 of programs that are made from this one."""
+    folded = (op.results[0].type for op in module.walk() if isinstance(op, AssignValue))
+    return ALIKE_FOLDED if any(dtype_of(type_) in HALF_TYPES for type_ in folded) else ALIKE
 
 
 def other_bits(wanted: Results, found: Results) -> str:

@@ -115,6 +115,7 @@ class _Trial:
         self.module, self.notes, self.number = generated.module, generated.notes, number
         self.by_xla = by_xla
         self.inputs = judge.inputs_of(self.module)
+        self.alike = judge.alike_of(self.module)
         self.special = judge.special_inputs_of(self.module)
         self.wanted: judge.Results | None = None
         self.wanted_by_xla: judge.Results | None = None
@@ -174,7 +175,7 @@ class _Trial:
             return
         found = judge.results(changed, self.inputs)
         self.tally.compared += 1
-        wrong = judge.difference(self.wanted, found)
+        wrong = judge.difference(self.wanted, found, self.alike)
         assert not wrong, wrong
         if name in self.prover.passes:
             self.tally.real.setdefault(name, Worst()).add(self.wanted, found)
