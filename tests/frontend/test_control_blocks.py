@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
-from graphopt import static
+from graphopt import fluid, static
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.static.nn.blocks import Switch, While
 from graphopt.static.nn.if_else import IfElse
@@ -91,6 +91,15 @@ def test_arrays_in_loops() -> None:
         return np.concatenate(rows)
 
     check(build, wanted)
+
+
+def test_what_is_declared_of_joined_arrays() -> None:
+    """Operators can follow: the size along the axis alone is unknown."""
+    with fresh():
+        array = fluid.layers.array_write(data(), count(0))
+        stacked, sizes = fluid.layers.tensor_array_to_tensor(array, axis=1, use_stack=True)
+        assert (stacked.shape, stacked.dtype, sizes.dtype) == ((2, -1, 3), "float64", "int32")
+        assert run([fluid.layers.reduce_sum(stacked)], x=X) == [X.sum()]
 
 
 def test_arrays() -> None:

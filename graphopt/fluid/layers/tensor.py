@@ -16,6 +16,7 @@ from graphopt.frontend.layer_helper import LayerHelper, emit, emit_into
 from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.sequence_notes import note
 from graphopt.ir.program import Variable, VarKind, default_main_program, unique_name
+from graphopt.tensor.array import tensor_array_to_tensor as _array_to_tensor
 from graphopt.tensor.attribute import is_empty as _is_empty
 from graphopt.tensor.attribute import numel
 from graphopt.tensor.attribute import rank as rank
@@ -197,10 +198,7 @@ def tensor_array_to_tensor(
     """
     function = "tensor_array_to_tensor"
     if isinstance(input, Variable):
-        helper = LayerHelper(function, name)
-        attrs = {"axis": arguments.integer(axis, "axis", function), "use_stack": use_stack}
-        out, index = helper.emit_all(function, {"X": input}, attrs, ("Out", "OutIndex"))
-        return out, index
+        return _array_to_tensor(input, axis, name, use_stack)
     given = arguments.variables(input, "input", function)
     out = stack(given, axis, name) if use_stack else _concat(given, axis, name)
     sizes = [1 if use_stack else x.shape[axis] for x in given]
