@@ -58,12 +58,10 @@ def assign_value(emit: Emitter) -> Written:
     values, shape = lists[0] if lists else (), emit.op.attr("shape")
     if not dtype.is_complex:
         return emit.results(Out=emit(AssignValue, shape=shape, values=values, dtype=dtype))
-    numbers = np.asarray(values, "complex128")
+    numbers = [complex(value) for value in values]
     part = "float32" if dtype == "complex64" else "float64"
-    parts = [
-        emit(AssignValue, shape=shape, values=each.tolist(), dtype=part)
-        for each in (numbers.real, numbers.imag)
-    ]
+    real, imaginary = [each.real for each in numbers], [each.imag for each in numbers]
+    parts = [emit(AssignValue, shape=shape, values=each, dtype=part) for each in (real, imaginary)]
     return emit.results(Out=emit(Complex, *parts))
 
 
