@@ -6,8 +6,9 @@ from graphopt.frontend import arguments
 from graphopt.ir.program import Variable
 from graphopt.tensor.decompose import matrices_of, qr, svd, swap_last
 from graphopt.tensor.linalg import matmul
-from graphopt.tensor.math import mean, subtract
+from graphopt.tensor.math import subtract
 from graphopt.tensor.random import randn
+from graphopt.tensor.stat import mean
 
 Factors = tuple[Variable, Variable, Variable]
 

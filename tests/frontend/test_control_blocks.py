@@ -93,6 +93,38 @@ def test_arrays_in_loops() -> None:
     check(build, wanted)
 
 
+def test_arrays_are_fetched_as_lists() -> None:
+    """Of their elements, from each device or merged; with lengths where these are sequences."""
+    with fresh() as (main, _):
+        x = data(shape=(-1, 3))
+        total = paddle.sum(x)
+        array = array_write(total, count(1), array_write(x * 2, count(0)))
+        (rows, number), after = run([array, total], x=X)
+        np.testing.assert_array_equal(rows, X * 2)
+        assert number == after == X.sum()
+        exe = static.Executor(paddle.CPUPlace())
+        tensors = exe.run(main, {"x": X}, array, return_numpy=False, use_prune=True)[0]
+        assert [np.array(each).shape for each in tensors] == [X.shape, ()]
+        half = static.CompiledProgram(main).with_data_parallel(places=static.cpu_places(2))
+        merged = exe.run(half, {"x": X}, [array])[0]
+        np.testing.assert_array_equal(merged[0], X * 2)
+        np.testing.assert_array_equal(merged[1], X.sum(1))
+        apart = exe.run(half, {"x": X}, [array], return_merged=False)[0]
+        np.testing.assert_array_equal(apart[1][0], X[1:] * 2)
+        with pytest.raises(ProgramError, match="has positions that were never written"):
+            run([array_write(x, count(1))], x=X)
+
+
+def test_fetched_elements_have_lengths() -> None:
+    with fresh():
+        words = fluid.data("words", [None, 1], lod_level=1)
+        array = fluid.layers.array_write(words, count(0))
+        fluid.layers.array_write(fluid.layers.sequence_expand(words, words), count(1), array)
+        feed = {"words": fluid.create_lod_tensor(np.ones((3, 1), "float32"), [[1, 2]])}
+        (found,) = fluid.Executor().run(feed=feed, fetch_list=[array], return_numpy=False)
+    assert [each.recursive_sequence_lengths() for each in found] == [[[1, 2]], [[1, 2, 2]]]
+
+
 def test_what_is_declared_of_joined_arrays() -> None:
     """Operators can follow: the size along the axis alone is unknown."""
     with fresh():
