@@ -143,6 +143,8 @@ def test_arrays() -> None:
         outs = [array_length(array), array_read(array, count(1)), array_read(array, count(3))]
         length, row, total = run(outs, x=X)
         assert (length.tolist(), row.shape, total) == ([4], (1, 3), X.sum())
+        (first,) = run([array_read(array_write(x * 2, 0, array), 0)], x=X)
+        np.testing.assert_array_equal(first, X * 2)
         with pytest.raises(ProgramError, match=r"position 2 of the array .* was never written"):
             run([array_read(array, count(2))], x=X)
         with pytest.raises(TypeError, match="'array' should be a tensor array"):

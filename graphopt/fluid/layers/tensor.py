@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.errors import OperandError
 from graphopt.fluid.common import vector
 from graphopt.fluid.layers.reduction import has_inf as has_inf
 from graphopt.fluid.layers.reduction import has_nan as has_nan
@@ -58,14 +59,20 @@ def fill_constant(
 ) -> Variable:
     """A tensor filled with one number, written to `out` when it is given (layers.fill_constant).
 
-    `force_cpu` has no effect: XLA decides where operators run.
+    `force_cpu` has no effect: XLA decides where operators run. Raises TypeError when `out` has
+    another dtype.
     """
+    element = arguments.dtype(dtype, "dtype", "fill_constant")
+    if out is not None and out.has_type and out.dtype != element:
+        raise OperandError(
+            f"fill_constant(): 'dtype' is {element!s}, but 'out' is '{out.name}' of {out.dtype!s}; "
+            "they must be the same"
+        )
     sizes = [shape] if isinstance(shape, Variable) else shape
     if any(isinstance(item, Variable) for item in (value, *sizes)):
         made = full(shape, value, dtype, name)
         return made if out is None else _assign(made, out)
     number = arguments.number(value, "value", "fill_constant")
-    element = arguments.dtype(dtype, "dtype", "fill_constant")
     whole = not element.is_floating and element != "bool"
     attrs = {
         "shape": arguments.shape(shape, "fill_constant"),
