@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import graphopt.static as static
-from graphopt.errors import ScopeError
+from graphopt.errors import AssertedError, ScopeError
 from graphopt.fluid.data_feeder import DataFeeder as DataFeeder
 from graphopt.fluid.reader import PyReader as PyReader
 from graphopt.frontend import lazy
@@ -266,6 +266,25 @@ def load_inference_model(
     modern: Any = static
     folder = None if dirname is None else dirname.rstrip("/")
     return modern.load_inference_model(folder, executor, **names)
+
+
+def get_parameter_value(para: Any, executor: Any) -> np.ndarray[Any, Any]:
+    """The value of a parameter in the global scope (fluid.io.get_parameter_value).
+
+    Raises AssertionError for anything else, ScopeError for one without a value.
+    """
+    if not isinstance(para, Parameter):
+        raise AssertedError(
+            f"get_parameter_value(): 'para' should be a Parameter, found {type(para).__name__}"
+        )
+    return np.array(_values([para])[para.name].array)
+
+
+def get_parameter_value_by_name(
+    name: str, executor: Any, program: Program | None = None
+) -> np.ndarray[Any, Any]:
+    """As `get_parameter_value`, by name; of the default main program unless one is given."""
+    return get_parameter_value(given_program(program).global_block().var(name), executor)
 
 
 lazy.attach(

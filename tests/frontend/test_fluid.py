@@ -224,6 +224,10 @@ def test_variables_are_saved_and_loaded(filename: str | None, tmp_path: Path) ->
         (before,) = run(out, x=X)
         exe = fluid.Executor(fluid.CPUPlace())
         fluid.io.save_params(exe, str(tmp_path), filename=filename)
+        bias = fluid.io.get_parameter_value_by_name("fc_0.b_0", exe)
+        np.testing.assert_array_equal(bias, np.zeros(2))
+        with pytest.raises(AssertionError, match="should be a Parameter, found Variable"):
+            fluid.io.get_parameter_value(x, exe)
         names = sorted(path.name for path in tmp_path.iterdir())
         assert names == ([filename] if filename else ["fc_0.b_0", "fc_0.w_0"])
         with fluid.scope_guard(fluid.Scope()):
