@@ -66,6 +66,15 @@ class FetchError(OperatorError, KeyError, RuntimeError):
         return str(self.args[0]) if self.args else ""
 
 
+class ArrayFetchError(FetchError):
+    """A fetch names a tensor array: of `count` elements, or None where data decide."""
+
+    def __init__(self, array: str, count: int | None) -> None:
+        super().__init__(f"'{array}' is a tensor array, which only Executor.run can fetch")
+        self.array = array
+        self.count = count
+
+
 class ScopeError(OperatorError, RuntimeError):
     """A parameter is used before it has a value (run the startup program first)."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,19 +62,18 @@ class Executor(_Executor):
         source = default_main_program() if program is None else program
         if self._is_closed_to_lengths(source, args, kwargs):
             values = super().run(program, feed, fetch_list, *args, **kwargs)
-            return [_with_slot(value) if type(value) is Tensor else value for value in values]
+            return [_with_lengths(value, (), {}) for value in values]
         block = source.global_block()
         names = fetch_names(split_updates(fetch_list)[0])
         levels = [levels_of(block.find_var(name)) for name in names]
         extra = _computed(block, levels)
         fetched = [*_as_list(fetch_list), *extra]
         values = super().run(program, feed, fetched, *args, **kwargs)
-        made = [_with_slot(value) for value in values[: len(names)]]
-        known = _fed(feed)
-        known |= {n: np.asarray(v) for n, v in zip(extra, values[len(names) :], strict=True)}
-        for tensor, own in zip(made, levels, strict=True):
-            tensor.set_recursive_sequence_lengths(_numbers(own, known, tensor))
-        return made
+        known = _fed(feed) | dict(zip(extra, values[len(names) :], strict=True))
+        return [
+            _with_lengths(value, own, known)
+            for value, own in zip(values[: len(names)], levels, strict=True)
+        ]
 
     @staticmethod
     def _report(
@@ -105,9 +104,21 @@ def _as_list(fetch_list: Any) -> list[Any]:
     return list(fetch_list) if isinstance(fetch_list, (list, tuple)) else [fetch_list]
 
 
-def _with_slot(value: Any) -> LoDTensor:
+def _with_lengths(value: Any, levels: Levels, known: Mapping[str, Any]) -> Any:
+    """A fetched tensor as a LoDTensor; the elements of an array, whose lengths are in arrays."""
+    if isinstance(value, list):
+        elements: list[Any] = value
+        return [
+            _with_lengths(
+                each, levels, {name: v[at] for name, v in known.items() if name in levels}
+            )
+            for at, each in enumerate(elements)
+        ]
+    if type(value) is not Tensor:
+        return value
     tensor = LoDTensor()
     tensor._slot = value._slot
+    tensor.set_recursive_sequence_lengths(_numbers(levels, known, tensor))
     return tensor
 
 
@@ -128,7 +139,7 @@ def _fed(feed: Any) -> dict[str, Any]:
     return known
 
 
-def _numbers(levels: Levels, known: dict[str, Any], tensor: LoDTensor) -> list[list[int]]:
+def _numbers(levels: Levels, known: Mapping[str, Any], tensor: LoDTensor) -> list[list[int]]:
     """The lengths of a fetched tensor; [] where they are not known or do not fit its rows."""
     rows = (tensor.shape() or [0])[0]
     found: list[list[int]] = []
@@ -188,7 +199,7 @@ def _fetch_var(name: Any, scope: Scope | None = None, return_numpy: bool = True)
     slot = (scope or global_scope()).find_var(own)
     if slot is None:
         raise AssertionError(f"Cannot find {own} in scope; only persistable variables are there")
-    return slot.numpy() if return_numpy else _with_slot(slot.get_tensor())
+    return slot.numpy() if return_numpy else _with_lengths(slot.get_tensor(), (), {})
 
 
 publish(globals(), __name__)

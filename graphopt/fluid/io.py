@@ -5,14 +5,14 @@ Functions of the same form in `paddle.static` are looked up there on first use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import graphopt.static as static
-from graphopt.errors import ScopeError
+from graphopt.errors import AssertedError, ScopeError
 from graphopt.fluid.data_feeder import DataFeeder as DataFeeder
 from graphopt.fluid.reader import PyReader as PyReader
 from graphopt.frontend import lazy
@@ -82,18 +82,29 @@ def _chosen(
 
 def save_vars(
     executor: Any,
-    dirname: str,
+    dirname: str | None,
     main_program: Program | None = None,
     vars: Sequence[Any] | None = None,
     predicate: Predicate | None = None,
     filename: str | None = None,
-) -> None:
+) -> bytes | None:
     """Write the values of variables to files named like them, or all to one file.
 
     `vars` has Variables or names; else the program's persistable variables that `predicate` accepts
-    are written. Raises ScopeError for one without a value. Paddle page: fluid.io.save_vars.
+    are written. Without a folder and a file name the bytes of the one file are returned. Raises
+    ScopeError for a variable without a value, ValueError for a file name without a folder. Paddle
+    page: fluid.io.save_vars.
     """
-    _write(Path(dirname), _values(_chosen(main_program, vars, predicate)), filename)
+    tensors = _values(_chosen(main_program, vars, predicate))
+    if dirname is not None:
+        _write(Path(dirname), tensors, filename)
+        return None
+    if filename is not None:
+        raise ValueError(
+            f"save_vars(): the file '{filename}' has no folder; give 'dirname', or leave out both "
+            "to get the bytes"
+        )
+    return b"".join(_streams(tensors))
 
 
 def _values(variables: Sequence[Variable]) -> dict[str, SavedTensor]:
@@ -119,56 +130,86 @@ def _write(
     if filename is None:
         write_folder(folder, tensors, others)
         return
-    streams = (write_tensor(*tensors[name]) for name in sorted(tensors))
-    write_files({folder / filename: sealed_combined(streams), **(others or {})}, folder)
+    files = {folder / filename: sealed_combined(_streams(tensors)), **(others or {})}
+    write_files(files, folder)
+
+
+def _streams(tensors: Mapping[str, SavedTensor]) -> Iterator[bytes]:
+    """Tensors as one file has them, by name."""
+    return (write_tensor(*tensors[name]) for name in sorted(tensors))
 
 
 def save_params(
-    executor: Any, dirname: str, main_program: Program | None = None, filename: str | None = None
-) -> None:
+    executor: Any,
+    dirname: str | None,
+    main_program: Program | None = None,
+    filename: str | None = None,
+) -> bytes | None:
     """As `save_vars`, for the parameters (fluid.io.save_params)."""
-    save_vars(executor, dirname, main_program, None, is_parameter, filename)
+    return save_vars(executor, dirname, main_program, None, is_parameter, filename)
 
 
 def save_persistables(
-    executor: Any, dirname: str, main_program: Program | None = None, filename: str | None = None
-) -> None:
+    executor: Any,
+    dirname: str | None,
+    main_program: Program | None = None,
+    filename: str | None = None,
+) -> bytes | None:
     """As `save_vars`, for all persistable variables (fluid.io.save_persistables)."""
-    save_vars(executor, dirname, main_program, None, None, filename)
+    return save_vars(executor, dirname, main_program, None, None, filename)
 
 
 def load_vars(
     executor: Any,
-    dirname: str,
+    dirname: str | None,
     main_program: Program | None = None,
     vars: Sequence[Any] | None = None,
     predicate: Predicate | None = None,
-    filename: str | None = None,
+    filename: str | bytes | None = None,
 ) -> None:
     """Load the file of `save_vars` into the global scope (fluid.io.load_vars).
 
+    Without a folder `filename` is the bytes that `save_vars` returned.
+
     Raises FormatError when a file is missing or does not fit the variable, OSError when the one
-    file cannot be read.
+    file cannot be read, ValueError without a folder and bytes.
     """
-    variables, folder = _chosen(main_program, vars, predicate), Path(dirname)
-    if filename is None:
-        tensors = read_folder(folder, variables)
-    else:
-        path = folder / filename
-        tensors = read_combined(read_one(path), variables, str(path))
-    for name, tensor in tensors.items():
+    variables = _chosen(main_program, vars, predicate)
+    for name, tensor in _read(variables, dirname, filename).items():
         global_scope().var(name).put(np.array(tensor.array))
 
 
+def _read(
+    variables: Sequence[Variable], dirname: str | None, filename: str | bytes | None
+) -> dict[str, SavedTensor]:
+    if isinstance(filename, bytes):
+        return read_combined(filename, variables)
+    if dirname is None:
+        raise ValueError(
+            "load_vars(): 'dirname' is None; give a folder, or the bytes of the parameters as "
+            "'filename'"
+        )
+    if filename is None:
+        return read_folder(Path(dirname), variables)
+    path = Path(dirname) / filename
+    return read_combined(read_one(path), variables, str(path))
+
+
 def load_params(
-    executor: Any, dirname: str, main_program: Program | None = None, filename: str | None = None
+    executor: Any,
+    dirname: str | None,
+    main_program: Program | None = None,
+    filename: str | bytes | None = None,
 ) -> None:
     """As `load_vars`, for the parameters (fluid.io.load_params)."""
     load_vars(executor, dirname, main_program, None, is_parameter, filename)
 
 
 def load_persistables(
-    executor: Any, dirname: str, main_program: Program | None = None, filename: str | None = None
+    executor: Any,
+    dirname: str | None,
+    main_program: Program | None = None,
+    filename: str | bytes | None = None,
 ) -> None:
     """As `load_vars`, for all persistable variables (fluid.io.load_persistables)."""
     load_vars(executor, dirname, main_program, None, None, filename)
@@ -210,19 +251,40 @@ def save_inference_model(
 
 
 def load_inference_model(
-    dirname: str,
+    dirname: str | None,
     executor: Any,
-    model_filename: str | None = None,
-    params_filename: str | None = None,
+    model_filename: str | bytes | None = None,
+    params_filename: str | bytes | None = None,
     pserver_endpoints: Any = None,
 ) -> list[Any]:
     """Read the files of `save_inference_model`: the program, feed names and target variables.
 
-    The parameters are put into the global scope. Paddle page: fluid.io.load_inference_model.
+    The parameters are put into the global scope. With None for the folder the two file names are
+    the bytes of the program and of the parameters. Paddle page: fluid.io.load_inference_model.
     """
     names = {"model_filename": model_filename or "__model__", "params_filename": params_filename}
     modern: Any = static
-    return modern.load_inference_model(dirname.rstrip("/"), executor, **names)
+    folder = None if dirname is None else dirname.rstrip("/")
+    return modern.load_inference_model(folder, executor, **names)
+
+
+def get_parameter_value(para: Any, executor: Any) -> np.ndarray[Any, Any]:
+    """The value of a parameter in the global scope (fluid.io.get_parameter_value).
+
+    Raises AssertionError for anything else, ScopeError for one without a value.
+    """
+    if not isinstance(para, Parameter):
+        raise AssertedError(
+            f"get_parameter_value(): 'para' should be a Parameter, found {type(para).__name__}"
+        )
+    return np.array(_values([para])[para.name].array)
+
+
+def get_parameter_value_by_name(
+    name: str, executor: Any, program: Program | None = None
+) -> np.ndarray[Any, Any]:
+    """As `get_parameter_value`, by name; of the default main program unless one is given."""
+    return get_parameter_value(given_program(program).global_block().var(name), executor)
 
 
 lazy.attach(

@@ -16,8 +16,9 @@ import numpy as np
 
 from graphopt.errors import EOFException, FeedError
 from graphopt.fluid.data_feeder import DataFeeder
-from graphopt.fluid.lod_tensor import LoDTensor
+from graphopt.fluid.lod_tensor import LoDTensor, create_lod_tensor
 from graphopt.frontend import lazy
+from graphopt.frontend.multi_slot import SlotDataset
 from graphopt.frontend.prefetch import Prefetch
 from graphopt.ir.program import Variable, default_main_program
 from graphopt.ir.program.location import caller_location
@@ -208,6 +209,42 @@ class GeneratorLoader:
         if not group or (self._drop_last and len(group) < count):
             raise EOFException("There is no next data.")
         return group
+
+
+class DatasetLoader(DataLoaderBase):
+    """The batches of a data set of text files, in the order of the files.
+
+    A list with one feed {name: LoDTensor} for each of `places`; a last list with fewer is left
+    out, as are batches with fewer lines than others if `drop_last`. Paddle page:
+    fluid.io.DataLoader.from_dataset.
+
+    Raises AssertionError for fewer files than places, TypeError for what is no data set.
+    """
+
+    def __init__(self, dataset: SlotDataset, places: Any, drop_last: bool = True) -> None:
+        if not isinstance(dataset, SlotDataset):
+            raise TypeError(
+                "DataLoader.from_dataset(): 'dataset' must be a data set of "
+                f"fluid.DatasetFactory, found {type(dataset).__name__}"
+            )
+        self._dataset = dataset
+        self._places = len(places) if isinstance(places, (list, tuple)) else 1
+        self._drop_last = drop_last
+        if len(dataset.filelist) < self._places:
+            raise AssertionError(
+                f"Filelist number of dataset {len(dataset.filelist)} must be not less than place "
+                f"number {self._places}"
+            )
+
+    def __iter__(self) -> Iterator[list[dict[str, Tensor]]]:
+        feeds = self._dataset.feeds(whole=self._drop_last)
+        while len(group := list(itertools.islice(feeds, self._places))) == self._places:
+            yield [{name: _rows(value) for name, value in feed.items()} for feed in group]
+
+
+def _rows(value: Any) -> LoDTensor:
+    """A slot of a batch: an array, or rows and the lengths of their sequences."""
+    return create_lod_tensor(value[0], [value[1]]) if isinstance(value, tuple) else LoDTensor(value)
 
 
 def _tensor(name: str, value: Any) -> Tensor:

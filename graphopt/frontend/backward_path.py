@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from graphopt.errors import ProgramError
 from graphopt.ir.program import Block, Operator, Variable, is_sparse_lookup
+from graphopt.ir.program.constant_slots import CONSTANT_SLOTS
 from graphopt.ir.program.sub_blocks import sub_blocks
 
 
@@ -159,13 +160,15 @@ def _dependent(ops: Sequence[Operator], starts: set[str]) -> list[frozenset[str]
 
 
 def _read_by(op: Operator) -> list[str]:
-    """The names whose values an operator depends on.
+    """The names through whose values a gradient may flow back from an operator.
 
     A branch that is not taken keeps the old values of the names that it writes; so does a write to
     one element of an array.
     """
     keeps = _may_not_run(op) or op.type == "write_to_array"
-    return [*op.input_arg_names, *(op.output_arg_names if keeps else ())]
+    fixed = CONSTANT_SLOTS.get(op.type, ())
+    names = [name for slot in op.inputs if slot not in fixed for name in op.input(slot)]
+    return [*names, *(op.output_arg_names if keeps else ())]
 
 
 def _may_not_run(op: Operator) -> bool:

@@ -188,7 +188,6 @@ _ADVICE: Mapping[str, Mapping[str, str]] = {
     "paddle.inference": {"config.summary(), which says what is obeyed": "*"},
     "paddle.linalg": {
         "paddle.linalg.solve": "lu_solve",
-        "paddle.linalg.svd": "pca_lowrank svd_lowrank",
         "paddle.matmul": "fp8_fp8_half_gemm_fused",
     },
     "paddle.nn": {

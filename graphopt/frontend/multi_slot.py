@@ -154,14 +154,18 @@ class SlotDataset:
                 ) from None
         return feed
 
-    def _feeds_of(self, records: Iterable[Record]) -> Iterator[dict[str, Any]]:
+    def _feeds_of(self, records: Iterable[Record], whole: bool) -> Iterator[dict[str, Any]]:
         left = iter(records)
         while group := list(islice(left, self._batch_size)):
-            yield self._feed(group)
+            if len(group) == self._batch_size or not whole:
+                yield self._feed(group)
 
-    def feeds(self) -> Iterator[dict[str, Any]]:
-        """The feed of each batch, read from the files ahead of its use; the last may be smaller."""
-        return Prefetch(lambda: self._feeds_of(self._records()), 4)
+    def feeds(self, whole: bool = False) -> Iterator[dict[str, Any]]:
+        """The feed of each batch, read from the files ahead of its use.
+
+        The last may be smaller, unless only `whole` ones are wanted.
+        """
+        return Prefetch(lambda: self._feeds_of(self._records(), whole), 4)
 
 
 class InMemory(SlotDataset):
@@ -236,9 +240,9 @@ class InMemory(SlotDataset):
         """The number of lines after `global_shuffle`, an int64 of NumPy; 0 before it."""
         return np.int64(self._shuffled)
 
-    def feeds(self) -> Iterator[dict[str, Any]]:
-        """The feed of each batch of the lines in memory; the last may be smaller."""
-        return self._feeds_of(self._loaded())
+    def feeds(self, whole: bool = False) -> Iterator[dict[str, Any]]:
+        """The feed of each batch of the lines in memory; of those that are `whole` only, if so."""
+        return self._feeds_of(self._loaded(), whole)
 
     def _loaded(self) -> list[Record]:
         if self._memory is None:

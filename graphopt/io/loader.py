@@ -15,7 +15,8 @@ from graphopt.io.worker import Workers
 from graphopt.runtime.state.slots import Slot, Tensor
 
 if TYPE_CHECKING:
-    from graphopt.fluid.reader import GeneratorLoader
+    from graphopt.fluid.reader import DatasetLoader, GeneratorLoader
+    from graphopt.frontend.multi_slot import SlotDataset
 
 
 class DataLoader:
@@ -195,6 +196,13 @@ class DataLoader:
         return GeneratorLoader(
             feed_list, capacity, use_double_buffer, iterable, return_list, drop_last
         )
+
+    @staticmethod
+    def from_dataset(dataset: SlotDataset, places: Any, drop_last: bool = True) -> DatasetLoader:
+        """A loader of the batches of a data set; see `graphopt.fluid.reader.DatasetLoader`."""
+        from graphopt.fluid.reader import DatasetLoader
+
+        return DatasetLoader(dataset, places, drop_last)
 
 
 def _tensor(array: Any) -> Tensor:

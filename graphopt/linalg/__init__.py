@@ -32,6 +32,8 @@ from graphopt.tensor.linalg import cholesky as cholesky
 from graphopt.tensor.linalg import cross as cross
 from graphopt.tensor.linalg import inv as inv
 from graphopt.tensor.linalg import matmul as matmul
+from graphopt.tensor.low_rank import pca_lowrank as pca_lowrank
+from graphopt.tensor.low_rank import svd_lowrank as svd_lowrank
 from graphopt.tensor.matrix_norm import cond as cond
 from graphopt.tensor.matrix_norm import matrix_norm as matrix_norm
 from graphopt.tensor.matrix_norm import vector_norm as vector_norm

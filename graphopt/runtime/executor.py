@@ -20,6 +20,7 @@ from graphopt.runtime.feeds.fetch import (
     plain_names,
     split_updates,
 )
+from graphopt.runtime.feeds.fetched_arrays import ArrayFetches
 from graphopt.runtime.feeds.from_dataset import one_line, run_from_dataset
 from graphopt.runtime.runners.bucketed import BucketedRunner
 from graphopt.runtime.runners.runner import Runner
@@ -61,6 +62,7 @@ class Executor(WithFacts):
         check_place(self.place)
         self.buckets = buckets
         self._closed = False
+        self._arrays = ArrayFetches()
         self._runner = self.new_runner()
 
     def new_runner(self, strategy: BuildStrategy | None = None) -> Runner:
@@ -133,8 +135,12 @@ class Executor(WithFacts):
             prune = use_prune or bool(updates)
             try:
                 with timed(source):
-                    return self._run_program(
-                        source, feed, names, scope, return_numpy, prune, updates
+                    return self._arrays.run(
+                        source,
+                        names,
+                        lambda names: self._run_program(
+                            source, feed, names, scope, return_numpy, prune, updates
+                        ),
                     )
             except Exception as error:
                 self._explain(error, source, feed)
@@ -148,7 +154,15 @@ class Executor(WithFacts):
         names = fetch_names(fetch_list)
         try:
             with timed(source._source):
-                return source._run(self, feed, names, scope, return_numpy, return_merged)
+                return self._arrays.run(
+                    source._program,
+                    names,
+                    lambda names: source._run(
+                        self, feed, names, scope, return_numpy, return_merged
+                    ),
+                    by_device=not return_merged,
+                    merges=return_merged and source._count(self.place) > 1,
+                )
         except Exception as error:
             self._explain(error, source._program, feed)
             raise

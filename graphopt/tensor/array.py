@@ -17,6 +17,7 @@ from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import variable_of
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import LENGTHS, Variable, VarKind, unique_name
+from graphopt.tensor.creation import full
 
 
 def create_array(dtype: Any, initialized_list: Sequence[Variable] | None = None) -> Variable:
@@ -36,13 +37,15 @@ def _new(helper: LayerHelper, dtype: Any, shape: Sequence[int] | None = None) ->
     return block.create_var(f"{helper.name}.out", shape, dtype, kind=VarKind.TENSOR_ARRAY)
 
 
-def array_write(x: Variable, i: Variable, array: Variable | None = None) -> Variable:
-    """Write `x` to position `i` (int64, one element) of an array, or of a new one; that array.
+def array_write(x: Variable, i: Variable | int, array: Variable | None = None) -> Variable:
+    """Write `x` to a position of an array, or of a new one; that array.
+
+    The position `i` is a number, or an int64 Variable of one element.
 
     Raises TypeError when the operands are not such Variables.
     """
     arguments.variable(x, "x", "array_write")
-    _check_position(i, "array_write")
+    i = _position(i, "array_write")
     helper = LayerHelper("array_write")
     target = _new(helper, x.dtype, x.shape) if array is None else _array(array, "array_write")
     if not target.has_type:
@@ -72,13 +75,14 @@ def _write_lengths(x: Variable, i: Variable, array: Variable) -> None:
             )
 
 
-def array_read(array: Variable, i: Variable) -> Variable:
-    """The element at position `i` (int64, one element) of an array; TypeError for other operands.
+def array_read(array: Variable, i: Variable | int) -> Variable:
+    """The element at a position of an array; TypeError for other operands.
 
-    Its declared shape is that of the first element.
+    The position `i` is a number, or an int64 Variable of one element. The declared shape is that
+    of the first element.
     """
     _array(array, "array_read")
-    _check_position(i, "array_read")
+    i = _position(i, "array_read")
     helper = LayerHelper("array_read")
     made = helper.temporary()
     if array.has_type:
@@ -149,7 +153,10 @@ def _array(value: object, function: str) -> Variable:
     return value
 
 
-def _check_position(i: object, function: str) -> None:
+def _position(i: object, function: str) -> Variable:
+    if isinstance(i, int):
+        return full([1], arguments.integer(i, "i", function), "int64")
     found = arguments.variable(i, "i", function)
     if found.dtype != "int64":
         raise TypeError(f"{function}(): 'i' must be int64, but '{found.name}' is {found.dtype!s}")
+    return found

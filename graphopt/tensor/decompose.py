@@ -151,10 +151,18 @@ def lu_unpack(
     return made[0], made[1], made[2]
 
 
-def solve(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The z of x @ z = y, for a matrix or a vector y (paddle.linalg.solve)."""
+def solve(x: Variable, y: Variable, left: bool = True, name: str | None = None) -> Variable:
+    """The z of x @ z = y, for a matrix or a vector y; of z @ x = y if not `left` (linalg.solve)."""
     inputs = {"X": matrices_of(x, "x", "solve"), "Y": arguments.variable(y, "y", "solve")}
-    return emit("solve", inputs, name=name)
+    if arguments.flag(left, "left", "solve"):
+        return emit("solve", inputs, name=name)
+    rows, columns = x.shape[-2], matrices_of(y, "y", "solve").shape[-1]
+    if rows != columns and -1 not in (rows, columns):
+        raise ValueError(
+            f"solve(): with left=False 'y' should have {rows} columns, as 'x' has rows, "
+            f"found {columns}"
+        )
+    return swap_last(emit("solve", {slot: swap_last(v) for slot, v in inputs.items()}, name=name))
 
 
 def triangular_solve(

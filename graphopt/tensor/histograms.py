@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from graphopt.frontend import arguments
 from graphopt.ir.program import Variable
 from graphopt.tensor.accumulate import diff
@@ -74,7 +76,12 @@ def _edges(
 ) -> list[Variable]:
     axes = len(columns)
     if isinstance(bins, tuple):
-        made = [arguments.variable(edge, "bins", _FUNCTION) for edge in bins]
+        made = [
+            assign(edge)
+            if isinstance(edge, np.ndarray)
+            else arguments.variable(edge, "bins", _FUNCTION)
+            for edge in bins
+        ]
         if len(made) != axes:
             raise ValueError(f"{_FUNCTION}(): points of {axes} axes need as many bounds in 'bins'")
         return made
@@ -89,11 +96,14 @@ def _edges(
         if ranges is not None:
             made.append(linspace(ranges[2 * i], ranges[2 * i + 1], count + 1, dtype))
             continue
-        steps = assign([number / count for number in range(count + 1)])
-        low, high = min(column), max(column)
-        width = add(high, scale(low, -1.0))
-        edge = add(low, multiply(width, cast(steps, dtype)))
-        # rounding must not leave the highest point outside
-        ends = assign([number == count for number in range(count + 1)])
-        made.append(where(ends, add(high, scale(edge, 0.0)), edge))
+        made.append(_between(min(column), max(column), count))
     return made
+
+
+def _between(low: Variable, high: Variable, count: int) -> Variable:
+    """The bounds of cells of one size: computed in float64, each from the end it is nearer to."""
+    step = scale(cast(add(high, scale(low, -1.0)), "float64"), 1 / count)
+    numbers = np.arange(count + 1.0)
+    up = add(cast(low, "float64"), multiply(step, assign(numbers)))
+    down = add(cast(high, "float64"), multiply(step, assign(numbers - count)))
+    return cast(where(assign(numbers < (count + 1) // 2), up, down), low.dtype)

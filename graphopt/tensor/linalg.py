@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphopt.errors import AssertedError
 from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.one_layer import one_layer
@@ -133,12 +134,16 @@ inv = inverse
 def einsum(equation: str, *operands: Variable) -> Variable:
     """Sums of products by Einstein's notation, as `ij,jk->ik` (paddle.einsum).
 
-    Without `->` the result has the letters that occur once, in order.
+    Without `->` the result has the letters that occur once, in the order of the alphabet. A size
+    of 1 broadcasts to what the letter has elsewhere. Raises AssertionError without operands.
     """
+    if not operands:
+        raise AssertedError("einsum(): at least one operand is expected after the equation")
     inputs = arguments.variables(list(operands), "operands", "einsum")
     if "->" not in equation:
         letters = equation.replace(",", "").replace(" ", "").replace("...", "")
-        once = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
+        # whether a letter is large makes no difference
+        once = sorted((c for c in set(letters) if letters.count(c) == 1), key=str.lower)
         equation += "->" + ("..." if "..." in equation else "") + "".join(once)
     return LayerHelper("einsum").emit("einsum", {"Operands": inputs}, {"equation": equation})
 

@@ -102,6 +102,7 @@ METHODS: dict[str, str] = {
     "contract": "cdist corrcoef cov tensordot vander",
     "array_items": "append",
     "matrix_norm": "cond",
+    "low_rank": "pca_lowrank svd_lowrank",
     "spellings": "argwhere baddbmm bitwise_invert matrix_transpose msort narrow permute ravel "
     "reduce_as scatter_add scatter_reduce sigmoid softmax swapdims true_divide view_as_complex "
     "view_as_real",

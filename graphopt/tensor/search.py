@@ -175,19 +175,31 @@ def searchsorted(
 
 
 def histogram(
-    input: Variable, bins: int = 100, min: float = 0, max: float = 0, name: str | None = None
+    input: Variable,
+    bins: int = 100,
+    min: float = 0,
+    max: float = 0,
+    weight: Variable | None = None,
+    density: bool = False,
+    name: str | None = None,
 ) -> Variable:
     """Number of elements in each of equal bins from min to max, int64 (paddle.histogram).
 
-    With min and max both 0 the bins cover the elements.
+    With min and max equal the bins cover the elements. The sum of the elements' `weight`, and
+    what is divided by the total and the size of a bin by `density`, are float32.
     """
     arguments.variable(input, "input", "histogram")
+    inputs = {"X": input}
+    if weight is not None:
+        inputs["Weight"] = arguments.variable(weight, "weight", "histogram")
     attrs = {
         "bins": arguments.integer(bins, "bins", "histogram"),
         "min": arguments.number(min, "min", "histogram"),
         "max": arguments.number(max, "max", "histogram"),
     }
-    return emit("histogram", {"X": input}, attrs, name=name, stop_gradient=True)
+    if arguments.flag(density, "density", "histogram"):
+        attrs["density"] = True
+    return emit("histogram", inputs, attrs, name=name, stop_gradient=True)
 
 
 lazy.join_package(globals())

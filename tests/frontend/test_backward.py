@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -282,3 +284,55 @@ def test_every_update_of_a_row_gets_its_gradient() -> None:
         found = run([out, *grads], **{name: np.array(v, "float32") for name, v in feed.items()})
     for have, want in zip(found, ([1, 5, 3], [2, 0, 6], [10, 10]), strict=True):
         np.testing.assert_array_equal(have.ravel(), want)
+
+
+F = paddle.nn.functional
+BOXES = np.array([[0.0, 0.0, 1.0, 1.0], [0.5, 0.5, 2.0, 2.0]], "float32")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: F.kl_div(paddle.log(x), y),
+        F.binary_cross_entropy,
+        F.binary_cross_entropy_with_logits,
+        lambda x, y: F.cross_entropy(x, y, soft_label=True),
+        lambda x, y: F.log_loss(x[:, :1], y[:, :1]),
+        lambda x, y: paddle.lerp(x, x * 2, y),
+    ],
+)
+def test_targets_and_weights_get_no_gradient(function: Any) -> None:
+    """As in Paddle: what computes the target of a loss is not trained through it."""
+    with fresh():
+        x, y = (static.data(name, [2, 4], "float32") for name in "xy")
+        x.stop_gradient = y.stop_gradient = False
+        made = paddle.scale(y, 2.0)
+        loss = paddle.sum(function(x, made))
+        assert static.gradients([loss], [y]) == [None]
+        alone = static.gradients([loss], [x])[0]
+        # nor where something else is computed of the target
+        both = static.gradients([loss + paddle.sum(made)], [x, y])
+        found = run([alone, *both], x=BOXES * 0.2 + 0.1, y=BOXES * 0.2 + 0.1)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[2], np.full((2, 4), 2, "float32"))
+
+
+def test_boxes_get_no_gradient() -> None:
+    with fresh():
+        x = static.data("x", [2, 4], "float32")
+        x.stop_gradient = False
+        boxes = paddle.vision.ops.box_coder(x * 1.0, [0.1, 0.1, 0.2, 0.2], x * 2.0)
+        assert static.gradients([paddle.sum(boxes)], [x]) == [None]
+
+
+def test_shares_that_are_not_1_in_sum() -> None:
+    """The derivative is the probabilities less the shares all the same."""
+    shares = np.array([[0.5, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]], "float32")
+    with fresh():
+        x, y = (static.data(name, [2, 4], "float32") for name in "xy")
+        x.stop_gradient = False
+        loss = F.softmax_with_cross_entropy(x, y, soft_label=True)
+        value, slope = run([loss, static.gradients([paddle.sum(loss)], [x])[0]], x=BOXES, y=shares)
+    p = np.exp(BOXES) / np.exp(BOXES).sum(1, keepdims=True)
+    np.testing.assert_allclose(value[:, 0], -(shares * np.log(p)).sum(1), 1e-6)
+    np.testing.assert_allclose(slope, p - shares, 1e-6)

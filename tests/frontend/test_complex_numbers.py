@@ -102,6 +102,20 @@ def test_complex_constants(make: Callable[[], Any], dtype: str, values: Any) -> 
     np.testing.assert_allclose(found, values)
 
 
+@pytest.mark.parametrize(
+    "values", [[1 + 2j, 3 - 1j], list(np.array([1 + 2j, 3 - 1j], "complex64"))]
+)
+def test_complex_constants_of_saved_programs(values: list[Any]) -> None:
+    """Paddle's programs have one `assign_value` of complex numbers."""
+    with fresh():
+        out = static.default_main_program().global_block().create_var("out")
+        attrs = {"shape": [2, 1], "dtype": paddle.complex64, "values": values}
+        out.block.append_op("assign_value", {}, {"Out": out}, attrs)
+        (found,) = run([out])
+    assert found.dtype == "complex64"
+    np.testing.assert_array_equal(found, [[1 + 2j], [3 - 1j]])
+
+
 def test_a_complex_number_in_a_real_tensor() -> None:
     with fresh(), pytest.raises(TypeError, match="'dtype' is float32; pass complex64"):
         paddle.full([2], 1j, "float32")

@@ -18,6 +18,12 @@ X = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -1.0]])
 SQUARE = np.array([[4.0, 1.0], [1.0, 3.0]])
 WHOLE = np.array([[12, -18, 7], [8, 12, 0]])
 
+
+def product_of(left: Any, values: Any, right: Any) -> Any:
+    """The matrix of its singular values and vectors."""
+    return paddle.matmul(left * values, right, transpose_y=True)
+
+
 FUNCTIONS: list[tuple[Callable[..., Any], Any, Any]] = [
     # joining, splitting, moving
     (lambda x: paddle.hstack([x, x]), X, np.hstack([X, X])),
@@ -53,11 +59,17 @@ FUNCTIONS: list[tuple[Callable[..., Any], Any, Any]] = [
     (lambda x: paddle.tensordot(x, x, [[0, 1], [0, 1]]), X, np.tensordot(X, X)),
     (lambda x: paddle.cdist(x, x, 1.0), X, [[0, 10.5], [10.5, 0]]),
     (lambda x: paddle.vander(x[0], 2), X, np.vander(X[0], 2)),
+    (lambda x: paddle.einsum("Ba", x), X, X.T),
     (lambda x: linalg.cov(x), X, np.cov(X)),
     (lambda x: linalg.pinv(x), X, np.linalg.pinv(X)),
     (lambda x: linalg.matrix_norm(x, "nuc"), X, np.linalg.norm(X, "nuc")),
     (lambda x: linalg.cond(x, 1), SQUARE, np.linalg.cond(SQUARE, 1)),
     (lambda x: linalg.lstsq(x, x[:, 0])[0], SQUARE, [1, 0]),
+    (lambda x: linalg.solve(x, x[:1] * 2, left=False), SQUARE, [[2, 0]]),
+    (lambda x: product_of(*linalg.svd_lowrank(x)), X, X),
+    (lambda x: product_of(*linalg.svd_lowrank(x, 2, M=x * 3)), X, X * -2),
+    (lambda x: product_of(*x.pca_lowrank(1, niter=0)), X, X - X.mean(0)),
+    (lambda x: linalg.pca_lowrank(x, 2, False)[1], X, np.linalg.svd(X)[1]),
     (lambda x: linalg.lu_unpack(*linalg.lu(x))[1], SQUARE, [[1, 0], [0.25, 1]]),
     # functional
     (lambda x: F.normalize(x, axis=1), X, X / np.linalg.norm(X, axis=1, keepdims=True)),
@@ -97,6 +109,10 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda x: paddle.gcd(x, x), ProgramError, "integer"),
     (lambda x: linalg.det(x), ProgramError, "square"),
     (lambda x: linalg.lu(x, pivot=False), UnsupportedError, "pivot"),
+    (lambda x: linalg.solve(x[:, :2], x, False), ValueError, "should have 2 columns, as 'x' has"),
+    (lambda x: paddle.einsum("ij"), AssertionError, "at least one operand is expected"),
+    (lambda x: linalg.svd_lowrank(x, 3), ValueError, "'q' should be from 0 to 2, found 3"),
+    (lambda x: linalg.pca_lowrank(x, niter=-1), ValueError, "'niter' should not be negative"),
     (lambda x: linalg.matrix_norm(x, 3), ValueError, "matrix_norm.*'p'"),
     (lambda x: F.gumbel_softmax(x, 0.0), ValueError, "temperature"),
     (lambda x: F.alpha_dropout(x, 2.0), ValueError, "alpha_dropout"),

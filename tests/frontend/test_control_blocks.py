@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
-from graphopt import static
+from graphopt import fluid, static
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.static.nn.blocks import Switch, While
 from graphopt.static.nn.if_else import IfElse
@@ -93,6 +93,47 @@ def test_arrays_in_loops() -> None:
     check(build, wanted)
 
 
+def test_arrays_are_fetched_as_lists() -> None:
+    """Of their elements, from each device or merged; with lengths where these are sequences."""
+    with fresh() as (main, _):
+        x = data(shape=(-1, 3))
+        total = paddle.sum(x)
+        array = array_write(total, count(1), array_write(x * 2, count(0)))
+        (rows, number), after = run([array, total], x=X)
+        np.testing.assert_array_equal(rows, X * 2)
+        assert number == after == X.sum()
+        exe = static.Executor(paddle.CPUPlace())
+        tensors = exe.run(main, {"x": X}, array, return_numpy=False, use_prune=True)[0]
+        assert [np.array(each).shape for each in tensors] == [X.shape, ()]
+        half = static.CompiledProgram(main).with_data_parallel(places=static.cpu_places(2))
+        merged = exe.run(half, {"x": X}, [array])[0]
+        np.testing.assert_array_equal(merged[0], X * 2)
+        np.testing.assert_array_equal(merged[1], X.sum(1))
+        apart = exe.run(half, {"x": X}, [array], return_merged=False)[0]
+        np.testing.assert_array_equal(apart[1][0], X[1:] * 2)
+        with pytest.raises(ProgramError, match="has positions that were never written"):
+            run([array_write(x, count(1))], x=X)
+
+
+def test_fetched_elements_have_lengths() -> None:
+    with fresh():
+        words = fluid.data("words", [None, 1], lod_level=1)
+        array = fluid.layers.array_write(words, count(0))
+        fluid.layers.array_write(fluid.layers.sequence_expand(words, words), count(1), array)
+        feed = {"words": fluid.create_lod_tensor(np.ones((3, 1), "float32"), [[1, 2]])}
+        (found,) = fluid.Executor().run(feed=feed, fetch_list=[array], return_numpy=False)
+    assert [each.recursive_sequence_lengths() for each in found] == [[[1, 2]], [[1, 2, 2]]]
+
+
+def test_what_is_declared_of_joined_arrays() -> None:
+    """Operators can follow: the size along the axis alone is unknown."""
+    with fresh():
+        array = fluid.layers.array_write(data(), count(0))
+        stacked, sizes = fluid.layers.tensor_array_to_tensor(array, axis=1, use_stack=True)
+        assert (stacked.shape, stacked.dtype, sizes.dtype) == ((2, -1, 3), "float64", "int32")
+        assert run([fluid.layers.reduce_sum(stacked)], x=X) == [X.sum()]
+
+
 def test_arrays() -> None:
     """Elements may differ in shape; writing behind the end leaves a hole, and counts."""
     with fresh():
@@ -102,6 +143,8 @@ def test_arrays() -> None:
         outs = [array_length(array), array_read(array, count(1)), array_read(array, count(3))]
         length, row, total = run(outs, x=X)
         assert (length.tolist(), row.shape, total) == ([4], (1, 3), X.sum())
+        (first,) = run([array_read(array_write(x * 2, 0, array), 0)], x=X)
+        np.testing.assert_array_equal(first, X * 2)
         with pytest.raises(ProgramError, match=r"position 2 of the array .* was never written"):
             run([array_read(array, count(2))], x=X)
         with pytest.raises(TypeError, match="'array' should be a tensor array"):

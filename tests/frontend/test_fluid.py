@@ -224,6 +224,10 @@ def test_variables_are_saved_and_loaded(filename: str | None, tmp_path: Path) ->
         (before,) = run(out, x=X)
         exe = fluid.Executor(fluid.CPUPlace())
         fluid.io.save_params(exe, str(tmp_path), filename=filename)
+        bias = fluid.io.get_parameter_value_by_name("fc_0.b_0", exe)
+        np.testing.assert_array_equal(bias, np.zeros(2))
+        with pytest.raises(AssertionError, match="should be a Parameter, found Variable"):
+            fluid.io.get_parameter_value(x, exe)
         names = sorted(path.name for path in tmp_path.iterdir())
         assert names == ([filename] if filename else ["fc_0.b_0", "fc_0.w_0"])
         with fluid.scope_guard(fluid.Scope()):
@@ -232,6 +236,31 @@ def test_variables_are_saved_and_loaded(filename: str | None, tmp_path: Path) ->
         with fluid.scope_guard(fluid.Scope()), pytest.raises(ScopeError, match="no value to save"):
             fluid.io.save_persistables(exe, str(tmp_path))
     np.testing.assert_array_equal(before, after)
+
+
+def test_parameters_and_models_in_memory(tmp_path: Path) -> None:
+    """Without a folder the bytes of the one file are returned, and taken for its name."""
+    with fresh():
+        out = layers.fc(fluid.data("x", [None, 3]), 2)
+        (before,) = run(out, x=X)
+        exe, io = fluid.Executor(fluid.CPUPlace()), fluid.io
+        data = io.save_persistables(exe, None)
+        assert io.save_params(exe, str(tmp_path), filename="all") is None
+        assert isinstance(data, bytes)
+        io.save_inference_model(str(tmp_path), ["x"], [out], exe)
+        program = (tmp_path / "__model__").read_bytes()
+        with fluid.scope_guard(fluid.Scope()):
+            io.load_persistables(exe, None, filename=(tmp_path / "all").read_bytes())
+            (after,) = exe.run(feed={"x": X}, fetch_list=[out])
+        with fluid.scope_guard(fluid.Scope()):
+            loaded, _, fetches = io.load_inference_model(None, exe, program, data)
+            (inferred,) = exe.run(loaded, feed={"x": X}, fetch_list=fetches)
+        with pytest.raises(ValueError, match="the file 'all' has no folder"):
+            io.save_params(exe, None, filename="all")
+        with pytest.raises(ValueError, match="'dirname' is None; give a folder, or the bytes"):
+            io.load_params(exe, None)
+    np.testing.assert_array_equal(before, after)
+    np.testing.assert_array_equal(before, inferred)
 
 
 def test_a_compiled_program_is_saved_as_its_program(tmp_path: Path) -> None:

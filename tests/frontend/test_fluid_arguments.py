@@ -35,6 +35,7 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
     "meshgrid": (TypeError, lambda: layers.meshgrid(cast(Any, rois()))),
     "logsumexp": (TypeError, lambda: layers.logsumexp(image("float16"))),
     "logsumexp of None": (AssertionError, lambda: layers.logsumexp(None)),  # pyright: ignore
+    "fill": (TypeError, lambda: layers.fill_constant([1], "float64", 5, out=image("int32"))),
     "full": (AssertionError, lambda: layers.full([], 1.0)),
     "kron": (TypeError, lambda: layers.kron(image("uint8"), rois())),
     "randperm": (ValueError, lambda: layers.randperm(3, device="disk")),

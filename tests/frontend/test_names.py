@@ -199,3 +199,17 @@ def test_name_scope_and_device_are_noted_on_operators() -> None:
     assert scopes == ["/again/", "/again_1/"]
     with pytest.raises(ValueError, match="device_guard"), static.device_guard("tpu"):
         pass
+
+
+@pytest.mark.parametrize(
+    "other", [{"shape": [3]}, {"dtype": "int64"}, {"lod_level": 1}, {"persistable": True}]
+)
+def test_a_name_is_taken_by_another_variable(other: dict[str, Any]) -> None:
+    """One that differs in what is given; one without differences is the same."""
+    with fresh() as (main, _):
+        block = main.global_block()
+        made = block.create_var("x", [2, -1], "float32")
+        assert block.create_var("x") is block.create_var("x", (2, -1), paddle.float32) is made
+        (fact,) = other
+        with pytest.raises(ValueError, match=f"'x' has been created before with {fact}"):
+            block.create_var("x", **other)

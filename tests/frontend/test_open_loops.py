@@ -89,6 +89,8 @@ def test_a_position_that_data_decide() -> None:
         array = array_write(x, n)
         with pytest.raises(ProgramError, match=r"position 3 .* 0 elements is written"):
             run([array_length(array)], x=X, n=THREE)
+        with pytest.raises(UnsupportedError, match="fetch what tensor_array_to_tensor makes"):
+            run([array_write(paddle.sum(x), n)], x=X, n=THREE)
 
 
 def test_elements_that_differ_in_their_first_axis() -> None:
@@ -100,7 +102,8 @@ def test_elements_that_differ_in_their_first_axis() -> None:
         value = array_read(array, n - 2)
         array = array_write(x[:1], n - 3, array)
         joined, sizes = tensor_array_to_tensor(array, 0)
-        found = run([value, joined, sizes, array_length(array)], x=X, n=THREE)
+        found = run([value, joined, sizes, array_length(array), array], x=X, n=THREE)
+    assert [each.shape for each in found.pop()] == [(1, 3), (4, 3)]
     np.testing.assert_allclose(found[0], np.concatenate([X, X]))
     np.testing.assert_allclose(found[1], np.concatenate([X[:1], X, X]))
     assert [found[2].tolist(), found[3].tolist()] == [[1, 2 * len(X)], [2]]

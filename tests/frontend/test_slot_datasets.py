@@ -88,6 +88,35 @@ def test_what_is_printed(files: list[str], capsys: pytest.CaptureFixture[str]) -
     )
 
 
+@pytest.mark.parametrize("kind", ["QueueDataset", "InMemoryDataset"])
+def test_a_loader_of_a_data_set(files: list[str], kind: str) -> None:
+    """A list of feeds for each step, one for each place; incomplete ones are left out."""
+    with fresh():
+        variables, out, _ = sums()
+        dataset = dataset_of(files, variables, kind)
+        dataset.set_batch_size(3)
+        if kind == "InMemoryDataset":
+            dataset.load_into_memory()
+        place = fluid.CPUPlace()
+        whole = fluid.io.DataLoader.from_dataset(dataset, [place])
+        loader = fluid.io.DataLoader.from_dataset(dataset, [place], drop_last=False)
+        exe = fluid.Executor(place)
+        exe.run(fluid.default_startup_program())
+        assert [feed["number"].shape() for (feed,) in whole()] == [[3, 1]]
+        assert [len(feeds) for feeds in whole] == [1]
+        found = [exe.run(feed=feed, fetch_list=[out])[0] for feed in loader]
+        pairs = fluid.io.DataLoader.from_dataset(dataset, [place] * 2, drop_last=False)
+        ((first, second),) = pairs
+        assert first["words"].recursive_sequence_lengths() == [[2, 1, 3]]
+        assert np.array(second["words"]).tolist() == [[7]]
+        assert not list(fluid.io.DataLoader.from_dataset(dataset, [place] * 2))
+        with pytest.raises(AssertionError, match="2 must be not less than place number 3"):
+            fluid.io.DataLoader.from_dataset(dataset, [place] * 3)
+        with pytest.raises(TypeError, match="must be a data set of fluid"):
+            fluid.io.DataLoader.from_dataset([1], [place])
+    np.testing.assert_array_equal(np.concatenate(found), [[3, 0.5], [3, 1.5], [15, 2.5], [7, 3.5]])
+
+
 def test_a_data_set_in_memory(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """It is shuffled, trained on again and released."""
     with fresh():

@@ -101,6 +101,15 @@ def test_a_histogram_of_points() -> None:
     np.testing.assert_allclose(edges, np.add([[0, 3, 6, 9]], [[0], [1], [2]]))
 
 
+def test_bounds_of_cells_are_computed_from_both_ends() -> None:
+    """Bit for bit those of Paddle."""
+    x = np.array([[-0.9772778749465942], [2.2408931255340576]], "float32")
+    found, edge = computed(lambda x: paddle.histogramdd(x, 7), x=x)
+    assert found.tolist() == [1, 0, 0, 0, 0, 0, 1]
+    wanted = [0.4019383192062378, 0.8616769313812256, 1.321415662765503, 1.7811543941497803]
+    assert edge[3:7].tolist() == wanted
+
+
 def test_a_density_of_weighted_points_in_ranges() -> None:
     found, *_ = computed(
         lambda x, w: paddle.histogramdd(x, [2, 3, 2], [0, 9, 1.0, 10.0, 2, 11], True, w),
@@ -119,6 +128,9 @@ def test_bounds_of_bins_are_given_as_tensors() -> None:
         e=np.array([0, 4, 8], "float32"),
     )
     np.testing.assert_array_equal(found, [[1, 1], [0, 1]])
+    bounds = np.array([0, 4, 8], "float32")
+    same, *_ = computed(lambda x: paddle.histogramdd(x[:, :2], (bounds, bounds)), x=POINTS)
+    np.testing.assert_array_equal(same, found)
 
 
 def test_a_product_with_reflections() -> None:

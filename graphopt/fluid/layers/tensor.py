@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.errors import OperandError
 from graphopt.fluid.common import vector
 from graphopt.fluid.layers.reduction import has_inf as has_inf
 from graphopt.fluid.layers.reduction import has_nan as has_nan
@@ -16,6 +17,7 @@ from graphopt.frontend.layer_helper import LayerHelper, emit, emit_into
 from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.sequence_notes import note
 from graphopt.ir.program import Variable, VarKind, default_main_program, unique_name
+from graphopt.tensor.array import tensor_array_to_tensor as _array_to_tensor
 from graphopt.tensor.attribute import is_empty as _is_empty
 from graphopt.tensor.attribute import numel
 from graphopt.tensor.attribute import rank as rank
@@ -57,14 +59,20 @@ def fill_constant(
 ) -> Variable:
     """A tensor filled with one number, written to `out` when it is given (layers.fill_constant).
 
-    `force_cpu` has no effect: XLA decides where operators run.
+    `force_cpu` has no effect: XLA decides where operators run. Raises TypeError when `out` has
+    another dtype.
     """
+    element = arguments.dtype(dtype, "dtype", "fill_constant")
+    if out is not None and out.has_type and out.dtype != element:
+        raise OperandError(
+            f"fill_constant(): 'dtype' is {element!s}, but 'out' is '{out.name}' of {out.dtype!s}; "
+            "they must be the same"
+        )
     sizes = [shape] if isinstance(shape, Variable) else shape
     if any(isinstance(item, Variable) for item in (value, *sizes)):
         made = full(shape, value, dtype, name)
         return made if out is None else _assign(made, out)
     number = arguments.number(value, "value", "fill_constant")
-    element = arguments.dtype(dtype, "dtype", "fill_constant")
     whole = not element.is_floating and element != "bool"
     attrs = {
         "shape": arguments.shape(shape, "fill_constant"),
@@ -197,10 +205,7 @@ def tensor_array_to_tensor(
     """
     function = "tensor_array_to_tensor"
     if isinstance(input, Variable):
-        helper = LayerHelper(function, name)
-        attrs = {"axis": arguments.integer(axis, "axis", function), "use_stack": use_stack}
-        out, index = helper.emit_all(function, {"X": input}, attrs, ("Out", "OutIndex"))
-        return out, index
+        return _array_to_tensor(input, axis, name, use_stack)
     given = arguments.variables(input, "input", function)
     out = stack(given, axis, name) if use_stack else _concat(given, axis, name)
     sizes = [1 if use_stack else x.shape[axis] for x in given]

@@ -104,6 +104,28 @@ class Variable(VariableMethods):
         """True when both shape and dtype are known."""
         return self._shape is not None and self._dtype is not None
 
+    def check_same(
+        self,
+        shape: Any = None,
+        dtype: Any = None,
+        lod_level: int | None = None,
+        persistable: bool | None = None,
+        **_: Any,
+    ) -> None:
+        """Raise ProgramError unless the variable has what is given."""
+        facts = {
+            "shape": (self._shape, None if shape is None else Sizes(shape)),
+            "dtype": (self._dtype, None if dtype is None else as_dtype(dtype)),
+            "lod_level": (self.lod_level, lod_level),
+            "persistable": (self.persistable, persistable),
+        }
+        for fact, (old, new) in facts.items():
+            if None not in (old, new) and old != new:
+                raise ProgramError(
+                    f"Variable '{self.name}' has been created before with {fact} {old}, not {new}; "
+                    "give the other variable another name"
+                )
+
     @property
     def grad_name(self) -> str:
         """The name of this variable's gradient."""
@@ -455,11 +477,13 @@ class Block:
     ) -> Variable:
         """Declare a variable, or return the one that has this name already.
 
-        Without a name it gets one. `type` is a number of `VarKind`.
+        Without a name it gets one. `type` is a number of `VarKind`. Raises ProgramError for another
+        shape, dtype, number of levels or persistence than the variable has.
         """
         if name is None:
             name = unique_name.generate("_generated_var")
         if name in self.vars:
+            self.vars[name].check_same(shape=shape, dtype=dtype, **flags)
             return self.vars[name]
         if "type" in flags:
             flags["kind"] = int(flags.pop("type"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from graphopt.ir.program import Operator, Program
+from graphopt.ir.program.array_parts import array_of
 from graphopt.ir.program.gradients_on_demand import derivative_with
 from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 from graphopt.ir.translate.operators.updates import updates_parameters
@@ -22,7 +23,7 @@ def prune(
     some are given as `updates`, or none, only these are. What is fed is not computed.
     """
     fed = frozenset(feeds)
-    needed = set(fetches) - fed
+    needed = set(map(array_of, fetches)) - fed
     block = program.global_block()
     on_demand = {
         derivative_with(block, name)

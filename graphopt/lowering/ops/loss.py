@@ -30,9 +30,10 @@ def cross_entropy_with_softmax(
     x, axis = wide(logits), normalize_axis(axis, logits.ndim)
     # the logarithm of the probabilities, or the probabilities themselves without `use_softmax`
     scores = log_softmax(x, axis=axis) if use_softmax else x
-    if soft_label:
-        terms = wide(label) * scores if use_softmax else xlogy(wide(label), scores)
-        loss = -jnp.sum(terms, axis, keepdims=True)
+    if soft_label and use_softmax:
+        loss = _of_shares(x, wide(label), axis)
+    elif soft_label:
+        loss = -jnp.sum(xlogy(wide(label), scores), axis, keepdims=True)
     else:
         index, ignored = _classes(label, x, axis, ignore_index)
         loss = (_of_logits if use_softmax else _of_probabilities)(x, index, axis)
@@ -40,6 +41,23 @@ def cross_entropy_with_softmax(
     softmax = lax.exp(scores) if use_softmax else scores
     # as in Paddle, the gradient flows through the loss alone
     return lax.stop_gradient(softmax.astype(logits.dtype)), loss.astype(logits.dtype)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _of_shares(x: Array, shares: Array, axis: int) -> Array:
+    """-log softmax(x), weighted by the shares of the classes."""
+    return -jnp.sum(shares * log_softmax(x, axis=axis), axis, keepdims=True)
+
+
+@_of_shares.defjvp
+def _of_shares_tangent(axis: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """The derivative is the probabilities less the shares, as in Paddle, also if these are not 1
+    in sum.
+    """
+    x, shares = primals
+    scores = log_softmax(x, axis=axis)
+    moved = (lax.exp(scores) - shares) * tangents[0] - scores * tangents[1]
+    return _of_shares(x, shares, axis), jnp.sum(moved, axis, keepdims=True)
 
 
 def _classes(label: Array, x: Array, axis: int, ignore_index: int) -> tuple[Array, Array]:

@@ -93,17 +93,24 @@ def searchsorted(sequence: Array, values: Array, out_int32: bool, right: bool) -
 
 
 @lowers(ops.Histogram)
-def histogram(x: Array, bins: int, min: float, max: float) -> Array:
+def histogram(
+    x: Array, bins: int, min: float, max: float, density: bool, weight: Array | None = None
+) -> Array:
     x = wide(x.reshape(x.size))
     x = x.astype(np.float64) if jnp.issubdtype(x.dtype, jnp.integer) else x
     low, high = jnp.asarray(min, x.dtype), jnp.asarray(max, x.dtype)
-    if min == max == 0 and x.size:
+    if min == max and x.size:
         low, high = jnp.min(x), jnp.max(x)
     low, high = jnp.where(low == high, low - 1, low), jnp.where(low == high, high + 1, high)
     at = jnp.floor((x - low) * bins / (high - low)).astype(np.int32)
-    inside = (x >= low) & (x <= high)
-    counts = jnp.zeros(bins, np.int64)
-    return counts.at[jnp.clip(at, 0, bins - 1)].add(inside.astype(np.int64))
+    amounts = ((x >= low) & (x <= high)).astype(np.int64)
+    if weight is not None:
+        amounts = jnp.where(amounts, weight.reshape(x.size).astype(np.float32), 0)
+    found = jnp.zeros(bins, amounts.dtype).at[jnp.clip(at, 0, bins - 1)].add(amounts)
+    if not density or not x.size:
+        return found.astype(np.float32) if density else found
+    width = ((high - low) / bins).astype(np.float32)
+    return found.astype(np.float32) / jnp.sum(found).astype(np.float32) / width
 
 
 @lowers(ops.Topk)

@@ -109,9 +109,8 @@ def log_loss(
 ) -> Variable:
     """The negated logarithm of probabilities, off 0 by epsilon (paddle.nn.functional.log_loss)."""
     _pair(input, label, "log_loss")
-    yes = multiply(label, log(scale(input, 1.0, epsilon)))
-    no = multiply(scale(label, -1.0, 1.0), log(scale(input, -1.0, 1.0 + epsilon)))
-    return scale(add(yes, no), -1.0, name=name)
+    inputs, attrs = {"Predicted": input, "Labels": label}, {"epsilon": float(epsilon)}
+    return emit("log_loss", inputs, attrs, name=name, out="Loss")
 
 
 def nll_loss(

@@ -43,6 +43,9 @@ SAMPLES = {
     ],
     ops.Einsum: [
         sample([f32(2, 3), f32(3, 4)], equation="ij,jk->ik").gives(lambda xs: xs[0] @ xs[1]),
+        sample([f32(1, 2, 3), f32(4, 3, 1)], equation="bij,bjk->bik").gives(
+            lambda xs: xs[0] @ xs[1]
+        ),
         sample([f64(3, 3)], equation="ii->i").gives(lambda xs: np.diag(xs[0])),
         sample([f32(2, 2, 3), f32(3, 2)], equation="...ij,...jk->...ik").gives(
             lambda xs: xs[0] @ xs[1]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, number, string
@@ -19,6 +20,7 @@ from graphopt.ir.dialect.types import (
     normalize_axis,
     rank_of,
     same_dtype,
+    same_shape,
     shape_of,
 )
 
@@ -139,21 +141,33 @@ class Searchsorted(OpaqueOp):
 class Histogram(OpaqueOp):
     """The number of elements in each of equal bins from min to max. Paddle: histogram.
 
-    With min and max both 0 the bins cover the elements; the last bin has its right edge.
+    With min and max equal the bins cover the elements; the last bin has its right edge. With a
+    weight for each element, or as a density (whose integral is 1), float32.
     """
 
     name = "pd.histogram"
     x = operand_def(Tensor)
+    weight = opt_operand_def(Tensor)
     out = result_def(Tensor)
     bins = integer(100)
     min = number(0.0)
     max = number(0.0)
+    density = flag(False)
 
     @staticmethod
-    def infer(x: Tensor, bins: int, min: float, max: float) -> Tensor:
-        if bins < 1 or max < min:
-            raise ProgramError(f"histogram needs bins >= 1 and max >= min, found {bins, min, max}")
-        return like(x, shape=(bins,), dtype="int64")
+    def infer(
+        x: Tensor, bins: int, min: float, max: float, density: bool, weight: Tensor | None = None
+    ) -> Tensor:
+        if bins < 1 or not 0 <= max - min < math.inf:
+            raise ProgramError(
+                "histogram needs bins >= 1 and finite max >= min, found "
+                f"bins {bins}, min {min}, max {max}"
+            )
+        if weight is not None:
+            same_dtype(x, weight)
+            same_shape(x, weight)
+        counts = weight is None and not density
+        return like(x, shape=(bins,), dtype="int64" if counts else "float32")
 
 
 @irdl_op_definition

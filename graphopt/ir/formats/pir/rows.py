@@ -78,7 +78,6 @@ NEWER: Mapping[str, Mapping[str, Any]] = {
     "adam": {"amsgrad": False},
     "adamw": {"amsgrad": False},
     "cumprod": {"exclusive": False, "reverse": False},
-    "histogram": {"density": False},
     "kldiv_loss": {"log_target": False},
     "max_pool2d_with_index": {"ceil_mode": False},
     "max_pool3d_with_index": {"ceil_mode": False},

@@ -12,14 +12,15 @@ from collections.abc import Mapping
 
 from xdsl.ir import SSAValue
 
-from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.errors import ArrayFetchError, ProgramError, UnsupportedError
 from graphopt.ir.dialect.ops.creation import AssignValue, Full
 from graphopt.ir.dialect.ops.dynamic import ArrayRead, ArrayToTensor, ArrayWrite
 from graphopt.ir.dialect.ops.math import Cast
 from graphopt.ir.dialect.ops.sequence.beam_search import BeamSearchDecode
 from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Stack
-from graphopt.ir.dialect.types import UNKNOWN, shape_of, show
+from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of, show
 from graphopt.ir.program import Operator
+from graphopt.ir.program.array_parts import parts_of
 from graphopt.ir.program.kinds import SLOT
 from graphopt.ir.translate.blocks.block import BlockParser, Elements, Handler
 from graphopt.ir.translate.blocks.undefined import zeros_like
@@ -46,6 +47,30 @@ def opened(parser: BlockParser, name: str, like: SSAValue | None = None) -> SSAV
             found = emit(ArrayWrite, None, found, at, value).results[0]
     parser.frame.arrays[name] = found
     return found
+
+
+def array_part(parser: BlockParser, name: str, part: str) -> SSAValue:
+    """A part of an array that is fetched; ArrayFetchError, which says of which parts, for itself.
+
+    ProgramError for an array with gaps, UnsupportedError for numbers in one whose length a run
+    decides.
+    """
+    array = parser.array(name)
+    if not isinstance(array, SSAValue):
+        elements = dict(zip(parts_of(name, len(array)), _written(array, name), strict=True))
+        if part not in elements:
+            raise ArrayFetchError(name, len(array))
+        return elements[part]
+    names = parts_of(name, None)
+    if rank_of(array.type) == 1:
+        raise UnsupportedError(
+            f"the tensor array '{name}', whose length depends on data, has numbers for elements; "
+            "fetch what tensor_array_to_tensor makes of it"
+        )
+    if part not in names:
+        raise ArrayFetchError(name, None)
+    made = parser.translator.emit(ArrayToTensor, None, array, axis=0, use_stack=False)
+    return made.results[names.index(part)]
 
 
 def _varies(elements: list[SSAValue]) -> bool:

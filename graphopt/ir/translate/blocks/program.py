@@ -19,8 +19,9 @@ from graphopt.ir.dialect.collector import paused_collector
 from graphopt.ir.dialect.signature import FEED, FETCH, KEPT_GRADIENTS, STATE
 from graphopt.ir.dialect.types import tensor
 from graphopt.ir.program import GRAD_SUFFIX, Operator, Program, Variable, VarKind
+from graphopt.ir.program.array_parts import array_of
 from graphopt.ir.program.gradients_on_demand import derivative_with, with_gradients
-from graphopt.ir.translate.blocks.arrays import ARRAYS
+from graphopt.ir.translate.blocks.arrays import ARRAYS, array_part
 from graphopt.ir.translate.blocks.block import BlockParser, value_name
 from graphopt.ir.translate.blocks.branches import BRANCHES
 from graphopt.ir.translate.blocks.feeds import FEEDS
@@ -144,6 +145,9 @@ class _Parser(BlockParser):
         return value
 
     def fetch(self, name: str) -> SSAValue:
+        array = array_of(name)
+        if self.is_array(array):
+            return array_part(self, array, name)
         variable = self.program.global_block().find_var(name)
         known = name in self.frame.values or name in self.feeds
         if not known and (variable is None or not variable.persistable):

@@ -146,7 +146,6 @@ USUAL: Mapping[str, Sequence[Any]] = {
     "level": (0,),
     # the rest
     "decimals": (0,),
-    "density": (False,),
     "ceil_mode": (False,),
     "mode": ("avg",),
     "a": (-2.0,),

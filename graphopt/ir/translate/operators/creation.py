@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.complex import Complex
 from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
 from graphopt.ir.dialect.ops.math import Cast
 from graphopt.ir.dialect.ops.random import Gaussian, Multinomial, RandomIntegers, Uniform
@@ -51,12 +52,17 @@ def fill_any_like(emit: Emitter) -> Written:
 
 @translates("assign_value")
 def assign_value(emit: Emitter) -> Written:
-    """The values are in one of several attributes, by dtype."""
+    """The values are in one of several attributes, by dtype; complex ones have two parts."""
     dtype = as_dtype(emit.op.attr("dtype"))
     lists = [v for name, v in emit.op.attrs.items() if name.endswith("values") and v]
-    values = lists[0] if lists else ()
-    made = emit(AssignValue, shape=emit.op.attr("shape"), values=values, dtype=dtype)
-    return emit.results(Out=made)
+    values, shape = lists[0] if lists else (), emit.op.attr("shape")
+    if not dtype.is_complex:
+        return emit.results(Out=emit(AssignValue, shape=shape, values=values, dtype=dtype))
+    numbers = [complex(value) for value in values]
+    part = "float32" if dtype == "complex64" else "float64"
+    real, imaginary = [each.real for each in numbers], [each.imag for each in numbers]
+    parts = [emit(AssignValue, shape=shape, values=each, dtype=part) for each in (real, imaginary)]
+    return emit.results(Out=emit(Complex, *parts))
 
 
 @translates("range", "linspace", "logspace")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdsl.ir import SSAValue
+from xdsl.ir import OpResult, SSAValue
 from xdsl.irdl import VarOperandDef, VarResultDef
 
 from graphopt.errors import ProgramError, UnsupportedError
@@ -21,9 +21,10 @@ from graphopt.ir.dialect.ops.activation import (
     Swish,
 )
 from graphopt.ir.dialect.ops.math import Cast, Scale
-from graphopt.ir.dialect.ops.shape import Concat, Flatten, Reshape
+from graphopt.ir.dialect.ops.shape import Concat, Flatten, Reshape, StopGradient
 from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
 from graphopt.ir.program import EMPTY, Operator
+from graphopt.ir.program.constant_slots import CONSTANT_SLOTS
 from graphopt.ir.translate.operators.builder import OpBuilder
 from graphopt.ir.translate.operators.properties import names_variables, row_attrs
 from graphopt.ir.translate.operators.table import BY_TYPE, TENSOR_PROPERTIES, Row
@@ -70,12 +71,20 @@ class Emitter:
 
     def inputs(self, slot: str) -> list[SSAValue]:
         """The values in a slot."""
-        return [self.read(n) for n in self.op.input(slot) if n != EMPTY]
+        return [self._in(slot, n) for n in self.op.input(slot) if n != EMPTY]
+
+    def _in(self, slot: str, name: str) -> SSAValue:
+        """The value of a name in a slot: a constant to derivatives, where it is one in Paddle."""
+        value = self.read(name)
+        fixed = slot in CONSTANT_SLOTS.get(self.op.type, ()) and isinstance(value, OpResult)
+        if not fixed or not dtype_of(value.type).is_differentiable:
+            return value
+        return self(StopGradient, value)
 
     def optional(self, slot: str) -> SSAValue | None:
         """The value in a slot that may be empty."""
         name = next((name for name in self.op.input(slot) if name != EMPTY), None)
-        return None if name is None else self.read(name)
+        return None if name is None else self._in(slot, name)
 
     def input(self, slot: str) -> SSAValue:
         """The value in a slot; ProgramError when there is none."""

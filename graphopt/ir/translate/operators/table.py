@@ -237,7 +237,7 @@ ROWS: tuple[Row, ...] = (
     _row("argsort", "argsort", "X -> Out Indices"),
     _row("kthvalue", "kthvalue", "X -> Out Indices"),
     _row("searchsorted", "searchsorted", "SortedSequence Values -> Out"),
-    _row("histogram", "histogram", "X -> Out"),
+    _row("histogram", "histogram", "X Weight -> Out"),
     _row("where_index", "nonzero", "Condition -> Out"),
     _row("masked_select", "masked_select", "X Mask -> Y"),
     _row("unique", "unique", "X -> Out Indices Index Counts"),

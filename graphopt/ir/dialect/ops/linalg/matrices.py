@@ -161,7 +161,7 @@ class Diag(OpaqueOp):
 
 @irdl_op_definition
 class Einsum(OpaqueOp):
-    """Sums of products by Einstein's notation; `...` are dimensions that broadcast.
+    """Sums of products by Einstein's notation; `...` and sizes of 1 broadcast.
 
     Paddle: einsum.
     """
@@ -192,10 +192,10 @@ class Einsum(OpaqueOp):
             spread = broadcast_shapes(spread, shape[len(before) : len(before) + extra])
             ends = shape[: len(before)] + shape[len(before) + extra :]
             for letter, dim in zip(before + after, ends, strict=True):
-                if UNKNOWN not in (dim, sizes.get(letter, dim)) and sizes.get(letter, dim) != dim:
-                    raise ProgramError(f"'{letter}' of '{equation}' is {sizes[letter]} and {dim}")
-                if sizes.get(letter, UNKNOWN) == UNKNOWN:
-                    sizes[letter] = dim
+                known = sizes.get(letter, dim)
+                if UNKNOWN not in (dim, known) and 1 not in (dim, known) and known != dim:
+                    raise ProgramError(f"'{letter}' of '{equation}' is {known} and {dim}")
+                (sizes[letter],) = broadcast_shapes((known,), (dim,))
         before, dots, after = result.partition("...")
         unknown = set(before + after) - set(sizes)
         if unknown:
