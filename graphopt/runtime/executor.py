@@ -161,7 +161,7 @@ class Executor(WithFacts):
                         self, feed, names, scope, return_numpy, return_merged
                     ),
                     by_device=not return_merged,
-                    merges=return_merged and source._count(self.place) > 1,
+                    merges=lambda: return_merged and source._count(self.place) > 1,
                 )
         except Exception as error:
             self._explain(error, source._program, feed)

@@ -33,12 +33,12 @@ class ArrayFetches:
         step: Callable[[tuple[str, ...]], Results],
         *,
         by_device: bool = False,
-        merges: bool = False,
+        merges: Callable[[], bool] = lambda: False,
     ) -> Results:
         """The results of a step; that of an array is the list of its elements.
 
-        `by_device` says that each result is a list with one for each device, `merges` that those of
-        several devices are one. UnsupportedError for merged arrays whose length a run decides.
+        `by_device` says that each result is a list with one for each device, `merges()` that those
+        of several devices are one. UnsupportedError for merged arrays whose length a run decides.
         """
         key = program.serial, program.version, names
         counts = dict(self._known.used(key) or {}) if self._known else {}
@@ -52,7 +52,7 @@ class ArrayFetches:
                 found: Sequence[Any] = step(tuple(chain.from_iterable(parts)))
                 break
             except ArrayFetchError as error:
-                if error.count is None and merges:
+                if error.count is None and merges():
                     raise UnsupportedError(
                         f"the tensor array '{error.array}' has a length that depends on data, and "
                         "cannot be merged; set return_merged=False"
