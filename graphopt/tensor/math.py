@@ -202,9 +202,13 @@ def clip(x: Variable, min: Any = None, max: Any = None, name: str | None = None)
     """x limited to [min, max] (paddle.clip).
 
     A limit is a number, a Variable of one element (floating-point or int32), or None for no limit.
-    Raises TypeError for anything else.
+    Integers with a limit that is a float give float32, as in Paddle 3. Raises TypeError for
+    anything else.
     """
-    lowest, highest = _limits(arguments.variable(x, "x", "clip").dtype)
+    whole = not arguments.variable(x, "x", "clip").dtype.is_floating
+    if whole and any(isinstance(limit, (float, np.floating)) for limit in (min, max)):
+        x = cast(x, "float32")
+    lowest, highest = _limits(x.dtype)
     inputs: dict[str, Any] = {"X": x}
     attrs = {"min": lowest, "max": highest}
     for which, limit, slot in (("min", min, "Min"), ("max", max, "Max")):

@@ -299,6 +299,7 @@ BOXES = np.array([[0.0, 0.0, 1.0, 1.0], [0.5, 0.5, 2.0, 2.0]], "float32")
         lambda x, y: F.cross_entropy(x, y, soft_label=True),
         lambda x, y: F.log_loss(x[:, :1], y[:, :1]),
         lambda x, y: paddle.lerp(x, x * 2, y),
+        lambda x, y: F.gaussian_nll_loss(x, x * 2, y),
     ],
 )
 def test_targets_and_weights_get_no_gradient(function: Any) -> None:

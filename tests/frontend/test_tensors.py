@@ -146,6 +146,16 @@ def test_data_refuses_what_is_no_size() -> None:
             static.data("x", [3])
 
 
+def test_float_bounds_of_integers() -> None:
+    """They give float32, as in Paddle 3.3.1; integers stay integers between integers."""
+    with fresh():
+        x = paddle.to_tensor(np.array([1, -2, 3, 7]))
+        found = run([paddle.clip(x, 0.5, 2.5), x.clip(max=2.5), paddle.clip(x, 0, 2)])
+    assert [each.dtype.name for each in found] == ["float32", "float32", "int64"]
+    wanted = [[1, 0.5, 2.5, 2.5], [1, -2, 2.5, 2.5], [1, 0, 2, 2]]
+    assert [each.tolist() for each in found] == wanted
+
+
 def test_bounds_that_are_variables() -> None:
     """clip, crop and pad with numbers that a run decides, as in Paddle 2.6.2."""
     with fresh():

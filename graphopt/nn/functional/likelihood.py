@@ -183,7 +183,10 @@ def gaussian_nll_loss(
     reduction: str = "mean",
     name: str | None = None,
 ) -> Variable:
-    """The negated log-density of labels (paddle.nn.functional.gaussian_nll_loss)."""
+    """The negated log-density of labels (paddle.nn.functional.gaussian_nll_loss).
+
+    As in Paddle, no gradient flows into the variance.
+    """
     _pair(input, label, "gaussian_nll_loss")
     if len(variance.shape) == len(input.shape) - 1:
         variance = unsqueeze(variance, -1)
@@ -193,6 +196,7 @@ def gaussian_nll_loss(
             f"the last axis or with 1 there, found {list(variance.shape)}"
         )
     spread = clip(variance, min=epsilon)
+    spread.stop_gradient = True
     loss = scale(add(log(spread), divide(square_(subtract(input, label)), spread)), 0.5)
     loss = scale(loss, 1.0, 0.5 * math.log(2 * math.pi)) if full else loss
     return reduced(loss, reduction, "gaussian_nll_loss", name)
