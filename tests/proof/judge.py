@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.hints import isa
 
 from graphopt.debug.compare import random_inputs, run_module
 from graphopt.ir.dialect.ops.creation import AssignValue
-from graphopt.ir.dialect.types import dtype_of
+from graphopt.ir.dialect.types import Tensor, dtype_of
 from graphopt.reference import Unsupported, evaluate
 
 Array = np.ndarray[Any, Any]
@@ -47,8 +48,11 @@ def special_inputs_of(module: ModuleOp, seed: int = 0) -> dict[str, Array]:
 
 def alike_of(module: ModuleOp) -> float:
     """The tolerance in float64 of programs that are made from this one."""
-    folded = (op.results[0].type for op in module.walk() if isinstance(op, AssignValue))
-    return ALIKE_FOLDED if any(dtype_of(type_) in HALF_TYPES for type_ in folded) else ALIKE
+    ops = list(module.walk())
+    constants = any(isinstance(op, AssignValue) for op in ops)
+    types = (result.type for op in ops for result in op.results)
+    half = any(isa(type_, Tensor) and dtype_of(type_) in HALF_TYPES for type_ in types)
+    return ALIKE_FOLDED if constants and half else ALIKE
 
 
 def other_bits(wanted: Results, found: Results) -> str:
