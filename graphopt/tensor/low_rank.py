@@ -10,8 +10,6 @@ from graphopt.tensor.math import subtract
 from graphopt.tensor.random import randn
 from graphopt.tensor.stat import mean
 
-Factors = tuple[Variable, Variable, Variable]
-
 
 def svd_lowrank(
     x: Variable,
@@ -19,7 +17,7 @@ def svd_lowrank(
     niter: int = 2,
     M: Variable | None = None,
     name: str | None = None,
-) -> Factors:
+) -> tuple[Variable, Variable, Variable]:
     """The `q` largest singular values of x - M, with U before and V after (linalg.svd_lowrank).
 
     They are those of x in a space of `q` random directions, which `niter` iterations turn to the
@@ -47,7 +45,7 @@ def pca_lowrank(
     center: bool = True,
     niter: int = 2,
     name: str | None = None,
-) -> Factors:
+) -> tuple[Variable, Variable, Variable]:
     """`svd_lowrank` of x, less the mean of its rows if `center` is set (linalg.pca_lowrank)."""
     matrices_of(x, "x", "pca_lowrank")
     if arguments.flag(center, "center", "pca_lowrank"):

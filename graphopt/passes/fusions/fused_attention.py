@@ -198,9 +198,10 @@ class Attention(Fusion):
 
     def _check_rows(self, match: Match) -> Reason | None:
         rows = self._rows(match)
-        if rows is None or rows.owner not in match.ops.values():
+        owner = None if rows is None else rows.owner
+        if not isinstance(owner, PdOp) or owner not in match.ops.values():
             return None
-        inside = f"{show_op(rows.owner)}, a value inside the pattern"
+        inside = f"{show_op(owner)}, a value inside the pattern"
         text = f"`{self.joined.name}` takes sizes of {inside}"
         return Reason("part-of-itself", text, f"take them of `{self.x.name}`")
 
