@@ -23,5 +23,5 @@ def examples(count: int) -> int:
 
 
 def share(cases: Iterable[T], every: int = 3) -> Iterator[T]:
-    """The cases, in `make test` each third of them or as often as `every` says."""
+    """The cases; in `make test` one out of `every`."""
     return islice(cases, 0, None, every if is_short() else 1)

@@ -163,7 +163,7 @@ class SlotDataset:
     def feeds(self, whole: bool = False) -> Iterator[dict[str, Any]]:
         """The feed of each batch, read from the files ahead of its use.
 
-        The last may be smaller, unless only `whole` ones are wanted.
+        The last may be smaller; with `whole` it is left out then.
         """
         return Prefetch(lambda: self._feeds_of(self._records(), whole), 4)
 
@@ -241,7 +241,7 @@ class InMemory(SlotDataset):
         return np.int64(self._shuffled)
 
     def feeds(self, whole: bool = False) -> Iterator[dict[str, Any]]:
-        """The feed of each batch of the lines in memory; of those that are `whole` only, if so."""
+        """As `SlotDataset.feeds`, of the lines in memory."""
         return self._feeds_of(self._loaded(), whole)
 
     def _loaded(self) -> list[Record]:

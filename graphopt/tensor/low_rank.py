@@ -1,4 +1,4 @@
-"""Singular values and vectors of matrices that few of them describe, by random projections."""
+"""Low-rank factors of matrices, by random projections."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ def svd_lowrank(
     M: Variable | None = None,
     name: str | None = None,
 ) -> tuple[Variable, Variable, Variable]:
-    """The `q` largest singular values of x - M, with U before and V after (linalg.svd_lowrank).
+    """The factors U, S and V of x - M, of rank `q` (paddle.linalg.svd_lowrank).
 
-    They are those of x in a space of `q` random directions, which `niter` iterations turn to the
-    largest ones; q is 6 where x has as many rows and columns. U and V have the vectors as columns.
-    Raises ValueError for a `q` above the rank of x, and for a negative `niter`.
+    x is [..., rows, columns] of float32 or float64; U is [..., rows, q], the singular values S are
+    [..., q] and V is [..., columns, q], all of the dtype of x. The directions are random ones that
+    `niter` iterations improve. Without `q` the rank is 6, or that of a smaller x. Raises ValueError
+    for a `q` above the smaller size of x, for unknown sizes, and for a negative `niter`.
     """
     rows, columns = matrices_of(x, "x", "svd_lowrank").shape[-2:]
     count = _count(q, rows, columns, "svd_lowrank")
@@ -46,7 +47,7 @@ def pca_lowrank(
     niter: int = 2,
     name: str | None = None,
 ) -> tuple[Variable, Variable, Variable]:
-    """`svd_lowrank` of x, less the mean of its rows if `center` is set (linalg.pca_lowrank)."""
+    """As `svd_lowrank`, of x less the mean of its rows if `center` (paddle.linalg.pca_lowrank)."""
     matrices_of(x, "x", "pca_lowrank")
     if arguments.flag(center, "center", "pca_lowrank"):
         x = subtract(x, mean(x, axis=-2, keepdim=True))

@@ -112,7 +112,7 @@ class Variable(VariableMethods):
         persistable: bool | None = None,
         **_: Any,
     ) -> None:
-        """Raise ProgramError unless the variable has what is given."""
+        """Raise ProgramError when the variable has another shape, dtype or mark than is given."""
         facts = {
             "shape": (self._shape, None if shape is None else Sizes(shape)),
             "dtype": (self._dtype, None if dtype is None else as_dtype(dtype)),

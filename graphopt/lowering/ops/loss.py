@@ -51,9 +51,7 @@ def _of_shares(x: Array, shares: Array, axis: int) -> Array:
 
 @_of_shares.defjvp
 def _of_shares_tangent(axis: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """The derivative is the probabilities less the shares, as in Paddle, also if these are not 1
-    in sum.
-    """
+    """The derivative of Paddle: the probabilities less the shares, whatever their sum is."""
     x, shares = primals
     scores = log_softmax(x, axis=axis)
     moved = (lax.exp(scores) - shares) * tangents[0] - scores * tangents[1]

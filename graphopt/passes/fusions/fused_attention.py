@@ -189,7 +189,10 @@ class Attention(Fusion):
         return found is not None and np.array_equal(found, indices)
 
     def _rows(self, match: Match) -> SSAValue | None:
-        """The tensor that `joined` takes sizes of, if any: `x` in place of its norm."""
+        """The tensor that `joined` takes sizes of, if any.
+
+        The fused op removes a norm in front of the projections, so `x` takes its place.
+        """
         joined = match[self.joined]
         if not isinstance(joined, ReshapeLike):
             return None
@@ -197,6 +200,7 @@ class Attention(Fusion):
         return match.value(self.x) if norm is not None and like is norm.results[0] else like
 
     def _check_rows(self, match: Match) -> Reason | None:
+        """The reason why the sizes of `joined` would be gone: a value inside has them."""
         rows = self._rows(match)
         owner = None if rows is None else rows.owner
         if not isinstance(owner, PdOp) or owner not in match.ops.values():

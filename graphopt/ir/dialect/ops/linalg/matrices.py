@@ -194,7 +194,10 @@ class Einsum(OpaqueOp):
             for letter, dim in zip(before + after, ends, strict=True):
                 known = sizes.get(letter, dim)
                 if UNKNOWN not in (dim, known) and 1 not in (dim, known) and known != dim:
-                    raise ProgramError(f"'{letter}' of '{equation}' is {known} and {dim}")
+                    raise ProgramError(
+                        f"einsum: '{letter}' of '{equation}' has the sizes {known} and {dim}; they "
+                        "should be the same, or one of them 1"
+                    )
                 (sizes[letter],) = broadcast_shapes((known,), (dim,))
         before, dots, after = result.partition("...")
         unknown = set(before + after) - set(sizes)
