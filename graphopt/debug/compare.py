@@ -59,9 +59,9 @@ def run_module(
     from graphopt.lowering.plan import Plan
     from graphopt.lowering.replication import alone, by_op
 
-    inputs = stored(module, inputs)
     plan, device = Plan.of(module), jax.devices("cpu")[0]
     with jax.enable_x64(True), jax.disable_jit(one_by_one):
+        inputs = jax.device_put(stored(module, inputs), device)  # NumPy would compute on its own
         whole = functools.partial(alone, donate=False)
         replicated = (by_op if one_by_one else whole)(module, plan, device)
         fetches, written = replicated.function(
