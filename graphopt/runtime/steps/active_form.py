@@ -1,24 +1,29 @@
-"""The form of a step that runs next: the quick one, the full one, or one with other kernels.
+"""The form of a step that runs next: a first one, the full one, or one with other kernels.
 
 A step begins with one form. Another form that a thread compiles may take over between two runs.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TypeAlias
 
+import jax
+
 from graphopt.ir.program.location import caller_level
+from graphopt.lowering.needs_data import NeedsData
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk.known import Arguments, Known
-from graphopt.runtime.settings.flags import AUTO, FAST, FULL
+from graphopt.runtime.settings.flags import AUTO, FULL, HOST, tier_flag
+from graphopt.runtime.state.arrays import Results, Step
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.steps.challenge import rival_of
 from graphopt.runtime.steps.forms import Form, Lowering
 from graphopt.runtime.steps.rivals import Made, Rival
-from graphopt.runtime.steps.step_calls import Results, Step
 from graphopt.runtime.steps.tiers import Successor, Tier, quickly, tier_of
 
 # gives the rival of a full form, None where there shall be none
@@ -28,8 +33,8 @@ Challenger: TypeAlias = "Callable[[object], Rival | None]"
 class ActiveForm:
     """The form that a step runs, and those that may take its place.
 
-    `function` is the form that runs first, `prepare` computes state for it. A quick form has
-    a successor, the full one. `challenger` gives the rival of the full form.
+    `function` is the form that runs first, `prepare` computes state for it. A host form and a quick
+    one have a successor, the full one. `challenger` gives the rival of the full form.
     """
 
     def __init__(
@@ -80,8 +85,8 @@ class ActiveForm:
         elif successor.error is not None:
             self._successor = None
             warnings.warn(
-                f"a program stays in its quick form, which runs longer: the full one did not "
-                f"compile: {successor.error}",
+                f"a program stays in its {successor.form} form, which runs longer: the full one "
+                f"did not compile: {successor.error}",
                 stacklevel=caller_level(),
             )
 
@@ -93,11 +98,15 @@ class ActiveForm:
 
 
 def first_form(
-    compiled: Compiled, replicated: Replicated, arguments: Arguments, sizes: str
+    compiled: Compiled,
+    replicated: Replicated,
+    arguments: Arguments,
+    sizes: str,
+    announced: Callable[[], AbstractContextManager[None]],
 ) -> ActiveForm:
     """The form that runs first, for arguments like these; `sizes` are those of the feeds in words.
 
-    It comes from disk if it is there, and is compiled otherwise.
+    It comes from disk if it is there, and is made otherwise, `announced` if it is compiled.
     """
     options, kept = compiled.options(), compiled.is_kept
     lowering = Lowering(replicated.function, arguments, compiled.parts, sizes)
@@ -111,11 +120,31 @@ def first_form(
         rivalled = challenger if replicated.name == "alone" else None
         return ActiveForm(function, compiled.prepare, tier, successor, rivalled)
 
-    tier = tier_of(compiled, replicated)
-    if tier.name != FAST and (found := full.load()) is not None:
+    if tier_flag() in (AUTO, FULL) and (found := full.load()) is not None:
         return of(found, Tier(FULL, "it was on disk"))
-    if tier.name == FULL:
-        return of(full.make(), tier)
-    quick = Form(known, lowering, quickly(options), "quick form", kept=kept)
-    function = quick.load() or quick.make()
+    elements = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(arguments[2]))
+    tier = tier_of(compiled, replicated, elements)
+    if tier.name == HOST:
+        from graphopt.runtime.host.form import HostForm
+
+        def make() -> Step:
+            try:
+                return full.make()
+            except NeedsData:
+                return compiled.by_op().function
+
+        def compiled_step() -> Step:
+            with announced():
+                return successor.now()
+
+        came_before = known is not None and known.came_before()
+        successor = Successor(make, HOST, came_before=came_before)
+
+        host = HostForm(compiled, compiled_step)
+        return of(host, tier, successor if tier_flag() == AUTO else None)
+    with announced():
+        if tier.name == FULL:
+            return of(full.load() or full.make(), tier)
+        quick = Form(known, lowering, quickly(options), "quick form", kept=kept)
+        function = quick.load() or quick.make()
     return of(function, tier, Successor(full.make) if tier.name == AUTO else None)
