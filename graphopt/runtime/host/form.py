@@ -8,11 +8,11 @@ that is declared, and quicker ones where that matters (`rules.py`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import numpy as np
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from graphopt.ir.dialect.definition import as_property
 from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule, class_of
@@ -21,6 +21,7 @@ from graphopt.ir.dialect.ops.control import While
 from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, grouped
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.random import RandomOp
+from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.signature import FEED, function_signature, main_function
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.reference.interpreter import Environment, Run, is_random, supports
@@ -30,8 +31,9 @@ from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.host.rules import QUICK
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results, Step
 
-SECONDS = 2.0
-"""A run that takes longer is given up, and compiled after all."""
+SECONDS = 3e-3
+"""The time in which XLA compiles one operator, about. A run that takes as long as compiling the
+program is given up."""
 
 
 class GivenUp(Exception):
@@ -42,11 +44,17 @@ class HostForm:
     """A step of an inference program in NumPy; `compiled_step` compiles what it cannot compute.
 
     It gives up in favour of a compiled step where a rule fails, which XLA reports better, and where
-    a run takes long.
+    a run takes long. `spend` gets the seconds of each run.
     """
 
-    def __init__(self, compiled: Compiled, compiled_step: Callable[[], Step]) -> None:
+    def __init__(
+        self,
+        compiled: Compiled,
+        compiled_step: Callable[[], Step],
+        spend: Callable[[float], None],
+    ) -> None:
         self._main = main_function(compiled.module)
+        self._dead = _dead_after(self._main.body.block)
         plan = compiled.plan
         read_only = (*plan.read_only, *plan.prepared)
         given = {(p.kind, p.name): at for at, p in enumerate((*read_only, *plan.feeds))}
@@ -55,22 +63,28 @@ class HostForm:
         self._device = device_of(compiled.compilation.places[0])
         self._compiled = compiled
         self._compiled_step = compiled_step
+        self._spend = spend
+        self._instead: Step | None = None
 
     def __call__(
         self, updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray
     ) -> Results:
         """The fetches of one step, which changes no state."""
         given = [*map(np.asarray, (*read_only, *fed))]
-        try:
-            fetches = self._computed(given)
-        except Exception as error:  # whatever it is, the compiled step runs or says what is wrong
-            if isinstance(error, GivenUp):
-                self._compiled.slow_elements = sum(array.size for array in given[len(read_only) :])
-            return self._compiled_step()(updated, read_only, fed, key)
-        return tuple(jax.device_put(fetches, self._device)), ()
+        if self._instead is None:
+            try:
+                return tuple(jax.device_put(self._computed(given), self._device)), ()
+            except GivenUp:
+                elements = sum(array.size for array in given[len(read_only) :])
+                self._compiled.slow_elements = min(self._compiled.slow_elements, elements)
+            except Exception:  # whatever it is, the compiled step runs or says what is wrong
+                pass
+            self._instead = self._compiled_step()
+        return self._instead(updated, read_only, fed, key)
 
     def _computed(self, given: Sequence[HostArray]) -> list[HostArray]:
-        run, block = HostRun(time.monotonic() + SECONDS), self._main.body.block
+        began, block = time.thread_time(), self._main.body.block
+        run = HostRun(began + price_of(self._compiled), self._dead)
         env: Environment = {
             argument: run.entered(given[at])
             for argument, at in zip(block.args, self._positions, strict=True)
@@ -79,15 +93,20 @@ class HostForm:
             values = run.block(block, env)
         assert block.ops.last is not None
         results = zip(block.ops.last.operands, values, strict=True)
+        self._spend(time.thread_time() - began)
         return [run.left(result, value) for result, value in results]
 
 
 class HostRun(Run):
-    """One evaluation in the declared precision, until a time of the monotonic clock."""
+    """One evaluation in the declared precision, until a time of this thread's CPU clock.
 
-    def __init__(self, end: float) -> None:
+    Values that are `dead` after an op are dropped then, so that the next ones have their memory.
+    """
+
+    def __init__(self, end: float, dead: Mapping[Operation, Sequence[SSAValue]]) -> None:
         super().__init__("native", 0)
         self._end = end
+        self._dead = dead
 
     def rule(self, op_class: type[PdOp]) -> Rule:
         """The quick rule if there is one."""
@@ -95,9 +114,12 @@ class HostRun(Run):
 
     def op(self, op: Operation, env: Environment, followed: bool) -> list[HostArray]:
         """The results of one op; GivenUp when time is up."""
-        if time.monotonic() > self._end:
+        if time.thread_time() > self._end:
             raise GivenUp
-        return self._late(op, env) if isinstance(op, Dynamic) else super().op(op, env, followed)
+        results = self._late(op, env) if isinstance(op, Dynamic) else super().op(op, env, followed)
+        for value in self._dead.get(op, ()):
+            env.pop(value, None)
+        return results
 
     def _late(self, op: Dynamic, env: Environment) -> list[HostArray]:
         """The results of an op with properties that the run decides."""
@@ -111,6 +133,21 @@ class HostRun(Run):
         dtypes = [dtype_of(result.type) for result in op.results]
         results = found if isinstance(found, tuple) else (found,)
         return [self.rounded(value, dtype) for value, dtype in zip(results, dtypes, strict=True)]
+
+
+def _dead_after(block: Block) -> dict[Operation, list[SSAValue]]:
+    """For each op the values that nothing after it reads."""
+    read, dead = set[SSAValue](), dict[Operation, list[SSAValue]]()
+    for op in reversed([*block.ops]):
+        own = dict.fromkeys(values_read(op))
+        dead[op] = [value for value in own if value not in read]
+        read.update(own)
+    return dead
+
+
+def price_of(compiled: Compiled) -> float:
+    """The seconds that XLA takes to compile a program, about."""
+    return SECONDS * compiled.size
 
 
 def has_host_form(compiled: Compiled, elements: int) -> bool:

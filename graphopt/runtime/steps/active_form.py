@@ -18,7 +18,7 @@ from graphopt.lowering.needs_data import NeedsData
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk.known import Arguments, Known
-from graphopt.runtime.settings.flags import AUTO, FULL, HOST, tier_flag
+from graphopt.runtime.settings.flags import AUTO, FAST, FULL, HOST, tier_flag
 from graphopt.runtime.state.arrays import Results, Step
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.steps.challenge import rival_of
@@ -26,6 +26,8 @@ from graphopt.runtime.steps.forms import Form, Lowering
 from graphopt.runtime.steps.rivals import Made, Rival
 from graphopt.runtime.steps.tiers import Successor, Tier, quickly, tier_of
 
+PATIENCE = 0.5
+"""The part of the time of compiling that the host form takes before that is done, in a thread."""
 # gives the rival of a full form, None where there shall be none
 Challenger: TypeAlias = "Callable[[object], Rival | None]"
 
@@ -112,6 +114,7 @@ def first_form(
     lowering = Lowering(replicated.function, arguments, compiled.parts, sizes)
     known = Known.of(compiled, replicated, arguments)
     full = Form(known, lowering, options, kept=kept)
+    quick = Form(known, lowering, quickly(options), "quick form", kept=kept)
 
     def challenger(form: object) -> Rival | None:
         return rival_of(compiled, replicated, arguments, sizes, form)
@@ -125,26 +128,33 @@ def first_form(
     elements = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(arguments[2]))
     tier = tier_of(compiled, replicated, elements)
     if tier.name == HOST:
-        from graphopt.runtime.host.form import HostForm
+        from graphopt.runtime.host.form import HostForm, price_of
 
-        def make() -> Step:
-            try:
-                return full.make()
-            except NeedsData:
-                return compiled.by_op().function
-
-        def compiled_step() -> Step:
+        def instead() -> Step:
             with announced():
-                return successor.now()
+                found = _or_by_op(compiled, lambda: quick.load() or quick.make())
+            successor.form = FAST
+            return found
 
         came_before = known is not None and known.came_before()
-        successor = Successor(make, HOST, came_before=came_before)
-
-        host = HostForm(compiled, compiled_step)
+        successor = Successor(
+            lambda: _or_by_op(compiled, full.make),
+            HOST,
+            patience=PATIENCE * price_of(compiled),
+            came_before=came_before,
+        )
+        host = HostForm(compiled, instead, successor.spend)
         return of(host, tier, successor if tier_flag() == AUTO else None)
     with announced():
         if tier.name == FULL:
             return of(full.load() or full.make(), tier)
-        quick = Form(known, lowering, quickly(options), "quick form", kept=kept)
         function = quick.load() or quick.make()
     return of(function, tier, Successor(full.make) if tier.name == AUTO else None)
+
+
+def _or_by_op(compiled: Compiled, make: Callable[[], Step]) -> Step:
+    """A compiled form of a step; op by op where its sizes depend on data."""
+    try:
+        return make()
+    except NeedsData:
+        return compiled.by_op().function

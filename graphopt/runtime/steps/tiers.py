@@ -11,7 +11,6 @@ never comes again costs no more than its first form.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -118,54 +117,56 @@ def quickly(options: Options | None) -> dict[str, Any]:
 class Successor(Generic[F]):
     """The full form of a step whose first form runs: each run looks whether it is there.
 
-    `make` compiles it, in a thread: from the second run on, or from the first one if the sizes
-    `came_before`, in another process. `form` is the first form, for reports.
+    `make` compiles it, in a thread, once there is a second run and runs have taken `patience`
+    seconds; if the sizes `came_before`, in another process, from the first run on. `form` is the
+    first form, for reports.
     """
 
     def __init__(
-        self, make: Callable[[], F], form: str = FAST, *, came_before: bool = False
+        self,
+        make: Callable[[], F],
+        form: str = FAST,
+        *,
+        patience: float = 0.0,
+        came_before: bool = False,
     ) -> None:
         self.form = form
         self.runs = 0
+        self._patience = patience
         self.seconds = 0.0
         self.error: Exception | None = None
         self._make: Callable[[], F] | None = make
         self._made: F | None = None
-        self._first = 1 if came_before else 2  # run that has it compiled
+        self._came_before = came_before
         self._submitted = False
-        self._lock = threading.Lock()
 
     def take(self) -> F | None:
         """The full form once it is there; called before each run."""
         if self._made is not None:
             return self._made
         self.runs += 1
-        if self.runs >= self._first and not self._submitted:
+        pays = self.runs > 1 and self._patience <= 0
+        if (pays or self._came_before) and not self._submitted:
             submit(self)
             self._submitted = True
         return None
 
-    def now(self) -> F:
-        """The full form, compiled here unless it is there; raises what compiling it raises."""
-        self.work()
-        if self._made is None:
-            assert self.error is not None
-            raise self.error
-        return self._made
+    def spend(self, seconds: float) -> None:
+        """A run of the first form took so long."""
+        self._patience -= seconds
 
     def work(self) -> None:
         """Compile, in the thread; an error is kept for the next run to report."""
-        with self._lock:
-            make, start = self._make, time.monotonic()
-            if make is None:
-                return
-            try:
-                self._made = make()
-            except Exception as error:
-                self.error = error.with_traceback(None)
-            finally:
-                self.seconds = time.monotonic() - start
-                self._make = None  # and what it holds of the lowered program
+        make, start = self._make, time.monotonic()
+        if make is None:
+            return
+        try:
+            self._made = make()
+        except Exception as error:
+            self.error = error.with_traceback(None)
+        finally:
+            self.seconds = time.monotonic() - start
+            self._make = None  # and what it holds of the lowered program
 
     def __str__(self) -> str:
         """Its state, for reports."""
@@ -174,5 +175,6 @@ class Successor(Generic[F]):
         if self._made is not None:
             return f"full: from run {self.runs + 1} on, after {self.seconds:.1f} s in a thread"
         if not self._submitted:
-            return f"{self.form}: a second run has the full form compiled"
+            which = "a later" if self._patience > 0 else "a second"
+            return f"{self.form}: {which} run has the full form compiled"
         return f"{self.form}: the full form is being compiled"

@@ -17,7 +17,7 @@ from graphopt.runtime.disk import known
 from graphopt.runtime.host import form
 from graphopt.runtime.host.rules import QUICK
 from graphopt.runtime.settings.flags import TIER
-from graphopt.runtime.steps import tiers
+from graphopt.runtime.steps import active_form, tiers
 from graphopt_tests.runtime.nets import Net, build, close
 
 Array = np.ndarray[Any, Any]
@@ -29,6 +29,8 @@ def _first(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Programs of any size may begin in their host form, and work is done at once."""
     monkeypatch.setattr(tiers, "TINY", 0)
     monkeypatch.setattr(tiers, "submit", lambda work: work.work())
+    monkeypatch.setattr(form, "SECONDS", 60.0)
+    monkeypatch.setattr(active_form, "PATIENCE", 0.0)
     paddle.set_flags({TIER: "auto"})
     yield
     paddle.set_flags({TIER: "full"})
@@ -73,6 +75,15 @@ def test_the_full_form_follows() -> None:
         forms.append(form_of(net))
     assert forms[0] == WAITS
     assert forms[2].startswith("full: from run 3 on")
+
+
+def test_a_cheap_step_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy goes on while all its runs together took less than half of a compilation."""
+    monkeypatch.setattr(active_form, "PATIENCE", 0.5)
+    net = infer()
+    for _ in range(3):
+        net.run(feed(), net.out)
+    assert form_of(net) == "host: a later run has the full form compiled"
 
 
 def test_new_sizes_compile_nothing() -> None:
@@ -125,7 +136,7 @@ def test_what_numpy_cannot_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     (relu,) = (op for op in QUICK if op.name == "pd.conv2d")
     monkeypatch.setattr(form, "QUICK", {**QUICK, relu: refuse})
     close(net.run(feed(), net.out)[0], wanted[0])
-    assert form_of(net).startswith("full: from run 2 on")
+    assert form_of(net) == "fast: a second run has the full form compiled"
 
 
 def test_a_run_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +144,7 @@ def test_a_run_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(form, "SECONDS", -1.0)
     net = infer()
     close(net.run(feed(), net.out)[0], in_full(net)[0])
-    assert form_of(net).startswith("full: from run 2 on")
+    assert form_of(net) == "fast: a second run has the full form compiled"
     monkeypatch.setattr(form, "SECONDS", 60.0)
     net.run(feed(height=7), net.out)
     assert form_of(net) == "full: it is small, and compiles quickly"

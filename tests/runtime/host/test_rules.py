@@ -43,7 +43,7 @@ def test_samples(family: str) -> None:
             wanted = evaluate_ops([op], given_)
         except Unsupported:
             continue  # for a property of this sample
-        run = HostRun(math.inf)
+        run = HostRun(math.inf, {})
         env = {value: run.entered(array) for value, array in given_.items()}
         with np.errstate(all="ignore"):
             run.ops([op], env)
