@@ -105,10 +105,14 @@ def first_form(
     arguments: Arguments,
     sizes: str,
     announced: Callable[[], AbstractContextManager[None]],
+    *,
+    is_first: bool,
 ) -> ActiveForm:
     """The form that runs first, for arguments like these; `sizes` are those of the feeds in words.
 
-    It comes from disk if it is there, and is made otherwise, `announced` if it is compiled.
+    It comes from disk if it is there, and is made otherwise, `announced` if it is compiled. Where
+    these are the first sizes of the program, and were those of another process, the host form is
+    compiled after its first run: another process may begin with them, too.
     """
     options, kept = compiled.options(), compiled.is_kept
     lowering = Lowering(replicated.function, arguments, compiled.parts, sizes)
@@ -128,28 +132,46 @@ def first_form(
     elements = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(arguments[2]))
     tier = tier_of(compiled, replicated, elements)
     if tier.name == HOST:
-        from graphopt.runtime.host.form import HostForm, price_of
-
-        def instead() -> Step:
-            with announced():
-                found = _or_by_op(compiled, lambda: quick.load() or quick.make())
-            successor.form = FAST
-            return found
-
-        came_before = known is not None and known.came_before()
-        successor = Successor(
-            lambda: _or_by_op(compiled, full.make),
-            HOST,
-            patience=PATIENCE * price_of(compiled),
-            came_before=came_before,
-        )
-        host = HostForm(compiled, instead, successor.spend)
-        return of(host, tier, successor if tier_flag() == AUTO else None)
+        keeps = tier_flag() == AUTO
+        again = keeps and is_first and known is not None and known.came_before()
+        host, successor = _on_host(compiled, full, quick, announced, at_once=again)
+        return of(host, tier, successor if keeps else None)
     with announced():
         if tier.name == FULL:
             return of(full.load() or full.make(), tier)
         function = quick.load() or quick.make()
     return of(function, tier, Successor(full.make) if tier.name == AUTO else None)
+
+
+def _on_host(
+    compiled: Compiled,
+    full: Form,
+    quick: Form,
+    announced: Callable[[], AbstractContextManager[None]],
+    *,
+    at_once: bool,
+) -> tuple[Step, Successor[Step]]:
+    """The host form of a step and its successor, which is compiled `at_once` after the first run.
+
+    The quick form, `announced`, takes the place of a host form that gives up.
+    """
+    from graphopt.runtime.host.form import HostForm, price_of
+
+    patience = PATIENCE * price_of(compiled)
+    successor = Successor(lambda: _or_by_op(compiled, full.make), HOST, patience=patience)
+
+    def instead() -> Step:
+        with announced():
+            found = _or_by_op(compiled, lambda: quick.load() or quick.make())
+        successor.form = FAST
+        return found
+
+    def spent(seconds: float) -> None:
+        successor.spend(seconds)
+        if at_once:
+            successor.start()
+
+    return HostForm(compiled, instead, spent), successor
 
 
 def _or_by_op(compiled: Compiled, make: Callable[[], Step]) -> Step:

@@ -292,7 +292,8 @@ class Executable:
         try:
             sizes = self._sizes(ordered)
             announce = partial(announced, partial(self._described, sizes))
-            return first_form(self.compiled, self.replicated, arguments, sizes, announce)
+            given = self.compiled, self.replicated, arguments, sizes, announce
+            return first_form(*given, is_first=self.reason != FEED_SHAPE)
         except NeedsData:
             if self.replicated.name != "alone":
                 raise

@@ -117,27 +117,18 @@ def quickly(options: Options | None) -> dict[str, Any]:
 class Successor(Generic[F]):
     """The full form of a step whose first form runs: each run looks whether it is there.
 
-    `make` compiles it, in a thread, once there is a second run and runs have taken `patience`
-    seconds; if the sizes `came_before`, in another process, from the first run on. `form` is the
-    first form, for reports.
+    `make` compiles it, in a thread: from the second run on, and not before runs have taken
+    `patience` seconds. `form` is the first form, for reports.
     """
 
-    def __init__(
-        self,
-        make: Callable[[], F],
-        form: str = FAST,
-        *,
-        patience: float = 0.0,
-        came_before: bool = False,
-    ) -> None:
+    def __init__(self, make: Callable[[], F], form: str = FAST, *, patience: float = 0.0) -> None:
         self.form = form
         self.runs = 0
-        self._patience = patience
         self.seconds = 0.0
         self.error: Exception | None = None
+        self._patience = patience
         self._make: Callable[[], F] | None = make
         self._made: F | None = None
-        self._came_before = came_before
         self._submitted = False
 
     def take(self) -> F | None:
@@ -145,15 +136,19 @@ class Successor(Generic[F]):
         if self._made is not None:
             return self._made
         self.runs += 1
-        pays = self.runs > 1 and self._patience <= 0
-        if (pays or self._came_before) and not self._submitted:
-            submit(self)
-            self._submitted = True
+        if self.runs > 1 and self._patience <= 0:
+            self.start()
         return None
 
     def spend(self, seconds: float) -> None:
         """A run of the first form took so long."""
         self._patience -= seconds
+
+    def start(self) -> None:
+        """Have it compiled, unless it is already."""
+        if not self._submitted:
+            submit(self)
+            self._submitted = True
 
     def work(self) -> None:
         """Compile, in the thread; an error is kept for the next run to report."""
