@@ -74,10 +74,7 @@ LAW = {
         )
         for place, room in enumerate(RUNTIME)
     },
-    # JAX depends on SciPy
-    "runtime.host": rule(
-        f"{BELOW} reference runtime.state runtime.devices runtime.compile", f"scipy {JAX}"
-    ),
+    "runtime.host": rule(f"{BELOW} reference runtime.state runtime.devices runtime.compile", JAX),
     "runtime": rule(f"{STAGED} report", JAX),
     "reference": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
     "frontend": rule(f"errors display {IR} {RUN}", "ml_dtypes numpy"),

@@ -15,8 +15,9 @@ import numpy as np
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import activation, conv
 from graphopt.ir.dialect.ops import math as arithmetic
-from graphopt.reference.registry import Rule
+from graphopt.reference.registry import RULES, Rule
 from graphopt.runtime.host.convolution import conv2d, conv2d_transpose, depthwise_conv2d
+from graphopt.runtime.host.error_function import erf as quick_erf
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -26,18 +27,14 @@ def relu(x: Array) -> Array:
 
 
 def hardswish(x: Array) -> Array:
-    gate = x + 3
-    np.clip(gate, 0, 6, out=gate)
+    gate = np.clip(x + 3, 0, 6)
     gate *= x
     gate /= 6
     return gate
 
 
 def erf(x: Array) -> Array:
-    # not with the module: it takes a tenth of a second, and few programs need it
-    from scipy import special
-
-    return special.erf(x)
+    return quick_erf(x) if x.dtype == np.float32 else RULES[arithmetic.Erf](x=x)
 
 
 def gelu(x: Array, approximate: bool) -> Array:

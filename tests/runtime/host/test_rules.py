@@ -14,6 +14,7 @@ from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops.conv import Conv2d, Conv2dTranspose, DepthwiseConv2d
 from graphopt.reference import Unsupported, evaluate_ops
 from graphopt.reference.registry import RULES
+from graphopt.runtime.host.error_function import erf
 from graphopt.runtime.host.form import HostRun
 from graphopt.runtime.host.rules import QUICK
 from graphopt_tests.op_calls import build, flat
@@ -129,3 +130,13 @@ def compare(op_class: Any, attrs: dict[str, Any]) -> None:
         return  # what the type rule refuses
     found = call_rule(QUICK[op_class], attrs)
     assert_close(found, wanted.astype("float32"), op_class.name)
+
+
+def test_error_function() -> None:
+    """Three units in the last place of float32, at 0 and in the tails too."""
+    x = np.concatenate([np.linspace(-6, 6, 20001), [1e-30, -1e-30, np.inf, -np.inf]])
+    found = erf(x.astype("float32"))
+    wanted = [math.erf(v) for v in x.astype("float32").tolist()]
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, wanted, rtol=3.6e-7)
+    assert np.isnan(erf(np.array([np.nan], "float32")))
