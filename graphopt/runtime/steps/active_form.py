@@ -48,6 +48,8 @@ class ActiveForm:
         challenger: Challenger | None = None,
     ) -> None:
         self.own = Made(function, 0, prepare)
+        self.on_host = tier is not None and tier.name == HOST
+        """True while NumPy may compute a step, which takes long and must not hold the state."""
         self.state: Tier | Successor[Step] | Rival | None = successor or tier
         """The form and the reason, for reports."""
         self.won: Made | None = None
@@ -83,6 +85,7 @@ class ActiveForm:
         full = successor.take()
         if full is not None:
             self.own, self._successor = Made(full, 0, self.own.prepare), None
+            self.on_host = False
             self._challenge()
         elif successor.error is not None:
             self._successor = None

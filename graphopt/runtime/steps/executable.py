@@ -109,7 +109,7 @@ class Executable:
         ordered = tuple([feeds[name] for name in self.fed])
         active = self.active or self.make_ready(feeds, scope)
         function, _, prepare = active.next()
-        if not self.replicated.donates:
+        if not self.replicated.donates or active.on_host:
             fetches, written = self._keeping(function, ordered, scope)
             self._bound(fetches, written)
             return fetches

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.ir.dialect.op import call_rule
+from graphopt.ir.dialect.ops.conv import Conv2d
 from graphopt.nn import functional as F
 from graphopt.reference.registry import Unsupported
 from graphopt.runtime.disk import known
@@ -129,12 +133,11 @@ def test_what_numpy_cannot_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule that refuses when it runs ends in a compiled step, in the same run."""
 
     def refuse(**_: Any) -> Any:
-        raise Unsupported("pd.relu")
+        raise Unsupported("pd.conv2d")
 
     net = infer()
     wanted = in_full(net)
-    (relu,) = (op for op in QUICK if op.name == "pd.conv2d")
-    monkeypatch.setattr(form, "QUICK", {**QUICK, relu: refuse})
+    monkeypatch.setattr(form, "QUICK", {**QUICK, Conv2d: refuse})
     close(net.run(feed(), net.out)[0], wanted[0])
     assert form_of(net) == "fast: a second run has the full form compiled"
 
@@ -174,6 +177,24 @@ def test_sizes_that_depend_on_data() -> None:
     for end in (3, 2, 1):
         (found,) = net.run({"x": x, "end": np.array([end], "int32")}, net.out)
         np.testing.assert_array_equal(found, 2 * x[:, :end])
+
+
+def test_threads_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step by NumPy does not hold the state: two threads are in the middle of one each."""
+    both = threading.Barrier(2, timeout=20)
+
+    def meet(**attrs: Any) -> Any:
+        both.wait()
+        return call_rule(QUICK[Conv2d], attrs)
+
+    net = infer()
+    wanted = in_full(net)[0]
+    monkeypatch.setattr(form, "QUICK", {**QUICK, Conv2d: meet})
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(net.run, feed(), net.out, scope=static.global_scope()) for _ in "ab"]
+        for run in runs:
+            close(run.result()[0], wanted)
+    assert form_of(net) == WAITS
 
 
 def test_sizes_that_another_process_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
