@@ -7,16 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops.conv import Conv2d, Conv2dTranspose, DepthwiseConv2d
+from graphopt.ir.dialect.signature import function_signature, main_function
+from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
+from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.reference import Unsupported, evaluate_ops
 from graphopt.reference.registry import RULES
 from graphopt.runtime.host.error_function import erf
 from graphopt.runtime.host.form import HostRun
 from graphopt.runtime.host.rules import QUICK
+from graphopt.testing import programs, random_inputs, run_module
+from graphopt.testing.programs import Generated
+from graphopt_tests.example_counts import examples
 from graphopt_tests.op_calls import build, flat
 from graphopt_tests.reference.test_reference import CASES, FAMILIES, of_family
 
@@ -50,6 +56,25 @@ def test_samples(family: str) -> None:
             run.ops([op], env)
         for result in op.results:
             assert_close(run.left(result, env[result]), wanted[result], name)
+
+
+@settings(max_examples=examples(10))
+@given(programs(plant=[*FuseGemmEpilogue.RULES, *FuseBnAct.RULES], training=False))
+def test_generated_programs(generated: Generated) -> None:
+    """The outputs are those of XLA, but for rounding."""
+    inputs = random_inputs(generated.module)
+    main = main_function(generated.module)
+    signature, run = function_signature(main), HostRun(math.inf, {})
+    env = {
+        argument: run.entered(inputs[port.name])
+        for argument, port in zip(main.body.block.args, signature.arguments, strict=True)
+    }
+    found = run.block(main.body.block, env)
+    wanted = run_module(generated.module, inputs)
+    for port, value in zip(signature.results, found, strict=True):
+        want = wanted[f"{port.kind} {port.name}"]
+        largest = np.max(np.abs(want), initial=1.0)
+        np.testing.assert_allclose(value, want, rtol=0, atol=2e-4 * largest, err_msg=port.name)
 
 
 def test_quick_rules_have_samples() -> None:
