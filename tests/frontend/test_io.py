@@ -17,7 +17,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.errors import FormatError, ProgramError, ScopeError, UnsupportedError
 from graphopt.frontend import framework_io
-from graphopt.ir.formats import read_pickle, write_program
+from graphopt.ir.formats import read_pickle, read_program, write_program
 
 X = np.random.default_rng(0).standard_normal((4, 3)).astype("float32")
 
@@ -123,6 +123,18 @@ FORMS = {
         "strided_slice",
         {"infer_flags": [1]},
     ),
+    "backward slice": (lambda x, i: x[:, ::-1], "strided_slice", {"ends": [-1]}),
+    "backward slice past the start": (
+        lambda x, i: paddle.strided_slice(x, [1], [2], [-9], [-2]),
+        "strided_slice",
+        {"ends": [-1]},
+    ),
+    "backward slice with an end": (lambda x, i: x[:, 2:-3:-1], "strided_slice", {"ends": [-3]}),
+    "backward set": (
+        lambda x, i: static.setitem(x, (slice(None), slice(None, None, -2)), x[:, :2]),
+        "set_value",
+        {"ends": [-1]},
+    ),
     "put": (lambda x, i: paddle.put_along_axis(x, i, 9.0, -1), "put_along_axis", {"Axis": 1}),
     "arange": (lambda x, i: paddle.arange(1, 4, dtype="float32") + x, "range", {}),
     "clip": (lambda x, i: paddle.clip(paddle.cast(x, "float64"), 0.0), "clip", {"max": np.inf}),
@@ -155,6 +167,29 @@ def test_operators_are_saved_as_paddle_wants_them(name: str, tmp_path: Path):
         assert len(shapes) == 1
     if kind == "range":
         assert set(op.inputs) == {"Start", "End", "Step"}
+
+
+@pytest.mark.parametrize(("version", "expected"), [(2006002, [2, 1, 0]), (3000000, [])])
+def test_ends_of_backward_slices(version: int, expected: list[int]):
+    """An end of -1 in a file of Paddle 2 is none; that of others counts from the last element."""
+    main = static.Program()
+    with static.program_guard(main):
+        x = static.data("x", [3], "float32")
+        paddle.strided_slice(x, [0], [2], [-1], [-1])
+    main.saved = {"version": {"version": version}}
+    program = read_program(write_program(main))
+    out = program.global_block().ops[-1].output_arg_names
+    (found,) = static.Executor().run(program, {"x": np.arange(3, dtype="float32")}, out)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_backward_slice_without_elements_is_not_saved(tmp_path: Path):
+    main = static.Program()
+    with static.program_guard(main):
+        x = static.data("x", [3], "float32")
+        out = paddle.strided_slice(x, [0], [2], [-1], [-1])
+    with pytest.raises(UnsupportedError, match="has no elements"):
+        static.save_inference_model(str(tmp_path / "m"), [x], [out], None, program=main)
 
 
 def test_bad_inference_models(net: Net, tmp_path: Path):

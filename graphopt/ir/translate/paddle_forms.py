@@ -14,6 +14,7 @@ import numpy as np
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Block, Operator, Program, unique_name
+from graphopt.ir.translate.open_ends import NO_END, keeps_its_ends
 
 Shape = tuple[int, ...]
 _Rule = Callable[["_Rewriter", Operator], None]
@@ -134,6 +135,35 @@ def _whole_reduction(rewriter: _Rewriter, op: Operator) -> None:
 
 def _strided_slice(rewriter: _Rewriter, op: Operator) -> None:
     op.attrs.setdefault("infer_flags", [1] * len(op.attrs["axes"]))
+    _ends_of_paddle_2("strides")(rewriter, op)
+
+
+def _ends_of_paddle_2(strides: str) -> _Rule:
+    """-1 is no end of a negative stride. Slices up to the last element are empty, and refused."""
+
+    def rule(rewriter: _Rewriter, op: Operator) -> None:
+        if keeps_its_ends(op):
+            return
+        shape = rewriter.shape(op.inputs["Input"][0])
+        ends = list(op.attrs.get("ends", ()))
+        for at, (axis, step) in enumerate(zip(op.attrs["axes"], op.attrs[strides], strict=False)):
+            if step > 0 or at >= len(ends):
+                continue
+            if ends[at] == -1:
+                (out,) = op.output_arg_names
+                raise UnsupportedError(
+                    f"'{out}' is a slice with stride {step} and end -1: it has no elements, and "
+                    "Paddle 2 takes that end for none; leave it out for all elements"
+                )
+            if ends[at] <= -_LARGE or 0 <= shape[axis] < -ends[at]:
+                ends[at] = -1
+        op.attrs["ends"] = ends
+
+    return rule
+
+
+# graphopt and Paddle 3 write the end of a slice to the first element as -2 ** 31, or 1 more
+_LARGE = -NO_END - 1
 
 
 def _range(rewriter: _Rewriter, op: Operator) -> None:
@@ -179,6 +209,7 @@ _RULES: Mapping[str, _Rule] = {
     "reduce_amax": _whole_reduction,
     "reduce_amin": _whole_reduction,
     "strided_slice": _strided_slice,
+    "set_value": _ends_of_paddle_2("steps"),
     "range": _range,
     "pool2d": _adaptive_max_pool,
     "pool3d": _adaptive_max_pool,

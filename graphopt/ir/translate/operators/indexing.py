@@ -15,7 +15,8 @@ from graphopt.ir.dialect.ops.math import Add, Cast, LessThan, Multiply, Where
 from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Squeeze
 from graphopt.ir.dialect.ops.sort import Topk
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of
-from graphopt.ir.program import is_sparse_lookup
+from graphopt.ir.program import Operator, is_sparse_lookup
+from graphopt.ir.translate.open_ends import NO_END, has_ends_of_paddle_2
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.sparse import sparse_embedding
@@ -192,6 +193,19 @@ def _numbers_of(emit: Emitter, index: SSAValue) -> list[SSAValue]:
     return [emit(Squeeze, column, axis=(1,)) for column in columns]
 
 
+@translates("strided_slice")
+def strided_slice(emit: Emitter) -> Written:
+    return emit.by_row(**_open_ends(emit.op, "strides"))
+
+
+def _open_ends(op: Operator, strides: str) -> dict[str, Any]:
+    """The property `ends` of a file of Paddle 2, whose -1 is no end for a negative stride."""
+    if not has_ends_of_paddle_2(op):
+        return {}
+    pairs = zip(op.attrs.get("ends", ()), op.attrs.get(strides, ()), strict=True)
+    return {"ends": [NO_END if (end, step < 0) == (-1, True) else end for end, step in pairs]}
+
+
 @translates("set_value")
 def set_value(emit: Emitter) -> Written:
     """The value is a tensor or listed in the attributes."""
@@ -204,7 +218,8 @@ def set_value(emit: Emitter) -> Written:
         shape, dtype = attrs.get("shape") or (len(listed),), dtype_of(target.type)
         value = emit(AssignValue, shape=shape, values=listed, dtype=dtype)
     extra = _new_axes(emit, rank_of(target.type), rank_of(value.type))
-    return emit.by_row(target, emit(Squeeze, value, axis=extra) if extra else value)
+    value = emit(Squeeze, value, axis=extra) if extra else value
+    return emit.by_row(target, value, **_open_ends(emit.op, "steps"))
 
 
 def _new_axes(emit: Emitter, rank: int, value_rank: int) -> tuple[int, ...]:
