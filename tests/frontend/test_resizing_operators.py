@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
+from graphopt.ir.formats import read_program, write_program
 
 LINE = np.array([[[1, 2, 4, 8]]], "float32")
 SQUARE = np.array([[[[1, 2, 4], [8, 16, 32]]]], "float32")
@@ -69,6 +70,21 @@ def test_which_size_and_scale_count(
 ) -> None:
     """The numbers are those of Paddle 3.3.1."""
     np.testing.assert_allclose(resized(mode, x, slots, **attrs).ravel(), wanted, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize(("version", "size"), [(2006002, 7), (3003001, 6)])
+def test_sizes_by_scales_of_files(version: int, size: int) -> None:
+    """Files have scales in float32. Paddle 2.6.2 multiplies in that precision, 3.3.1 does not."""
+    program = paddle.static.Program()
+    with paddle.static.program_guard(program):
+        x = paddle.static.data("x", [1, 1, 10], "float32")
+        functional = paddle.nn.functional
+        functional.interpolate(x, scale_factor=0.7, mode="linear", data_format="NCW")
+    program.saved = {"version": {"version": version}}
+    read = read_program(write_program(program))
+    fetched = read.global_block().ops[-1].output_arg_names
+    (found,) = paddle.static.Executor().run(read, {"x": np.ones([1, 1, 10], "float32")}, fetched)
+    assert found.shape == (1, 1, size)
 
 
 def test_images_of_their_own_size_stay() -> None:

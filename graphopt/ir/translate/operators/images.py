@@ -13,7 +13,7 @@ from graphopt.ir.dialect.ops.creation import AssignValue
 from graphopt.ir.dialect.ops.math import Cast, Multiply
 from graphopt.ir.dialect.ops.rearrange import Pad
 from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice
-from graphopt.ir.dialect.ops.vision import Interpolate
+from graphopt.ir.dialect.ops.vision import Interpolate, resized
 from graphopt.ir.dialect.size_rules import amounts, own_sizes
 from graphopt.ir.dialect.sums import Size, Sum
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
@@ -22,6 +22,7 @@ from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.properties import row_attrs
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.table import BY_TYPE
+from graphopt.ir.translate.releases import saved_by_paddle_2
 
 
 @translates(*(t for t in BY_TYPE if t.endswith("_interp_v2")))
@@ -52,6 +53,7 @@ def interpolate_v2(emit: Emitter) -> Written:
         **row_attrs(op, row),
         "size": size if min(size) > 0 and not (scale or "scale" in tensors) else (),
         "scale": scale,
+        "single_scale": saved_by_paddle_2(op),
         "mode": "linear" if mode in ("bilinear", "trilinear") else mode,
     }
     return emit.results(Out=emit.dynamic(row.op, [x, like], attrs, tensors)[0])
@@ -79,7 +81,7 @@ def interpolate(emit: Emitter) -> Written:
             raise UnsupportedError(
                 f"{emit.op.type} by a scale needs known sizes, found {list(shape)}"
             )
-        size = [int(dim * scale) for dim in spatial]
+        size = resized(spatial, (), [scale], single=True)
     attrs = {
         "size": () if wanted is not None else size,
         "mode": "linear" if method in ("bilinear", "trilinear") else method,

@@ -16,10 +16,11 @@ from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Squeeze
 from graphopt.ir.dialect.ops.sort import Topk
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of
 from graphopt.ir.program import Operator, is_sparse_lookup
-from graphopt.ir.translate.open_ends import NO_END, has_ends_of_paddle_2
+from graphopt.ir.translate.open_ends import without_ends_of_paddle_2
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.sparse import sparse_embedding
+from graphopt.ir.translate.releases import saved_by_paddle_2
 
 
 @translates("lookup_table")
@@ -200,10 +201,10 @@ def strided_slice(emit: Emitter) -> Written:
 
 def _open_ends(op: Operator, strides: str) -> dict[str, Any]:
     """The property `ends` of a file of Paddle 2, whose -1 is no end for a negative stride."""
-    if not has_ends_of_paddle_2(op):
+    if not saved_by_paddle_2(op):
         return {}
-    pairs = zip(op.attrs.get("ends", ()), op.attrs.get(strides, ()), strict=True)
-    return {"ends": [NO_END if (end, step < 0) == (-1, True) else end for end, step in pairs]}
+    ends = without_ends_of_paddle_2(op.attrs.get("ends", ()), op.attrs.get(strides, ()))
+    return {"ends": ends}
 
 
 @translates("set_value")
