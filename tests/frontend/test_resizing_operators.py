@@ -91,3 +91,24 @@ def test_images_of_their_own_size_stay() -> None:
     """Whatever the scale, as in Paddle."""
     found = resized("bilinear", np.ones((1, 1, 2, 2), "float32") * SQUARE[..., :2], "OutSize Scale")
     assert found.ravel().tolist() == [1, 2, 8, 16]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_grids_of_sizes_that_the_run_decides(several: bool) -> None:
+    """The sizes of an image are a tensor, or tensors in a list."""
+    functional = paddle.nn.functional
+    program = paddle.static.Program()
+    with paddle.static.program_guard(program):
+        x = paddle.static.data("x", [None, 1, None, None], "float32")
+        theta = paddle.static.data("theta", [None, 2, 3], "float32")
+        sizes = paddle.shape(x)
+        wanted = [sizes[0], 1, sizes[2], sizes[3]] if several else sizes
+        grid = functional.affine_grid(theta, wanted)
+        assert grid.shape == [-1, -1, -1, 2]
+        out = functional.grid_sample(x, grid)
+    same = np.array([[[1, 0, 0], [0, 1, 0]]], "float32")
+    for shape in ((1, 1, 2, 3), (1, 1, 4, 2)):
+        image = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+        feed = {"x": image, "theta": same}
+        (found,) = paddle.static.Executor().run(program, feed, [out])
+        np.testing.assert_allclose(found, image, atol=1e-5)

@@ -93,6 +93,12 @@ SAMPLES = {
         sample(f32(2), max_norm=50.0).gives(lambda x: x),
         sample(f32([0.0, 0.0]), max_norm=1.0).gives(lambda x: x).kinked(),
     ],
+    ops.ReduceAs: [
+        sample(f32(2, 3), f32(1, 3)).gives(lambda x, _: x.sum(0, keepdims=True)),
+        sample(f32(2, 3), f32(3)).gives(lambda x, _: x.sum(0)),
+        sample(i32(2, 3), i32(2, 1)).gives(lambda x, _: x.sum(1, keepdims=True)),
+        sample(f64(2, 3), f64(2, 3)).gives(lambda x, _: x),
+    ],
     ops.Numel: [sample(f32(2, 3)).gives(lambda x: 6), sample(i32()).gives(lambda x: 1)],
     ops.Cumsum: [
         sample(f32(2, 3)).gives(lambda x: np.cumsum(x, -1)),

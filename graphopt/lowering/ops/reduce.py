@@ -141,6 +141,14 @@ def clip_by_norm(x: Array, max_norm: float) -> Array:
     return x * jnp.where(norm > max_norm, max_norm / norm, 1)
 
 
+@lowers(ops.ReduceAs)
+@widened
+def reduce_as(x: Array, target: Array) -> Array:
+    outer = x.ndim - target.ndim
+    inner = (outer + i for i, size in enumerate(target.shape) if size == 1)
+    return jnp.sum(x, axis=(*range(outer), *inner), dtype=x.dtype).reshape(target.shape)
+
+
 @lowers(ops.Numel)
 def numel(x: Array) -> Array:
     return jnp.asarray(x.size, np.int64)

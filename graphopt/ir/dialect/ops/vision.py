@@ -21,6 +21,7 @@ from graphopt.ir.dialect.ops.conv import (
 from graphopt.ir.dialect.traits import Movement
 from graphopt.ir.dialect.types import (
     UNKNOWN,
+    Partial,
     Tensor,
     dtype_of,
     like,
@@ -242,6 +243,14 @@ class AffineGrid(OpaqueOp):
                 f"found {list(shape_of(theta))}"
             )
         return like(theta, shape=(shape_of(theta)[0], *output_shape[2:], axes))
+
+    @staticmethod
+    def infer_partly(theta: Tensor, output_shape: Partial) -> Tensor:
+        if output_shape is None:
+            axes = shape_of(theta)[1] if rank_of(theta) == 3 else UNKNOWN
+            output_shape = (None,) * (2 + axes)
+        sizes = tuple(UNKNOWN if size is None else size for size in output_shape)
+        return AffineGrid.infer(theta, sizes)
 
 
 def _sizes(x: Tensor, data_format: str) -> tuple[int, int, int, int]:

@@ -11,7 +11,7 @@ from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
 from graphopt.ir.dialect.ops.dynamic import Nonzero
 from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot
-from graphopt.ir.dialect.ops.math import Add, Cast, LessThan, Multiply, Where
+from graphopt.ir.dialect.ops.math import Add, Cast, LessThan, Where
 from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Squeeze
 from graphopt.ir.dialect.ops.sort import Topk
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of
@@ -239,21 +239,3 @@ def _new_axes(emit: Emitter, rank: int, value_rank: int) -> tuple[int, ...]:
     is_new += [True] * len(nones)
     first = len(is_new) - value_rank
     return tuple(axis - first for axis, new in enumerate(is_new) if new and axis >= first)
-
-
-_MESSAGES = {"ADD": Add, "MUL": Multiply}
-
-
-@translates("graph_send_uv")
-def graph_send_uv(emit: Emitter) -> Written:
-    """For each edge the row of x where it starts, with that of y where it ends."""
-    emit.only("x", "y", "src_index", "dst_index")
-    combine = _MESSAGES[emit.choice("message_op", "ADD", tuple(_MESSAGES))]
-    ends = [
-        emit(Gather, emit.input(rows), emit.input(index))
-        for rows, index in (("x", "src_index"), ("y", "dst_index"))
-    ]
-    if len({rank_of(end.type) for end in ends}) > 1:
-        shapes = " and ".join(str(list(shape_of(end.type))) for end in ends)
-        raise ProgramError(f"rows of edges need one rank, found {shapes}; reshape x or y")
-    return emit.results(out=emit(combine, *ends))
