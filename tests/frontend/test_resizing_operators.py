@@ -112,3 +112,30 @@ def test_grids_of_sizes_that_the_run_decides(several: bool) -> None:
         feed = {"x": image, "theta": same}
         (found,) = paddle.static.Executor().run(program, feed, [out])
         np.testing.assert_allclose(found, image, atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
+@pytest.mark.parametrize("mode", ["constant", "reflect"])
+def test_paddings_that_the_run_decides(layout: str, mode: str) -> None:
+    """The tensor has two numbers for width, then height, then depth, as the attribute does."""
+    x = np.arange(36, dtype="float32").reshape(1, 1, 3, 3, 4)
+    amounts = np.array([1, 2, 0, 1, 2, 0], "int32")
+    if layout == "NDHWC":
+        x = x.transpose(0, 2, 3, 4, 1)
+    found = []
+    for known in (True, False):
+        program = paddle.static.Program()
+        with paddle.static.program_guard(program):
+            block = program.global_block()
+            slots = {"X": paddle.static.data("x", x.shape, "float32")}
+            attrs = {"mode": mode, "value": 7.0, "data_format": layout}
+            if known:
+                attrs["paddings"] = amounts.tolist()
+            else:
+                slots["Paddings"] = paddle.static.data("p", [6], "int32")
+            out = block.create_var("out", dtype="float32")
+            block.append_op("pad3d", slots, {"Out": out}, attrs)
+        feed = {"x": x} if known else {"x": x, "p": amounts}
+        found += paddle.static.Executor().run(program, feed, [out])
+    np.testing.assert_array_equal(*found)
+    assert sum(found[0].shape) == sum(x.shape) + 6

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.ir import SSAValue
 
 from graphopt.errors import UnsupportedError
@@ -113,26 +111,27 @@ def _wanted_size(emit: Emitter, x: SSAValue, last: bool, rank: int) -> SSAValue 
 
 @translates("pad3d")
 def pad3d(emit: Emitter) -> Written:
-    """Two numbers for width, then height, then depth."""
-    paddings = [int(n) for name in emit.op.input("Paddings") for n in _constants(emit, name)]
-    paddings = paddings or emit.op.attr("paddings")
-    spatial = [paddings[2 * at : 2 * at + 2] for at in (2, 1, 0)]
-    pairs = [[0, 0], *spatial]
-    pairs.insert(4 if emit.op.attrs.get("data_format") == "NDHWC" else 1, [0, 0])
-    flat = [number for pair in pairs for number in pair]
+    """Two numbers for width, then height, then depth, which tensors of a run may say."""
+    emit.only_constants_besides("X", "Paddings")
+    last = emit.op.attrs.get("data_format") == "NDHWC"
     attrs = {"mode": emit.attr("mode", "constant"), "value": emit.op.attrs.get("value", 0.0)}
-    return emit.results(Out=emit(Pad, emit.input("X"), paddings=flat, **attrs))
-
-
-def _constants(emit: Emitter, name: str) -> Sequence[float]:
-    """The elements of a tensor that must be fixed; UnsupportedError when a run decides them."""
-    numbers = known_numbers(emit.read(name))
-    if numbers is None:
-        raise UnsupportedError(
-            f"operator {emit.op.type} takes the variable {name}, whose value is not known before "
-            "the program runs"
-        )
-    return numbers
+    names = [name for name in emit.op.input("Paddings") if name != EMPTY]
+    given = emit.reshaped(emit(Cast, emit.joined(names), dtype="int64"), 6) if names else None
+    numbers = known_numbers(given) if given is not None else emit.op.attr("paddings")
+    if numbers is not None:
+        spatial = [[int(n) for n in numbers[2 * at : 2 * at + 2]] for at in (2, 1, 0)]
+        pairs = [[0, 0], *spatial]
+        pairs.insert(4 if last else 1, [0, 0])
+        flat = [number for pair in pairs for number in pair]
+        return emit.results(Out=emit(Pad, emit.input("X"), paddings=flat, **attrs))
+    parts = [
+        emit(Slice, given, axes=(0,), starts=(2 * at,), ends=(2 * at + 2,)) for at in (2, 1, 0)
+    ]
+    nothing = emit(AssignValue, shape=(2,), values=(0, 0), dtype="int64")
+    parts = [nothing, *parts]
+    parts.insert(4 if last else 1, nothing)
+    tensors = {"paddings": emit(Concat, parts, axis=0)}
+    return emit.results(Out=emit.dynamic(Pad, [emit.input("X")], attrs, tensors)[0])
 
 
 @translates("pad2d")
