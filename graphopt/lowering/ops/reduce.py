@@ -154,6 +154,11 @@ def numel(x: Array) -> Array:
     return jnp.asarray(x.size, np.int64)
 
 
+def _without_nan(x: Array, number: float) -> Array:
+    """x with a number that is never first instead of NaN: Paddle's comparisons skip NaN."""
+    return jnp.where(jnp.isnan(x), x.dtype.type(number), x) if is_floating(x) else x
+
+
 def _index_of_first(
     find: Finder, x: Array, axis: int, keepdim: bool, flatten: bool, dtype: DType
 ) -> Array:
@@ -167,12 +172,12 @@ def _index_of_first(
 
 @lowers(ops.Argmax)
 def argmax(x: Array, axis: int, keepdim: bool, flatten: bool, dtype: DType) -> Array:
-    return _index_of_first(lax.argmax, x, axis, keepdim, flatten, dtype)
+    return _index_of_first(lax.argmax, _without_nan(x, -math.inf), axis, keepdim, flatten, dtype)
 
 
 @lowers(ops.Argmin)
 def argmin(x: Array, axis: int, keepdim: bool, flatten: bool, dtype: DType) -> Array:
-    return _index_of_first(lax.argmin, x, axis, keepdim, flatten, dtype)
+    return _index_of_first(lax.argmin, _without_nan(x, math.inf), axis, keepdim, flatten, dtype)
 
 
 @lowers(ops.Cumsum)
