@@ -129,9 +129,7 @@ class LayerNorm(PureOp):
     ) -> tuple[Tensor, ...]:
         shape = shape_of(x)
         if not 0 <= epsilon <= _LARGEST_EPSILON:
-            raise ProgramError(
-                f"layer_norm takes an epsilon from 0 to 0.001, found {epsilon}"
-            )
+            raise ProgramError(f"layer_norm takes an epsilon from 0 to 0.001, found {epsilon}")
         if not 0 < begin_norm_axis < len(shape):
             raise ProgramError(
                 f"begin_norm_axis {begin_norm_axis} must be from 1 to {len(shape) - 1}"

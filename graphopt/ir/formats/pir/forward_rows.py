@@ -149,6 +149,8 @@ FORWARD: Mapping[str, str] = {
     "X SegmentIds -> Out SummedIds": "segment_pool",
     "X Src_index Dst_index out_size=Out_size -> Out Dst_count": "send_u_recv=graph_send_recv",
     "X Y Src_index Dst_index out_size=Out_size -> Out Dst_count": "send_ue_recv=graph_send_ue_recv",
+    "x bias residual norm_weight norm_bias -> out residual_out mean variance": """
+        fused_bias_residual_layernorm""",
     "x target -> out": "reduce_as",
     "x y src_index dst_index -> out": "send_uv=graph_send_uv",
     "X Label -> Out": "bce_loss",
