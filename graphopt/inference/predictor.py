@@ -14,7 +14,7 @@ from graphopt.buckets import automatic
 from graphopt.errors import FeedError
 from graphopt.frontend.sequence_notes import levels_of
 from graphopt.inference.config import Config, DataType
-from graphopt.models.model import ImportedModel, read_model
+from graphopt.models.model import ImportedModel, has_parameters, read_model
 from graphopt.runtime.executor import Executor
 from graphopt.runtime.settings.flags import pads_sizes
 from graphopt.runtime.state.slots import Tensor as Fetched
@@ -191,7 +191,10 @@ def _read(config: Config) -> ImportedModel:
             parameters.write_bytes(config._buffers[1])
             return read_model(program, parameters)
     if config.prog_file():
-        return read_model(config.prog_file(), config.params_file() or None)
+        program, given = config.prog_file(), config.params_file() or None
+        if given and not Path(given).exists() and not has_parameters(program):
+            given = None  # Paddle 3 writes no file of parameters then, and does not miss it
+        return read_model(program, given)
     return read_model(config.model_dir())
 
 

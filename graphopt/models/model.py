@@ -163,6 +163,11 @@ def read_interface(path: PathLike) -> Interface:
     return Interface(file, program, data_names(program), output_names(program), False)
 
 
+def has_parameters(path: PathLike) -> bool:
+    """True for a program that stores variables; raises as `import_model`."""
+    return bool(stored_variables(read_interface(path).program))
+
+
 def read_parameters(
     read: Interface, params: PathLike | Mapping[str, Any] | None
 ) -> dict[str, Array] | None:

@@ -103,7 +103,21 @@ def addmm(
     alpha: float = 1.0,
     name: str | None = None,
 ) -> Variable:
-    """beta * input + alpha * x @ y (paddle.addmm)."""
+    """beta * input + alpha * x @ y (paddle.addmm).
+
+    x and y are matrices, and input broadcasts to their product. Raises ValueError for others.
+    """
+    shape = arguments.variable(input, "input", "addmm").shape
+    factors = arguments.variable(x, "x", "addmm").shape, arguments.variable(y, "y", "addmm").shape
+    fits = [len(size) == 2 for size in factors] == [True, True] and len(shape) in (1, 2)
+    if not fits or any(
+        size not in (1, of) and -1 not in (size, of)
+        for size, of in zip(shape[::-1], (factors[1][1], factors[0][0]), strict=False)
+    ):
+        raise ValueError(
+            f"addmm(): 'x' and 'y' should be matrices, and 'input' of 1 or 2 axes should broadcast "
+            f"to their product, found {list(shape)}, {list(factors[0])} and {list(factors[1])}"
+        )
     kept = scale(arguments.variable(input, "input", "addmm"), beta)
     return add(kept, scale(matmul(x, y), alpha), name)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.mode import get_default_dtype
 from graphopt.ir.program import Variable
 from graphopt.nn.functional import activation
@@ -182,6 +183,8 @@ def reduce_as(x: Variable, target: Variable, name: str | None = None) -> Variabl
     """x added up over the axes along which `target` would broadcast to it (paddle.reduce_as)."""
     wanted = arguments.variable(target, "target", "reduce_as").shape
     rank = len(arguments.variable(x, "x", "reduce_as").shape)
+    if -1 in wanted:
+        return emit("reduce_as", {"x": x, "target": target}, name=name, out="out")
     outer = [*np.arange(rank - len(wanted)).tolist()]
     inner = [len(outer) + i for i, size in enumerate(wanted) if size == 1]
     added = sum(x, inner, keepdim=True) if inner else x

@@ -192,3 +192,26 @@ def test_sums_in_the_shape_of_another_tensor(shape: tuple[int, ...], wanted: Arr
     np.testing.assert_array_equal(found, wanted)
     with pytest.raises(ProgramError, match="does not broadcast"):
         run("reduce_as", {"x": GRID, "target": np.ones(3)}, {}, slot="out")
+
+
+def test_diagonals_of_a_number() -> None:
+    """Columns count from the offset on; with `wrap` the diagonal of a tall matrix begins again."""
+    tall = np.zeros((5, 2), "float32")
+    found = run("fill_diagonal", {"X": tall}, {"value": 7.0, "wrap": True})
+    np.testing.assert_array_equal(found, [[7, 0], [0, 7], [0, 0], [7, 0], [0, 7]])
+    found = run("fill_diagonal", {"X": tall}, {"value": 7.0, "offset": 1})
+    np.testing.assert_array_equal(found, [[0, 7], [0, 0], [0, 0], [0, 0], [0, 0]])
+    found = run("fill_diagonal", {"X": np.zeros((2, 2, 2), "int64")}, {"value": 3.0})
+    np.testing.assert_array_equal(found, [[[3, 0], [0, 0]], [[0, 0], [0, 3]]])
+
+
+def test_diagonals_of_a_tensor() -> None:
+    """Of a matrix Paddle saves y as [1, n]."""
+    y = np.array([[1, 2, 3]], "float32")
+    found = run("fill_diagonal_tensor", {"X": np.zeros((3, 4), "float32"), "Y": y}, {"offset": 1})
+    np.testing.assert_array_equal(found, np.diag([1, 2, 3, 0], 1)[:3, :4])
+    x, y = np.zeros((2, 3, 2), "float32"), np.array([[1, 2], [3, 4], [5, 6]], "float32")
+    found = run("fill_diagonal_tensor", {"X": x, "Y": y}, {"dim1": 0, "dim2": 2})
+    np.testing.assert_array_equal(found, [[[1, 0], [3, 0], [5, 0]], [[0, 2], [0, 4], [0, 6]]])
+    with pytest.raises(ProgramError, match="2 elements along the last"):
+        run("fill_diagonal_tensor", {"X": x, "Y": y[:, :1]}, {"dim1": 0, "dim2": 2})

@@ -9,7 +9,7 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.errors import ProgramError
+from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.formats.protobuf.program_desc import write_program
 from graphopt_tests.frontend.programs import fresh, run, start, weight
 
@@ -203,3 +203,22 @@ def test_model_average() -> None:
         with pytest.raises(ValueError, match="Executor"), mean.apply():
             pass
     assert seen == [0.75, 0.625, pytest.approx((0.75 + 0.5 + 0.25) / 3)]
+
+
+@pytest.mark.parametrize("number", [1.0, 2.0])
+def test_auc_of_weighted_instances_is_refused(number: float) -> None:
+    """Weights of 1, which Paddle 3 writes, are those of all instances."""
+    p = np.array([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]], "float32")
+    feed = {"x": p, "y": np.array([[0], [1], [1]])}
+    with fresh():
+        x, y = static.data("x", [3, 2], "float32"), static.data("y", [3, 1], "int64")
+        weights = paddle.full([1, 1], number)
+        whole, *_ = static.auc(x, y, num_thresholds=99)
+        op = next(op for op in whole.block.ops if op.type == "auc")
+        op.inputs["InsTagWeight"] = [weights.name]
+        start()
+        if number == 1:
+            np.testing.assert_allclose(run([whole], **feed)[0], 1.0)
+        else:
+            with pytest.raises(UnsupportedError, match="weighted instances"):
+                run([whole], **feed)

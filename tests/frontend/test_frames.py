@@ -107,3 +107,49 @@ def test_messages_along_edges(kind: str, wanted: Any) -> None:
 
 
 EDGES = {"src_index": "s", "dst_index": "d"}
+
+
+EDGE_SLOTS = {"Src_index": "s", "Dst_index": "d"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "wanted"),
+    [
+        ("graph_send_recv", {"reduce_op": "MEAN"}, [[2.5, 3.5], [0, 1], [0, 0]]),
+        ("graph_send_recv", {"reduce_op": "MAX", "out_size": [2]}, [[3, 4], [0, 1]]),
+        ("graph_send_ue_recv", {"message_op": "MUL"}, [[0, 0], [0, 2], [0, 0]]),
+        ("graph_send_ue_recv", {"reduce_op": "MIN"}, [[2, 3], [2, 3], [0, 0]]),
+    ],
+)
+@pytest.mark.parametrize("rows", [3, None])
+def test_messages_that_nodes_receive(
+    rows: int | None, kind: str, attrs: dict[str, Any], wanted: Any
+) -> None:
+    """As Paddle 2.6.2 saves send_u_recv and send_ue_recv; nodes without edges get zeros."""
+    given = np.array([[0, 1], [2, 3], [3, 4]], "float32")
+    edges = {"s": np.array([1, 0, 2]), "d": np.array([0, 1, 0])}
+    with fresh():
+        x = static.data("x", [rows, 2], "float32")
+        slots = {slot: static.data(name, [3], "int64") for slot, name in EDGE_SLOTS.items()}
+        out = x.block.create_var("out", dtype="float32")
+        own = {"Y": static.data("w", [3], "float32")} if kind == "graph_send_ue_recv" else {}
+        x.block.append_op(kind, {"X": x, **own, **slots}, {"Out": out}, attrs)
+        feed = {"w": np.array([0, 2, 0], "float32")} if own else {}
+        (found,) = run([out], x=given, **edges, **feed)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"),
+    [("SUM", [[2, 4], [0, 0], [4, 5]]), ("MEAN", [[1, 2], [0, 0], [4, 5]])],
+)
+def test_segments(kind: str, wanted: Any) -> None:
+    """As Paddle saves segment_sum and segment_mean: as many rows as the largest number says."""
+    rows = np.array([[0, 1], [2, 3], [4, 5]], "float32")
+    with fresh():
+        x, ids = static.data("x", [3, 2], "float32"), static.data("ids", [3], "int32")
+        out = x.block.create_var("out", dtype="float32")
+        attrs = {"pooltype": kind}
+        x.block.append_op("segment_pool", {"X": x, "SegmentIds": ids}, {"Out": out}, attrs)
+        (found,) = run([out], x=rows, ids=np.array([0, 0, 2], "int32"))
+    np.testing.assert_array_equal(found, wanted)

@@ -13,7 +13,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.incubate import nn
 from graphopt.incubate.nn import functional as incubate
 from graphopt_tests.frontend.later_names import computed
-from graphopt_tests.frontend.programs import fresh
+from graphopt_tests.frontend.programs import fresh, run
 
 X = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")
 
@@ -50,6 +50,31 @@ def test_norms_of_sums() -> None:
         *(2 * X, normed(double) * weight + bias),
     ]
     for value, expected in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(value, expected, 1e-4, 1e-5)
+
+
+def test_the_norm_of_a_sum_as_paddle_saves_it() -> None:
+    """The results are the norm, the sum, its means, and one over its standard deviations."""
+    weight, bias = np.array([1, 2, 1, 0.5], "float32"), np.full(4, 0.5, "float32")
+    kind, outs = "fused_bias_residual_layernorm", ("out", "residual_out", "mean", "variance")
+    with fresh():
+        x, w, b = (
+            static.data(n, list(v.shape), "float32")
+            for n, v in zip("xwb", (X, weight, bias), strict=True)
+        )
+        block = x.block
+        results = {slot: block.create_var(slot, dtype="float32") for slot in outs}
+        slots = {"x": x, "bias": b, "residual": x, "norm_weight": w, "norm_bias": b}
+        block.append_op(kind, slots, results, {"residual_alpha": 0.5, "begin_norm_axis": 2})
+        total = block.create_var("total", dtype="float32")
+        block.append_op(kind, {"x": x, "residual": x}, {"out": total}, {})
+        found = run([*results.values(), total], x=X, w=weight, b=bias)
+    added = 1.5 * X + bias
+    rows = added.reshape(6, 4)
+    wanted = [normed(added) * weight + bias, added, rows.mean(1)]
+    for value, expected in zip(
+        found, [*wanted, 1 / np.sqrt(rows.var(1) + 1e-5), 2 * X], strict=True
+    ):
         np.testing.assert_allclose(value, expected, 1e-4, 1e-5)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphopt import fluid, inference
+from graphopt import fluid, inference, static
 from graphopt.errors import DeviceError, FeedError
 from graphopt.inference.config import QUERIES, WITHOUT_EFFECT
 from graphopt.models.model import read_model
@@ -173,3 +173,23 @@ def test_sizes_in_buckets(setting: str, monkeypatch: pytest.MonkeyPatch) -> None
     }
     padded = {"_executor": 2, "_in_buckets": 1}
     assert shapes == (padded if setting == "auto" else {"_executor": 5, "_in_buckets": 0})
+
+
+def test_a_model_without_parameters_needs_no_file_of_them(tmp_path: Path) -> None:
+    """Config names the file, as for any other model."""
+    path = str(tmp_path / "m")
+    main = static.Program()
+    with static.program_guard(main):
+        x = static.data("x", [None, 2], "float32")
+        out = x * 2
+    with pytest.warns(UserWarning, match="no variable"):
+        static.save_inference_model(path, [x], [out], static.Executor(), program=main)
+    Path(f"{path}.pdiparams").unlink(missing_ok=True)
+    predictor = inference.create_predictor(inference.Config(f"{path}.pdmodel", f"{path}.pdiparams"))
+    (found,) = predictor.run([np.ones((1, 2), "float32")])
+    np.testing.assert_array_equal(found, [[2, 2]])
+    missing = str(tmp_path / "missing.pdiparams")
+    with pytest.raises(FileNotFoundError, match="no parameters at"):
+        inference.create_predictor(
+            inference.Config(str(MODELS / "infer_lenet" / "model.pdmodel"), missing)
+        )

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
-from graphopt import static
+from graphopt import static, vision
 from graphopt.errors import FormatError, ProgramError, ScopeError, UnsupportedError
 from graphopt.frontend import framework_io
-from graphopt.ir.formats import read_pickle, write_program
+from graphopt.ir.formats import read_pickle, read_program, write_program
+from graphopt.ir.translate.inference import inference_program
 
 X = np.random.default_rng(0).standard_normal((4, 3)).astype("float32")
 
@@ -123,6 +124,33 @@ FORMS = {
         "strided_slice",
         {"infer_flags": [1]},
     ),
+    "backward slice": (lambda x, i: x[:, ::-1], "strided_slice", {"ends": [-1]}),
+    "backward slice past the start": (
+        lambda x, i: paddle.strided_slice(x, [1], [2], [-9], [-2]),
+        "strided_slice",
+        {"ends": [-1]},
+    ),
+    "backward slice with an end": (lambda x, i: x[:, 2:-3:-1], "strided_slice", {"ends": [-3]}),
+    "backward set": (
+        lambda x, i: static.setitem(x, (slice(None), slice(None, None, -2)), x[:, :2]),
+        "set_value",
+        {"ends": [-1]},
+    ),
+    "slice to a tensor": (
+        lambda x, i: paddle.slice(x, [0, 1], [0, 0], paddle.to_tensor([4, 2])),
+        "slice",
+        {"infer_flags": [-1, -1]},
+    ),
+    "repeats": (lambda x, i: paddle.repeat_interleave(x, 2, 1), "repeat_interleave", {}),
+    "histogram": (lambda x, i: paddle.histogram(x, 3, -2.0, 2.0), "histogram", {"min": -2}),
+    "nanmedian": (lambda x, i: paddle.nanmedian(x, 1), "nanmedian", {}),
+    "sizes": (
+        lambda x, i: paddle.nn.functional.interpolate(
+            x[None], size=paddle.to_tensor([5]), mode="linear", data_format="NCW"
+        ),
+        "linear_interp_v2",
+        {},
+    ),
     "put": (lambda x, i: paddle.put_along_axis(x, i, 9.0, -1), "put_along_axis", {"Axis": 1}),
     "arange": (lambda x, i: paddle.arange(1, 4, dtype="float32") + x, "range", {}),
     "clip": (lambda x, i: paddle.clip(paddle.cast(x, "float64"), 0.0), "clip", {"max": np.inf}),
@@ -149,12 +177,77 @@ def test_operators_are_saved_as_paddle_wants_them(name: str, tmp_path: Path):
     np.testing.assert_array_equal(found, expected)
     (op,) = [op for op in program.global_block().ops if op.type == kind]
     assert {name: op.attrs[name] for name in attrs} == attrs
+    block = program.global_block()
     if kind in ("where", "atan2", "put_along_axis"):
-        block = program.global_block()
         shapes = {block.var(n).shape for s, n in op.inputs.items() if s != "Input" for n in n}
         assert len(shapes) == 1
     if kind == "range":
         assert set(op.inputs) == {"Start", "End", "Step"}
+        assert {block.var(n).dtype for names in op.inputs.values() for n in names} == {"float32"}
+    if kind == "linear_interp_v2":
+        assert block.var(op.input("OutSize")[0]).dtype == "int32"
+    if kind == "repeat_interleave":
+        assert set(op.inputs) == {"X"}
+    if kind == "nanmedian":
+        assert block.var(op.output("MedianIndex")[0]).shape == (-1, 2)
+
+
+@pytest.mark.parametrize(("version", "expected"), [(2006002, [2, 1, 0]), (3000000, [])])
+def test_ends_of_backward_slices(version: int, expected: list[int]):
+    """An end of -1 in a file of Paddle 2 is none; that of others counts from the last element."""
+    main = static.Program()
+    with static.program_guard(main):
+        x = static.data("x", [3], "float32")
+        paddle.strided_slice(x, [0], [2], [-1], [-1])
+    main.saved = {"version": {"version": version}}
+    program = read_program(write_program(main))
+    out = program.global_block().ops[-1].output_arg_names
+    (found,) = static.Executor().run(program, {"x": np.arange(3, dtype="float32")}, out)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_backward_slice_without_elements_is_not_saved(tmp_path: Path):
+    main = static.Program()
+    with static.program_guard(main):
+        x = static.data("x", [3], "float32")
+        out = paddle.strided_slice(x, [0], [2], [-1], [-1])
+    with pytest.raises(UnsupportedError, match="has no elements"):
+        static.save_inference_model(str(tmp_path / "m"), [x], [out], None, program=main)
+
+
+def test_slots_that_paddle_asks_for(tmp_path: Path):
+    """A branch that reads nothing has a slot for what it reads; without a mask goes version 1."""
+    main = static.Program()
+    with static.program_guard(main):
+        x = static.data("x", [1, 1, 3, 3], "float32")
+        number = static.nn.cond(paddle.mean(x) > 0, lambda: paddle.ones([1]), lambda: x[0, 0, 0])
+        offset = paddle.expand(x, [1, 18, 3, 3])
+        deformed = vision.ops.deform_conv2d(x, offset, paddle.ones([1, 1, 3, 3]), padding=1)
+        pads = paddle.to_tensor([0, 0, 0, 0, 0, 0], "int32")
+        padded = main.global_block().create_var("padded", dtype="float32")
+        slots = {"X": deformed[None], "Paddings": pads}
+        main.global_block().append_op("pad3d", slots, {"Out": padded}, {})
+        out = padded[0] + paddle.sum(number)
+    read = read_program(write_program(inference_program(main, ["x"], [out.name])))
+    (branch, *_) = [op for op in read.global_block().ops if op.type == "conditional_block"]
+    assert branch.inputs["Input"] == []
+    with pytest.warns(UserWarning, match="no variable"):
+        static.save_inference_model(str(tmp_path / "m"), [x], [out], None, program=main)
+    program, *_ = static.load_inference_model(str(tmp_path / "m"), None)
+    found = {op.type: op for op in program.global_block().ops}
+    assert found["pad3d"].attrs["paddings"] == [0] * 6
+    assert "deformable_conv_v1" in found and "Mask" not in found["deformable_conv_v1"].inputs
+    (branch, *_) = [op for op in program.global_block().ops if op.type == "conditional_block"]
+    assert branch.inputs["Input"] == []
+
+
+def test_fractions_of_histograms_are_not_saved(tmp_path: Path):
+    main = static.Program()
+    with static.program_guard(main):
+        x = static.data("x", [3], "float32")
+        out = paddle.histogram(x, 3, -0.5, 2.0)
+    with pytest.raises(UnsupportedError, match="whole numbers"):
+        static.save_inference_model(str(tmp_path / "m"), [x], [out], None, program=main)
 
 
 def test_bad_inference_models(net: Net, tmp_path: Path):

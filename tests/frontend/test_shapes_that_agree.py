@@ -41,6 +41,18 @@ OTHERS: dict[str, tuple[Refused, str]] = {
         "'label' should have the shape",
     ),
     "an axis turned twice": (lambda x, y: paddle.flip(x, [1, -1]), "more than once"),
+    "an epsilon that is no small number": (
+        lambda x, y: F.layer_norm(x, [4], epsilon=0.01),
+        "epsilon from 0 to 0.001",
+    ),
+    "a term larger than the product": (
+        lambda x, y: paddle.addmm(x, y, paddle.ones([4, 4])),
+        "broadcast to their product",
+    ),
+    "a number as a term of a product": (
+        lambda x, y: paddle.addmm(paddle.ones([]), x, paddle.ones([4, 4])),
+        "of 1 or 2 axes",
+    ),
     "no parts": (lambda x, y: paddle.split(x, 0), "'num_or_sections' must be 1 or more"),
     "a block outside": (lambda x, y: paddle.crop(x, [2, -1], [2, 0]), "reaches outside"),
     "a block before the first": (lambda x, y: paddle.crop(x, [2, 2], [-1, 0]), "reaches outside"),

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
+from graphopt import static
 from graphopt_tests.frontend.later_names import computed
+from graphopt_tests.frontend.programs import fresh, run
 
 X = np.array([[0.1, 0.2, 0.4, 0.8], [0.3, 0.1, 0.9, 0.2]], "float32")
 POINTS = np.arange(12, dtype="float32").reshape(4, 3)
@@ -46,6 +48,20 @@ SAME: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "type_as": (lambda x: x.type_as(x.long()), X.astype("int64")),
     "comparison": (lambda x: x.ge(x.clamp(0.2, 0.5)), np.clip(X, 0.2, 0.5) <= X),
 }
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_sums_in_the_shape_of_open_sizes(rows: int) -> None:
+    """The run says along which axes the target broadcasts."""
+    with fresh():
+        x, target = (static.data(name, [None, 4], "float32") for name in ("x", "y"))
+        x.stop_gradient = False
+        out = paddle.reduce_as(x, target)
+        gradient = static.gradients([out * target], [x])[0]
+        given = np.arange(12, dtype="float32").reshape(3, 4)
+        found = run([out, gradient], x=given, y=given[:rows])
+    np.testing.assert_array_equal(found[0], given if rows == 3 else given.sum(0, keepdims=True))
+    np.testing.assert_array_equal(found[1], np.broadcast_to(given[:rows], (3, 4)))
 
 
 @pytest.mark.parametrize("name", SAME)

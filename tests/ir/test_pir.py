@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,28 @@ def test_an_operator_without_legacy_form_is_kept_and_fails_when_it_runs() -> Non
     newer = program_of(data(1), op("1.cumprod", [1], 2, attrs=[decimals]), fetch(2))
     with pytest.raises(UnsupportedError, match=r"pd_op\.cumprod"):
         run(newer, {"x": X})
+
+
+def test_attributes_that_legacy_has_not_are_left_out_where_they_say_nothing() -> None:
+    attrs = [
+        *(attr(name, "0.a_i32", value) for name, value in (("repeats", 2), ("axis", 0))),
+        attr("output_size", "0.a_i64", -1),
+    ]
+    program = program_of(data(1), op("1.repeat_interleave", [1], 2, attrs=attrs), fetch(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (found,) = run(program, {"x": X})
+    assert found.tolist() == [1, 1, -2, -2]
+
+
+def test_frames_are_read_and_their_sum() -> None:
+    def named(**values: int) -> list[Any]:
+        return [attr(name, "0.a_i32", value) for name, value in values.items()]
+
+    frames = op("1.frame", [1], 2, attrs=named(frame_length=1, hop_length=1, axis=-1))
+    total = op("1.overlap_add", [2], 3, attrs=named(hop_length=1, axis=-1))
+    (found,) = run(program_of(data(1), frames, total, fetch(3)), {"x": X})
+    np.testing.assert_array_equal(found, X)
 
 
 def test_lists_of_tensors() -> None:

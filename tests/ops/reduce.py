@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import nan
+
 import numpy as np
 
 from graphopt.ir.dialect.ops import reduce as ops
@@ -47,10 +49,13 @@ SAMPLES = {
         ),
         sample(f64(2, 3), flatten=True).gives(np.argmax),
         sample(f32(2, 3), flatten=True, keepdim=True).gives(lambda x: [[x.argmax()]]),
+        # NaN is skipped, and alone it is the first
+        sample(f32([[nan, 1.0], [2.0, nan], [nan, nan]])).gives(lambda x: [1, 0, 0]),
     ],
     ops.Argmin: [
         sample(f32(2, 3)).gives(lambda x: x.argmin(-1)),
         sample(i64([3, 1, 1]), flatten=True, dtype="int32").gives(lambda x: 1),
+        sample(f64([nan, 1.0, 0.5])).gives(lambda x: 2),
         sample(f64(2, 3), axis=0, keepdim=True).gives(lambda x: x.argmin(0, keepdims=True)),
     ],
     ops.Amax: [
@@ -92,6 +97,12 @@ SAMPLES = {
         sample(f32(2, 3), max_norm=0.5).gives(lambda x: x / np.linalg.norm(x) / 2),
         sample(f32(2), max_norm=50.0).gives(lambda x: x),
         sample(f32([0.0, 0.0]), max_norm=1.0).gives(lambda x: x).kinked(),
+    ],
+    ops.ReduceAs: [
+        sample(f32(2, 3), f32(1, 3)).gives(lambda x, _: x.sum(0, keepdims=True)),
+        sample(f32(2, 3), f32(3)).gives(lambda x, _: x.sum(0)),
+        sample(i32(2, 3), i32(2, 1)).gives(lambda x, _: x.sum(1, keepdims=True)),
+        sample(f64(2, 3), f64(2, 3)).gives(lambda x, _: x),
     ],
     ops.Numel: [sample(f32(2, 3)).gives(lambda x: 6), sample(i32()).gives(lambda x: 1)],
     ops.Cumsum: [

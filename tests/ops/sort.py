@@ -28,6 +28,8 @@ SAMPLES = {
         sample(i64([[1, 3], [2, 4]]), i64([[3], [3]]), out_int32=True, right=True).gives(
             lambda s, v: [[2], [1]]
         ),
+        sample(f32([1.0, 3.0, 5.0]), f64([3.0, 4.0])).gives(lambda s, v: [1, 2]),
+        sample(i64([1, 3, 5]), f32([3.0, 4.5])).gives(lambda s, v: [1, 2]),
     ],
     ops.Histogram: [
         sample(f32([1.0, 2.0, 1.0, 4.0]), bins=3).gives(lambda x: [2, 1, 1]),

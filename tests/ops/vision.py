@@ -35,6 +35,17 @@ SAMPLES = {
         sample(i64([[[4, 7]]]), None, size=(4,), align_corners=False).gives(
             lambda x, _: x.repeat(2, 2)
         ),
+        # 10 times 0.7 is 7 in float32, and less than 7 where 0.7 was in float32 alone
+        *(
+            sample(
+                f32([[range(10)]]),
+                None,
+                scale=(float(np.float32(0.7)),),
+                single_scale=single,
+                align_corners=False,
+            ).gives(lambda x, _, places=places: [[places]])
+            for single, places in ((True, [0, 1, 2, 4, 5, 7, 8]), (False, [0, 1, 2, 4, 5, 7]))
+        ),
         # a single position is the first one, whatever the scale
         sample(f32(LINE), None, size=(1,), mode="linear", align_corners=False, align_mode=0).gives(
             lambda x, _: [[[0]]]

@@ -29,6 +29,9 @@ _TRAINING_ATTRS = (
     "with_quant_attr",
 )
 
+# Paddle asks for this slot also where a branch reads nothing
+_NEEDED_EMPTY = ("conditional_block", "Input")
+
 
 def inference_program(
     program: Program, feeds: Sequence[str], fetches: Sequence[str], *, prune: bool = True
@@ -211,5 +214,9 @@ def without_training_info(program: Program, clip_extra: bool = True) -> Program:
             for op in block.ops:
                 for name in _TRAINING_ATTRS:
                     op.attrs.pop(name, None)
-                op.inputs = {s: n for s, n in op.inputs.items() if n and n != [EMPTY]}
+                op.inputs = {
+                    slot: names
+                    for slot, names in op.inputs.items()
+                    if (names and names != [EMPTY]) or (op.type, slot) == _NEEDED_EMPTY
+                }
     return twin

@@ -14,6 +14,7 @@ import numpy as np
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Block, Operator, Program, unique_name
+from graphopt.ir.translate.open_ends import NO_END, keeps_its_ends
 
 Shape = tuple[int, ...]
 _Rule = Callable[["_Rewriter", Operator], None]
@@ -59,6 +60,24 @@ class _Rewriter:
         self.ops.append(self.block.append_op(type, inputs, {slot: result}, attrs))
         self.block.ops.pop()
         return result.name
+
+    def cast(self, op: Operator, slot: str, dtype: str) -> None:
+        """Cast the operands in a slot to a dtype, those that have another."""
+        names = list(op.inputs.get(slot, ()))
+        for at, name in enumerate(names):
+            variable = self.block.find_var(name)
+            if variable is not None and variable.has_type and variable.dtype != dtype:
+                attrs = {"in_dtype": variable.dtype, "out_dtype": DType(dtype)}
+                names[at] = self.add("cast", {"X": name}, attrs)
+        if names:
+            op.inputs[slot] = names
+
+    def add_output(self, op: Operator, slot: str, shape: Shape, dtype: str) -> None:
+        """A result that Paddle's operator has and nothing reads, where there is none."""
+        if not op.outputs.get(slot):
+            name = unique_name.generate(f"save_infer_model/{slot}")
+            self.block.create_var(name, shape, dtype, stop_gradient=True)
+            op.outputs[slot] = [name]
 
     def broadcast(self, op: Operator, slots: Sequence[str], target: Shape | None = None) -> None:
         """Expand the operands in these slots to one shape."""
@@ -132,18 +151,109 @@ def _whole_reduction(rewriter: _Rewriter, op: Operator) -> None:
         op.attrs["dim"] = list(range(len(rewriter.shape(op.inputs["X"][0]))))
 
 
+def _slice(rewriter: _Rewriter, op: Operator) -> None:
+    """Bounds of which one is a tensor are all unknown to Paddle's rules of shapes."""
+    slots = (
+        f"{name}Tensor{kind}" for name in ("Starts", "Ends", "Strides") for kind in ("", "List")
+    )
+    known = -1 if any(op.inputs.get(slot) for slot in slots) else 1
+    flags = [known] * len(op.attrs["axes"])
+    if known < 0:
+        op.attrs["infer_flags"] = flags
+    op.attrs.setdefault("infer_flags", flags)
+
+
 def _strided_slice(rewriter: _Rewriter, op: Operator) -> None:
-    op.attrs.setdefault("infer_flags", [1] * len(op.attrs["axes"]))
+    _slice(rewriter, op)
+    _ends_of_paddle_2("strides")(rewriter, op)
+
+
+def _ends_of_paddle_2(strides: str) -> _Rule:
+    """-1 is no end of a negative stride. Slices up to the last element are empty, and refused."""
+
+    def rule(rewriter: _Rewriter, op: Operator) -> None:
+        if keeps_its_ends(op):
+            return
+        shape = rewriter.shape(op.inputs["Input"][0])
+        ends = list(op.attrs.get("ends", ()))
+        for at, (axis, step) in enumerate(zip(op.attrs["axes"], op.attrs[strides], strict=False)):
+            if step > 0 or at >= len(ends):
+                continue
+            if ends[at] == -1:
+                (out,) = op.output_arg_names
+                raise UnsupportedError(
+                    f"'{out}' is a slice with stride {step} and end -1: it has no elements, and "
+                    "Paddle 2 takes that end for none; leave it out for all elements"
+                )
+            if ends[at] <= -_LARGE or 0 <= shape[axis] < -ends[at]:
+                ends[at] = -1
+        op.attrs["ends"] = ends
+
+    return rule
+
+
+# graphopt and Paddle 3 write the end of a slice to the first element as -2 ** 31, or 1 more
+_LARGE = -NO_END - 1
 
 
 def _range(rewriter: _Rewriter, op: Operator) -> None:
-    """The bounds are tensors."""
+    """The bounds are tensors, and of the dtype of the result."""
     dtype = op.attrs.get("dtype", "int64")
     for slot, default in (("Start", 0), ("End", None), ("Step", 1)):
         value = op.attrs.pop(slot.lower(), default)
         if not op.inputs.get(slot) and value is not None:
             number = {"value": float(value), "str_value": repr(value), "dtype": dtype}
             op.inputs[slot] = [rewriter.add("fill_constant", {}, {"shape": [1], **number})]
+        (out,) = (rewriter.block.find_var(name) for name in op.outputs["Out"])
+        if out is not None and out.has_type:
+            rewriter.cast(op, slot, out.dtype)
+
+
+def _sizes_in_int32(rewriter: _Rewriter, op: Operator) -> None:
+    """The kernels read sizes as int32, whatever they are."""
+    for slot in ("OutSize", "SizeTensor"):
+        rewriter.cast(op, slot, "int32")
+
+
+def _deformable_conv(rewriter: _Rewriter, op: Operator) -> None:
+    """The first version of the operator has no mask, the second always."""
+    if not op.inputs.get("Mask"):
+        op.type = "deformable_conv_v1"
+        op.inputs.pop("Mask", None)
+
+
+def _conditional_block(rewriter: _Rewriter, op: Operator) -> None:
+    """The slot of what a branch reads is there also where it is empty."""
+    op.inputs.setdefault("Input", [])
+
+
+def _pad3d(rewriter: _Rewriter, op: Operator) -> None:
+    """The attribute is there also where a tensor says the numbers."""
+    op.attrs.setdefault("paddings", [0] * 6)
+
+
+def _repeat_interleave(rewriter: _Rewriter, op: Operator) -> None:
+    """A number is an attribute; a tensor has one number for each slice."""
+    if op.attrs.get("Repeats"):
+        op.inputs.pop("RepeatsTensor", None)
+
+
+def _histogram(rewriter: _Rewriter, op: Operator) -> None:
+    """The bounds are whole numbers."""
+    for name in ("min", "max"):
+        bound = op.attrs.get(name, 0)
+        if bound != int(bound):
+            raise UnsupportedError(
+                f"histogram from {op.attrs.get('min', 0)} to {op.attrs.get('max', 0)}: the bounds "
+                "of Paddle 2 are whole numbers; scale the elements first"
+            )
+        op.attrs[name] = int(bound)
+
+
+def _nanmedian(rewriter: _Rewriter, op: Operator) -> None:
+    """The operator also gives the positions of the medians, two for each."""
+    shape = rewriter.shape(op.outputs["Out"][0])
+    rewriter.add_output(op, "MedianIndex", (*shape, 2), "int64")
 
 
 def _adaptive_max_pool(rewriter: _Rewriter, op: Operator) -> None:
@@ -178,7 +288,19 @@ _RULES: Mapping[str, _Rule] = {
     "split": _positive_axis("X"),
     "reduce_amax": _whole_reduction,
     "reduce_amin": _whole_reduction,
+    "slice": _slice,
     "strided_slice": _strided_slice,
+    "deformable_conv": _deformable_conv,
+    "conditional_block": _conditional_block,
+    "pad3d": _pad3d,
+    "repeat_interleave": _repeat_interleave,
+    "histogram": _histogram,
+    "nanmedian": _nanmedian,
+    **{
+        f"{method}_interp_v2": _sizes_in_int32
+        for method in ("nearest", "linear", "bilinear", "trilinear", "bicubic")
+    },
+    "set_value": _ends_of_paddle_2("steps"),
     "range": _range,
     "pool2d": _adaptive_max_pool,
     "pool3d": _adaptive_max_pool,

@@ -141,9 +141,22 @@ def clip_by_norm(x: Array, max_norm: float) -> Array:
     return x * jnp.where(norm > max_norm, max_norm / norm, 1)
 
 
+@lowers(ops.ReduceAs)
+@widened
+def reduce_as(x: Array, target: Array) -> Array:
+    outer = x.ndim - target.ndim
+    inner = (outer + i for i, size in enumerate(target.shape) if size == 1)
+    return jnp.sum(x, axis=(*range(outer), *inner), dtype=x.dtype).reshape(target.shape)
+
+
 @lowers(ops.Numel)
 def numel(x: Array) -> Array:
     return jnp.asarray(x.size, np.int64)
+
+
+def _without_nan(x: Array, number: float) -> Array:
+    """x with a number that is never first instead of NaN: Paddle's comparisons skip NaN."""
+    return jnp.where(jnp.isnan(x), x.dtype.type(number), x) if is_floating(x) else x
 
 
 def _index_of_first(
@@ -159,12 +172,12 @@ def _index_of_first(
 
 @lowers(ops.Argmax)
 def argmax(x: Array, axis: int, keepdim: bool, flatten: bool, dtype: DType) -> Array:
-    return _index_of_first(lax.argmax, x, axis, keepdim, flatten, dtype)
+    return _index_of_first(lax.argmax, _without_nan(x, -math.inf), axis, keepdim, flatten, dtype)
 
 
 @lowers(ops.Argmin)
 def argmin(x: Array, axis: int, keepdim: bool, flatten: bool, dtype: DType) -> Array:
-    return _index_of_first(lax.argmin, x, axis, keepdim, flatten, dtype)
+    return _index_of_first(lax.argmin, _without_nan(x, math.inf), axis, keepdim, flatten, dtype)
 
 
 @lowers(ops.Cumsum)

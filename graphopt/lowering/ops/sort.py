@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import numpy as np
 from jax import lax
@@ -77,8 +79,18 @@ def nanmedian(x: Array, axis: tuple[int, ...], keepdim: bool, mode: str) -> Arra
     return middle.reshape(out_shape)
 
 
+def _compared_in(*dtypes: Any) -> Any:
+    """The dtype in which C++ compares numbers of these: the wider float, else the wider integer."""
+    floats = [dtype for dtype in dtypes if jnp.issubdtype(dtype, np.floating)]
+    return max(floats or dtypes, key=lambda dtype: dtype.itemsize)
+
+
 @lowers(ops.Searchsorted)
 def searchsorted(sequence: Array, values: Array, out_int32: bool, right: bool) -> Array:
+    if sequence.dtype != values.dtype:
+        common = _compared_in(sequence.dtype, values.dtype)
+        sequence, values = sequence.astype(common), values.astype(common)
+
     def search(row: Array, wanted: Array) -> Array:
         return jnp.searchsorted(row, wanted, side="right" if right else "left")
 

@@ -31,6 +31,7 @@ def interpolate(
     like: Array | None,
     size: Ints,
     scale: tuple[float, ...],
+    single_scale: bool,
     mode: str,
     align_corners: bool,
     align_mode: int,
@@ -40,7 +41,7 @@ def interpolate(
     size = size if like is None else spatial_sizes(like.shape, data_layout)
     first = 1 if is_channels_last(data_layout) else 2
     scales = scale if len(scale) > 1 else scale * len(sizes)
-    wanted = ops.resized(sizes, size, scale)
+    wanted = ops.resized(sizes, size, scale, single_scale)
     if wanted == tuple(sizes):
         return x  # as in Paddle, whatever the scale
     dtype = x.dtype
@@ -70,7 +71,7 @@ def _ratio(old: int, new: int, scale: float, align_corners: bool) -> np.float32:
         return np.float32(0)
     if align_corners:
         return np.float32(np.float32(old - 1) / np.float32(new - 1))
-    return np.float32(1 / np.float32(scale) if scale > 0 else np.float32(old) / np.float32(new))
+    return np.float32(1 / scale if scale > 0 else np.float32(old) / np.float32(new))
 
 
 def _taps(

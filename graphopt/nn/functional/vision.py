@@ -18,7 +18,7 @@ from graphopt.nn.functional.pooling import (
 )
 from graphopt.nn.functional.window import is_channels_last
 from graphopt.tensor.linalg import transpose
-from graphopt.tensor.manipulation import concat, reshape, squeeze, unsqueeze
+from graphopt.tensor.manipulation import cast, concat, reshape, squeeze, unsqueeze
 from graphopt.tensor.manipulation import slice as slice_
 
 _MODES = ("constant", "reflect", "replicate", "circular")
@@ -347,10 +347,18 @@ def grid_sample(
 def affine_grid(
     theta: Variable, out_shape: Any, align_corners: bool = True, name: str | None = None
 ) -> Variable:
-    """The points where transforms [n, 2, 3] take the grid of an image (functional.affine_grid)."""
+    """The points where transforms [n, 2, 3] take the grid of an image (functional.affine_grid).
+
+    The sizes of the image, [n, c, h, w], may be a Variable or have Variables.
+    """
     inputs = {"Theta": arguments.variable(theta, "theta", "affine_grid")}
+    dims = sizes_of(out_shape, "out_shape", "affine_grid", "OutputShape", "OutputShape")
+    for slot, given in dims.inputs.items():
+        if isinstance(given, list):
+            given = concat([reshape(cast(size, "int32"), [1]) for size in given])
+        inputs[slot] = given
     attrs = {
-        "output_shape": arguments.integers(out_shape, "out_shape", "affine_grid"),
+        "output_shape": dims.value,
         "align_corners": arguments.flag(align_corners, "align_corners", "affine_grid"),
     }
     return emit("affine_grid", inputs, attrs, name=name, out="Output")

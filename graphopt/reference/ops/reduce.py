@@ -128,14 +128,19 @@ def _where_first(x: Array, axis: int, keepdim: bool, flatten: bool, function: An
     return function(x, axis=axis, keepdims=keepdim)
 
 
+def _without_nan(x: Array, number: float) -> Array:
+    """NaN is never first."""
+    return np.where(np.isnan(x), number, x) if x.dtype.kind == "f" else x
+
+
 @rule(ops.Argmax)
 def argmax(x: Array, axis: int, keepdim: bool, flatten: bool) -> Array:
-    return _where_first(x, axis, keepdim, flatten, np.argmax)
+    return _where_first(_without_nan(x, -np.inf), axis, keepdim, flatten, np.argmax)
 
 
 @rule(ops.Argmin)
 def argmin(x: Array, axis: int, keepdim: bool, flatten: bool) -> Array:
-    return _where_first(x, axis, keepdim, flatten, np.argmin)
+    return _where_first(_without_nan(x, np.inf), axis, keepdim, flatten, np.argmin)
 
 
 @rule(ops.Cumsum)

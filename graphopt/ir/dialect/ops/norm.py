@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 
+import numpy as np
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
 
 from graphopt.errors import ProgramError
@@ -101,6 +102,10 @@ class BatchNorm(BatchNormBase):
     name = "pd.batch_norm"
 
 
+# as Paddle, which has the limit in float32
+_LARGEST_EPSILON = float(np.float32(0.001))
+
+
 @irdl_op_definition
 class LayerNorm(PureOp):
     """Normalise over the axes from `begin_norm_axis` on. Paddle: layer_norm."""
@@ -120,9 +125,11 @@ class LayerNorm(PureOp):
 
     @staticmethod
     def infer(
-        x: Tensor, scale: Tensor | None, bias: Tensor | None, begin_norm_axis: int
+        x: Tensor, scale: Tensor | None, bias: Tensor | None, epsilon: float, begin_norm_axis: int
     ) -> tuple[Tensor, ...]:
         shape = shape_of(x)
+        if not 0 <= epsilon <= _LARGEST_EPSILON:
+            raise ProgramError(f"layer_norm takes an epsilon from 0 to 0.001, found {epsilon}")
         if not 0 < begin_norm_axis < len(shape):
             raise ProgramError(
                 f"begin_norm_axis {begin_norm_axis} must be from 1 to {len(shape) - 1}"

@@ -8,7 +8,7 @@ from math import inf
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
-from graphopt.errors import OperandError
+from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.attrs import flag, integer, integers, number
 from graphopt.ir.dialect.ops.base import (
@@ -216,6 +216,33 @@ class ClipByNorm(OpaqueOp):
     @staticmethod
     def infer(x: Tensor) -> Tensor:
         return FloatUnary.infer(x)
+
+
+def check_broadcasts(target: Shape, shape: Shape) -> None:
+    """ProgramError unless a tensor of the shape `target` broadcasts to `shape`."""
+    own = shape[len(shape) - len(target) :]
+    pairs = zip(target, own, strict=False)
+    if len(target) > len(shape) or any(
+        size not in (1, of) and UNKNOWN not in (size, of) for size, of in pairs
+    ):
+        raise ProgramError(
+            f"reduce_as: a target {list(target)} does not broadcast to {list(shape)}"
+        )
+
+
+@irdl_op_definition
+class ReduceAs(OpaqueOp):
+    """x added up over the axes along which the target broadcasts to it. Paddle: reduce_as."""
+
+    name = "pd.reduce_as"
+    x = operand_def(Tensor)
+    target = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, target: Tensor) -> Tensor:
+        check_broadcasts(shape_of(target), shape_of(x))
+        return like(x, shape=shape_of(target))
 
 
 @irdl_op_definition

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
 
 from graphopt.errors import OperandError, ProgramError
@@ -20,6 +21,7 @@ from graphopt.ir.dialect.ops.conv import (
 from graphopt.ir.dialect.traits import Movement
 from graphopt.ir.dialect.types import (
     UNKNOWN,
+    Partial,
     Tensor,
     dtype_of,
     like,
@@ -36,15 +38,22 @@ INTERPOLATIONS = ("nearest", "linear", "bicubic")
 WHOLE_PIXELS = {"nearest": ("uint8", "int32", "int64"), "linear": ("uint8",)}
 
 
-def resized(sizes: Sequence[int], size: Sequence[int], scale: Sequence[float]) -> tuple[int, ...]:
-    """The new spatial sizes: those given, or the old ones times the scales."""
+def resized(
+    sizes: Sequence[int], size: Sequence[int], scale: Sequence[float], single: bool = False
+) -> tuple[int, ...]:
+    """The new spatial sizes: those given, or the old ones times the scales.
+
+    The products lose their fractions. In float32 (`single`) 10 times 0.7 is 7; exactly it is less,
+    for 0.7 is less in float32.
+    """
     if size:
         return tuple(size)
     scales = scale if len(scale) == len(sizes) else tuple(scale) * len(sizes)
     if not scale:
         raise ProgramError("interpolate needs sizes or scales")
     return tuple(
-        UNKNOWN if old == UNKNOWN else int(old * by) for old, by in zip(sizes, scales, strict=True)
+        UNKNOWN if old == UNKNOWN else int(np.float32(old) * np.float32(by) if single else old * by)
+        for old, by in zip(sizes, scales, strict=True)
     )
 
 
@@ -55,7 +64,8 @@ class Interpolate(OpaqueOp):
     `linear` works along each of one to three axes. `align_corners` lets the centres of the outer
     pixels meet; without it their edges meet, or (linear with `align_mode` 1) their first corners.
     The size is that of the images `like`, if there are any, else `size`, else by `scale`. Where
-    there is a `scale` it says how far apart the positions are, whatever the size.
+    there is a `scale` it says how far apart the positions are, whatever the size. Paddle before 3
+    multiplied by it in float32 (`single_scale`).
     """
 
     name = "pd.interpolate"
@@ -64,6 +74,7 @@ class Interpolate(OpaqueOp):
     out = result_def(Tensor)
     size = integers(())
     scale = numbers(())
+    single_scale = flag(False)
     mode = string("nearest")
     align_corners = flag(True)
     align_mode = integer(1)
@@ -75,6 +86,7 @@ class Interpolate(OpaqueOp):
         like: Tensor | None,
         size: Sequence[int],
         scale: Sequence[float],
+        single_scale: bool,
         mode: str,
         data_layout: str,
     ) -> Tensor:
@@ -91,7 +103,7 @@ class Interpolate(OpaqueOp):
             raise ProgramError(f"the size {list(size)} does not fit {list(shape)}")
         if like is not None:
             size = spatial_sizes(shape_of(like), data_layout)
-        new = resized(spatial, size, scale)
+        new = resized(spatial, size, scale, single_scale)
         if any(dim < 1 and dim != UNKNOWN for dim in new):
             raise ProgramError(f"the new size {list(new)} must be positive")
         channels = shape[-1 if last else 1]
@@ -231,6 +243,14 @@ class AffineGrid(OpaqueOp):
                 f"found {list(shape_of(theta))}"
             )
         return like(theta, shape=(shape_of(theta)[0], *output_shape[2:], axes))
+
+    @staticmethod
+    def infer_partly(theta: Tensor, output_shape: Partial) -> Tensor:
+        if output_shape is None:
+            axes = shape_of(theta)[1] if rank_of(theta) == 3 else UNKNOWN
+            output_shape = (None,) * (2 + axes)
+        sizes = tuple(UNKNOWN if size is None else size for size in output_shape)
+        return AffineGrid.infer(theta, sizes)
 
 
 def _sizes(x: Tensor, data_format: str) -> tuple[int, int, int, int]:

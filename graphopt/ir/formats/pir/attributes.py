@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from graphopt.ir.dtypes import as_dtype
-from graphopt.ir.formats.pir.rows import PirRow
+from graphopt.ir.formats.pir.rows import NEWER, PirRow, base_name
 from graphopt.ir.formats.pir_json.records import PirAttribute, PirOp, PirType
 
 # Legacy writes "as the operand" so.
@@ -15,14 +16,22 @@ _NO_DTYPE = -1
 def legacy_attributes(op: PirOp, row: PirRow) -> dict[str, Any] | None:
     """The attributes; None when one of them has a value without a legacy form."""
     found: dict[str, Any] = {}
+    newer = newer_attributes(op, row)
     for name, attribute in op.attributes.items():
         if attribute.kind in ("a_place", "NULL"):
             continue
         value = legacy_value(attribute)
+        if name in newer and value == newer[name]:
+            continue
         if value is None:
             return None
         found[row.renamed.get(name, name)] = value
     return found
+
+
+def newer_attributes(op: PirOp, row: PirRow) -> Mapping[str, Any]:
+    """The attributes that legacy has not, with the values that change nothing."""
+    return NEWER.get(row.forward or base_name(op.name.partition(".")[2]), {})
 
 
 def legacy_value(attribute: PirAttribute) -> Any:

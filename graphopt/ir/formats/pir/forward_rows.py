@@ -17,6 +17,7 @@ FORWARD: Mapping[str, str] = {
     "X -> Out": """
         broadcast_tensors channel_shuffle fused_softmax_mask_upper_triangle is_empty l1_norm
         lod_reset memcpy memcpy_d2h memcpy_h2d merge_selected_rows get_tensor_from_selected_rows
+        fill_diagonal frame gammaln=lgamma overlap_add partial_concat partial_sum
         pixel_shuffle pixel_unshuffle share_data shuffle_channel temporal_shift
         abs acos acosh add_n=sum all=reduce_all amax=reduce_amax
         amin=reduce_amin angle any=reduce_any as_complex as_real asin asinh assign atan atanh
@@ -32,8 +33,9 @@ FORWARD: Mapping[str, str] = {
         softsign sqrt square squared_l2_norm stanh swish tan tanh tanh_shrink thresholded_relu
         transpose=transpose2 tril=tril_triu triu=tril_triu trunc unbind""",
     "X Y -> Out": """
-        dist dot fused_elementwise_add fused_elementwise_div fused_elementwise_mul
-        fused_elementwise_sub add=elementwise_add bitwise_and bitwise_or bitwise_xor bmm
+        dist dot fill_diagonal_tensor
+        fused_elementwise_add fused_elementwise_div fused_elementwise_mul fused_elementwise_sub
+        add=elementwise_add bitwise_and bitwise_or bitwise_xor bmm
         cholesky_solve complex cross divide=elementwise_div elementwise_pow equal equal_all
         expand_as=expand_as_v2 floor_divide=elementwise_floordiv fmax=elementwise_fmax
         fmin=elementwise_fmin greater_equal greater_than heaviside=elementwise_heaviside kron
@@ -144,6 +146,13 @@ FORWARD: Mapping[str, str] = {
     "X Index axis=Axis -> Out": "gather",
     "X Indices -> Out": "unpool3d",
     "X Indices output_size= -> Out": "unpool",
+    "X SegmentIds -> Out SummedIds": "segment_pool",
+    "X Src_index Dst_index out_size=Out_size -> Out Dst_count": "send_u_recv=graph_send_recv",
+    "X Y Src_index Dst_index out_size=Out_size -> Out Dst_count": "send_ue_recv=graph_send_ue_recv",
+    "x bias residual norm_weight norm_bias -> out residual_out mean variance": """
+        fused_bias_residual_layernorm""",
+    "x target -> out": "reduce_as",
+    "x y src_index dst_index -> out": "send_uv=graph_send_uv",
     "X Label -> Out": "bce_loss",
     "X Label W Bias PathTable PathCode -> Out PreOut W_Out": "hsigmoid_loss=hierarchical_sigmoid",
     "X Label Weight -> Out Total_weight": "nll_loss",

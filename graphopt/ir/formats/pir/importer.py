@@ -12,7 +12,7 @@ from typing import Any
 
 from graphopt.errors import FormatError, LimitError
 from graphopt.ir.dtypes import as_dtype
-from graphopt.ir.formats.pir.attributes import legacy_attributes
+from graphopt.ir.formats.pir.attributes import legacy_attributes, newer_attributes
 from graphopt.ir.formats.pir.constants import Constant, constant_of
 from graphopt.ir.formats.pir.inplace import in_place, overwritten, replaced_constants
 from graphopt.ir.formats.pir.links import Links
@@ -20,7 +20,7 @@ from graphopt.ir.formats.pir.loop_gradients import LoopGradients
 from graphopt.ir.formats.pir.names import Names
 from graphopt.ir.formats.pir.registry import IMPORTS
 from graphopt.ir.formats.pir.roles import Roles
-from graphopt.ir.formats.pir.rows import NEWER, Operand, PirRow, base_name, row_of
+from graphopt.ir.formats.pir.rows import Operand, PirRow, base_name, row_of
 from graphopt.ir.formats.pir.sound import check_operators
 from graphopt.ir.formats.pir_json.records import PirBlock, PirOp, PirProgram, PirType
 from graphopt.ir.program import AttrKind, Block, Operator, OpRole, Program, Variable, VarKind
@@ -101,7 +101,7 @@ class Importer:
 
     def is_newer(self, op: PirOp, row: PirRow) -> bool:
         """True when an attribute has a value that legacy cannot say, or operands are too many."""
-        newer = NEWER.get(row.forward or base_name(op.name.partition(".")[2]), {})
+        newer = newer_attributes(op, row)
         return len(op.operands) > len(row.operands) or any(
             op.attribute(name, value) != value for name, value in newer.items()
         )

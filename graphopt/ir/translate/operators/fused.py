@@ -182,6 +182,28 @@ def rms_norm(emit: Emitter) -> Written:
     return emit.results(out=plus(emit, out, emit.optional("norm_bias")), residual_out=x)
 
 
+@translates("fused_bias_residual_layernorm")
+def residual_layer_norm(emit: Emitter) -> Written:
+    """Layer normalisation of x with a bias and a share of a residual; without parameters, the sum.
+
+    What Paddle calls the variance is one over the standard deviation. It fills the other results
+    of a sum with nothing.
+    """
+    emit.only("x", "bias", "residual", "norm_weight", "norm_bias")
+    if emit.attr("quant_scale", -1.0) > 0:
+        raise UnsupportedError("fused_bias_residual_layernorm with a quantised result")
+    residual, scale = emit.optional("residual"), emit.optional("norm_weight")
+    x, shift = plus(emit, emit.input("x"), emit.optional("bias")), emit.optional("norm_bias")
+    if residual is not None:
+        x = emit(Add, x, emit.scaled(residual, emit.attr("residual_alpha", 1.0)))
+    if scale is None and shift is None:
+        return emit.results(out=x)
+    at, epsilon = emit.attr("begin_norm_axis", 1), emit.attr("epsilon", 1e-5)
+    out, mean, variance = norm(emit, x, scale, shift, epsilon, at)
+    inverse = emit(Rsqrt, emit.scaled(variance, 1.0, epsilon))
+    return emit.results(out=out, residual_out=x, mean=mean, variance=inverse)
+
+
 @translates("fusion_squared_mat_sub")
 def square_difference(emit: Emitter) -> Written:
     """scalar * ((x y)² - x² y²)."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.ir import SSAValue
 
 from graphopt.errors import UnsupportedError
@@ -13,7 +11,7 @@ from graphopt.ir.dialect.ops.creation import AssignValue
 from graphopt.ir.dialect.ops.math import Cast, Multiply
 from graphopt.ir.dialect.ops.rearrange import Pad
 from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice
-from graphopt.ir.dialect.ops.vision import Interpolate
+from graphopt.ir.dialect.ops.vision import Interpolate, resized
 from graphopt.ir.dialect.size_rules import amounts, own_sizes
 from graphopt.ir.dialect.sums import Size, Sum
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
@@ -22,6 +20,7 @@ from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.properties import row_attrs
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.table import BY_TYPE
+from graphopt.ir.translate.releases import saved_by_paddle_2
 
 
 @translates(*(t for t in BY_TYPE if t.endswith("_interp_v2")))
@@ -52,6 +51,7 @@ def interpolate_v2(emit: Emitter) -> Written:
         **row_attrs(op, row),
         "size": size if min(size) > 0 and not (scale or "scale" in tensors) else (),
         "scale": scale,
+        "single_scale": saved_by_paddle_2(op),
         "mode": "linear" if mode in ("bilinear", "trilinear") else mode,
     }
     return emit.results(Out=emit.dynamic(row.op, [x, like], attrs, tensors)[0])
@@ -79,7 +79,7 @@ def interpolate(emit: Emitter) -> Written:
             raise UnsupportedError(
                 f"{emit.op.type} by a scale needs known sizes, found {list(shape)}"
             )
-        size = [int(dim * scale) for dim in spatial]
+        size = resized(spatial, (), [scale], single=True)
     attrs = {
         "size": () if wanted is not None else size,
         "mode": "linear" if method in ("bilinear", "trilinear") else method,
@@ -111,26 +111,27 @@ def _wanted_size(emit: Emitter, x: SSAValue, last: bool, rank: int) -> SSAValue 
 
 @translates("pad3d")
 def pad3d(emit: Emitter) -> Written:
-    """Two numbers for width, then height, then depth."""
-    paddings = [int(n) for name in emit.op.input("Paddings") for n in _constants(emit, name)]
-    paddings = paddings or emit.op.attr("paddings")
-    spatial = [paddings[2 * at : 2 * at + 2] for at in (2, 1, 0)]
-    pairs = [[0, 0], *spatial]
-    pairs.insert(4 if emit.op.attrs.get("data_format") == "NDHWC" else 1, [0, 0])
-    flat = [number for pair in pairs for number in pair]
+    """Two numbers for width, then height, then depth, which tensors of a run may say."""
+    emit.only_constants_besides("X", "Paddings")
+    last = emit.op.attrs.get("data_format") == "NDHWC"
     attrs = {"mode": emit.attr("mode", "constant"), "value": emit.op.attrs.get("value", 0.0)}
-    return emit.results(Out=emit(Pad, emit.input("X"), paddings=flat, **attrs))
-
-
-def _constants(emit: Emitter, name: str) -> Sequence[float]:
-    """The elements of a tensor that must be fixed; UnsupportedError when a run decides them."""
-    numbers = known_numbers(emit.read(name))
-    if numbers is None:
-        raise UnsupportedError(
-            f"operator {emit.op.type} takes the variable {name}, whose value is not known before "
-            "the program runs"
-        )
-    return numbers
+    names = [name for name in emit.op.input("Paddings") if name != EMPTY]
+    given = emit.reshaped(emit(Cast, emit.joined(names), dtype="int64"), 6) if names else None
+    numbers = known_numbers(given) if given is not None else emit.op.attr("paddings")
+    if numbers is not None:
+        spatial = [[int(n) for n in numbers[2 * at : 2 * at + 2]] for at in (2, 1, 0)]
+        pairs = [[0, 0], *spatial]
+        pairs.insert(4 if last else 1, [0, 0])
+        flat = [number for pair in pairs for number in pair]
+        return emit.results(Out=emit(Pad, emit.input("X"), paddings=flat, **attrs))
+    parts = [
+        emit(Slice, given, axes=(0,), starts=(2 * at,), ends=(2 * at + 2,)) for at in (2, 1, 0)
+    ]
+    nothing = emit(AssignValue, shape=(2,), values=(0, 0), dtype="int64")
+    parts = [nothing, *parts]
+    parts.insert(4 if last else 1, nothing)
+    tensors = {"paddings": emit(Concat, parts, axis=0)}
+    return emit.results(Out=emit.dynamic(Pad, [emit.input("X")], attrs, tensors)[0])
 
 
 @translates("pad2d")

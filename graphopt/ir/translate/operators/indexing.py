@@ -11,14 +11,16 @@ from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
 from graphopt.ir.dialect.ops.dynamic import Nonzero
 from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot
-from graphopt.ir.dialect.ops.math import Add, Cast, LessThan, Multiply, Where
+from graphopt.ir.dialect.ops.math import Add, Cast, LessThan, Where
 from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Squeeze
 from graphopt.ir.dialect.ops.sort import Topk
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of
-from graphopt.ir.program import is_sparse_lookup
+from graphopt.ir.program import Operator, is_sparse_lookup
+from graphopt.ir.translate.open_ends import without_ends_of_paddle_2
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.sparse import sparse_embedding
+from graphopt.ir.translate.releases import saved_by_paddle_2
 
 
 @translates("lookup_table")
@@ -192,6 +194,19 @@ def _numbers_of(emit: Emitter, index: SSAValue) -> list[SSAValue]:
     return [emit(Squeeze, column, axis=(1,)) for column in columns]
 
 
+@translates("strided_slice")
+def strided_slice(emit: Emitter) -> Written:
+    return emit.by_row(**_open_ends(emit.op, "strides"))
+
+
+def _open_ends(op: Operator, strides: str) -> dict[str, Any]:
+    """The property `ends` of a file of Paddle 2, whose -1 is no end for a negative stride."""
+    if not saved_by_paddle_2(op):
+        return {}
+    ends = without_ends_of_paddle_2(op.attrs.get("ends", ()), op.attrs.get(strides, ()))
+    return {"ends": ends}
+
+
 @translates("set_value")
 def set_value(emit: Emitter) -> Written:
     """The value is a tensor or listed in the attributes."""
@@ -204,7 +219,8 @@ def set_value(emit: Emitter) -> Written:
         shape, dtype = attrs.get("shape") or (len(listed),), dtype_of(target.type)
         value = emit(AssignValue, shape=shape, values=listed, dtype=dtype)
     extra = _new_axes(emit, rank_of(target.type), rank_of(value.type))
-    return emit.by_row(target, emit(Squeeze, value, axis=extra) if extra else value)
+    value = emit(Squeeze, value, axis=extra) if extra else value
+    return emit.by_row(target, value, **_open_ends(emit.op, "steps"))
 
 
 def _new_axes(emit: Emitter, rank: int, value_rank: int) -> tuple[int, ...]:
@@ -223,21 +239,3 @@ def _new_axes(emit: Emitter, rank: int, value_rank: int) -> tuple[int, ...]:
     is_new += [True] * len(nones)
     first = len(is_new) - value_rank
     return tuple(axis - first for axis, new in enumerate(is_new) if new and axis >= first)
-
-
-_MESSAGES = {"ADD": Add, "MUL": Multiply}
-
-
-@translates("graph_send_uv")
-def graph_send_uv(emit: Emitter) -> Written:
-    """For each edge the row of x where it starts, with that of y where it ends."""
-    emit.only("x", "y", "src_index", "dst_index")
-    combine = _MESSAGES[emit.choice("message_op", "ADD", tuple(_MESSAGES))]
-    ends = [
-        emit(Gather, emit.input(rows), emit.input(index))
-        for rows, index in (("x", "src_index"), ("y", "dst_index"))
-    ]
-    if len({rank_of(end.type) for end in ends}) > 1:
-        shapes = " and ".join(str(list(shape_of(end.type))) for end in ends)
-        raise ProgramError(f"rows of edges need one rank, found {shapes}; reshape x or y")
-    return emit.results(out=emit(combine, *ends))

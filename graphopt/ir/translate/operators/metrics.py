@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from graphopt.errors import ProgramError
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.index import OneHot
 from graphopt.ir.dialect.ops.math import (
@@ -17,11 +18,24 @@ from graphopt.ir.dialect.ops.math import (
     Subtract,
     Where,
 )
+from graphopt.ir.dialect.ops.metric import Auc
 from graphopt.ir.dialect.ops.reduce import Mean, Sum
 from graphopt.ir.dialect.ops.shape import Concat, Slice, Stack
 from graphopt.ir.dialect.types import dtype_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.properties import row_attrs
 from graphopt.ir.translate.operators.registry import translates
+
+
+@translates("auc")
+def auc(emit: Emitter) -> Written:
+    """Paddle 3 always writes weights of the instances; all of them must be 1."""
+    weight = emit.optional("InsTagWeight")
+    if weight is not None and set(known_numbers(weight) or (0.0,)) != {1.0}:
+        raise UnsupportedError("auc of weighted instances; give no 'ins_tag_weight'")
+    operands = [emit.input(slot) for slot in emit.row.inputs]
+    made = emit.all(Auc, *operands, **row_attrs(emit.op, emit.row))
+    return emit.results(**dict(zip(emit.row.outputs, made, strict=True)))
 
 
 @translates("precision_recall")

@@ -7,12 +7,19 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from graphopt.errors import ProgramError
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.logic import Isfinite, Isinf, Isnan
 from graphopt.ir.dialect.ops.math import Abs, Cast, Divide, Equal, Subtract
-from graphopt.ir.dialect.ops.reduce import All, Mean, Numel, PNorm, Sum
+from graphopt.ir.dialect.ops.reduce import (
+    All,
+    Mean,
+    Numel,
+    PNorm,
+    ReduceAs,
+    Sum,
+    check_broadcasts,
+)
 from graphopt.ir.dialect.ops.reduce import Any as AnyOf
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
@@ -63,16 +70,17 @@ def _sizes(emit: Emitter, x: SSAValue) -> SSAValue:
 
 @translates("reduce_as")
 def reduce_as(emit: Emitter) -> Written:
-    """x added up over the axes along which the target would broadcast to it."""
+    """x added up over the axes along which the target would broadcast to it.
+
+    These are axes of size 1 of the target, so `pd.sum` says it unless a size is open.
+    """
     emit.only("x", "target")
-    x, wanted = emit.input("x"), shape_of(emit.input("target").type)
-    outer = tuple(range(rank_of(x.type) - len(wanted)))
-    sizes = shape_of(x.type)[len(outer) :]
-    pairs = zip(wanted, sizes, strict=False)
-    if len(wanted) > len(sizes) or any(a not in (1, b) and UNKNOWN not in (a, b) for a, b in pairs):
-        raise ProgramError(
-            f"reduce_as: a target {list(wanted)} does not broadcast to {list(shape_of(x.type))}"
-        )
+    x, target = emit.input("x"), emit.input("target")
+    wanted, rank = shape_of(target.type), rank_of(x.type)
+    check_broadcasts(wanted, shape_of(x.type))
+    if UNKNOWN in wanted:
+        return emit.results(out=emit(ReduceAs, x, target))
+    outer = tuple(range(rank - len(wanted)))
     inner = tuple(len(outer) + i for i, size in enumerate(wanted) if size == 1)
     dtype = dtype_of(x.type)
     if inner:

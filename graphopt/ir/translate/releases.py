@@ -1,0 +1,13 @@
+"""Which release of Paddle saved an operator, where releases mean different things by it."""
+
+from __future__ import annotations
+
+from graphopt.ir.program import Operator, saved_version
+
+PADDLE_2, PADDLE_3 = 2_000_000, 3_000_000
+"""The first versions of the releases, as `saved_version` states them."""
+
+
+def saved_by_paddle_2(op: Operator) -> bool:
+    """True for an operator of a file that Paddle 2 wrote, or graphopt as Paddle 2 does."""
+    return op.is_loaded and PADDLE_2 <= saved_version(op.block.program) < PADDLE_3
