@@ -21,6 +21,7 @@ def interpolate(
     like: Array | None,
     size: Sequence[int],
     scale: Sequence[float],
+    single_scale: bool,
     mode: str,
     align_corners: bool,
     align_mode: int,
@@ -29,7 +30,8 @@ def interpolate(
     layout = {3: "NDHWC", 4: "NHWC", 5: "NDHWC"}[x.ndim] if data_layout[-1] == "C" else ""
     x = channels_first(x, layout)
     sizes = x.shape[2:]
-    wanted = resized(sizes, size if like is None else channels_first(like, layout).shape[2:], scale)
+    size = size if like is None else channels_first(like, layout).shape[2:]
+    wanted = resized(sizes, size, scale, single_scale)
     scales = tuple(scale) * (len(sizes) // max(len(scale), 1)) or (0.0,) * len(sizes)
     if wanted == sizes:
         return channels_back(x, layout)
@@ -49,7 +51,7 @@ def _positions(
     elif align_corners:
         step = Single(Single(old - 1) / Single(new - 1))
     else:
-        step = Single(1 / Single(scale)) if scale > 0 else Single(Single(old) / Single(new))
+        step = Single(1 / scale if scale > 0 else Single(old) / Single(new))
     pixels = np.arange(new, dtype=Single)
     if mode == "nearest":
         return np.floor(step * pixels + Single(0.5 if align_corners else 0.0))
