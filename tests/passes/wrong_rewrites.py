@@ -226,7 +226,7 @@ CASES: dict[str, tuple[str, RewritePass]] = {
         program(
             X,
             F23,
-            f"%out, %m, %v = pd.layer_norm(%x) {{epsilon = 0.01}} : "
+            f"%out, %m, %v = pd.layer_norm(%x) {{epsilon = 0.001}} : "
             f"({F23}) -> ({F23}, tensor<2xf32>, tensor<2xf32>)",
         ),
         Reordering(LayerNorm, same_but(epsilon=1e-5)),
