@@ -29,7 +29,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Run a model until its kernels are chosen, and print the outcome; 1 if there is none."""
     from graphopt.models.model import import_model
     from graphopt.runtime.executor import Executor
-    from graphopt.runtime.settings.flags import FAST, KERNELS, measures_kernels
+    from graphopt.runtime.settings.flags import KERNELS, full_form, measures_kernels
     from graphopt.runtime.steps.rivals import NOT_YET
 
     if not measures_kernels():
@@ -42,12 +42,13 @@ def main(arguments: argparse.Namespace) -> int:
     program, counted = (model.program, executor) if compiled is None else (compiled, compiled)
     begun, form, last = time.monotonic(), "", None
     # the run after one that finds the full form is the first that may have another to try
-    while form != last or NOT_YET in form or form.startswith(FAST):
-        if time.monotonic() - begun > arguments.seconds:
-            print(f"no outcome after {arguments.seconds:g} s: {form}")
-            return 1
-        executor.run(program, feed, model.fetch_names, scope=model.scope)
-        last, form = form, next(reversed(counted.stats.get("tiers", {})), "")
+    with full_form():
+        while form != last or NOT_YET in form:
+            if time.monotonic() - begun > arguments.seconds:
+                print(f"no outcome after {arguments.seconds:g} s: {form}")
+                return 1
+            executor.run(program, feed, model.fetch_names, scope=model.scope)
+            last, form = form, next(reversed(counted.stats.get("tiers", {})), "")
     print(form)
     if "oneDNN" in form:
         return 0

@@ -1,13 +1,14 @@
 """Running a module, or some of its ops, by the reference rules.
 
 Values are float64 (complex128) arrays in the course of it; with the precision "declared" every
-result is rounded to its dtype. Where a `pd.grad` follows, they are nodes of `tape.py`.
+result is rounded to its dtype, and with "native" each op computes in its dtype. Where a `pd.grad`
+follows, they are nodes of `tape.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -32,10 +33,10 @@ from graphopt.ir.dialect.signature import Port, function_signature, main_functio
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show
 from graphopt.ir.dtypes import DType
 from graphopt.reference.differences import by_differences
-from graphopt.reference.registry import RULES, Unsupported
+from graphopt.reference.registry import RULES, Rule, Unsupported
 from graphopt.reference.tape import Array, Node, NoDerivative, apply, pull_back, value_of
 
-Precision = Literal["float64", "declared"]
+Precision = Literal["float64", "declared", "native"]
 Environment = dict[SSAValue, Any]
 
 
@@ -68,9 +69,10 @@ def evaluate(
     """Every result of a module by kind and name (`pd.fetch x`), for feeds and state by name.
 
     `precision` is "float64", which computes all floating-point numbers in float64, whatever dtype
-    is declared, or "declared", which rounds the result of each op to its dtype. Random ops draw
-    from NumPy's generator by their seed and `rng_id`, and by `seed`: not JAX's numbers, but the
-    same ones for the same op in another version of the module.
+    is declared, "declared", which rounds the result of each op to its dtype, or "native", which
+    computes in that dtype (half types in float32). Random ops draw from NumPy's generator by their
+    seed and `rng_id`, and by `seed`: not JAX's numbers, but the same ones for the same op in
+    another version of the module.
 
     Raises Unsupported, naming the op, for one that has no rule; KeyError for a missing input.
     """
@@ -119,19 +121,25 @@ def evaluate_ops(
 
 
 class Run:
-    """One evaluation."""
+    """One evaluation. With the precision "native" half types are computed in float32."""
 
     def __init__(self, precision: Precision, seed: int) -> None:
-        if precision not in ("float64", "declared"):
-            raise ValueError(f"precision should be float64 or declared, found '{precision}'")
-        self.declared = precision == "declared"
+        if precision not in get_args(Precision):
+            expected = ", ".join(get_args(Precision))
+            raise ValueError(f"precision should be one of {expected}, found '{precision}'")
+        self.declared = precision != "float64"
+        self.is_native = precision == "native"
         self.seed = seed
         self.rng_shift = 0  # of the layer that is computed
 
     def entered(self, array: Any) -> Array:
         """An array from outside as rules take it."""
         array = np.asarray(array)
-        return array.astype(_working(DType(array.dtype.name)), copy=False)
+        return array.astype(self.working(DType(array.dtype.name)), copy=False)
+
+    def working(self, dtype: DType) -> np.dtype[Any]:
+        """The dtype that rules compute in."""
+        return _wide(dtype).numpy if self.is_native else _doubled(dtype)
 
     def left(self, value: SSAValue, array: Array) -> Array:
         """A value as callers get it."""
@@ -142,7 +150,7 @@ class Run:
         """The array as this dtype holds it, in the dtype that rules work in."""
         if not isinstance(array, Node):
             array = np.asarray(array)
-        working = _working(dtype)
+        working = self.working(dtype)
         if array.dtype != working:
             array = array.astype(working)
         if not self.declared or not dtype.is_differentiable or dtype.numpy == working:
@@ -199,17 +207,28 @@ class Run:
             for group in op.operand_groups():
                 groups.append(values[start : start + len(group)])
                 start += len(group)
-            bound = bind_groups(type(op), groups) | op.attr_values()
-            dtypes = tuple(dtype_of(result.type) for result in op.results)
-            bound |= {"dtypes": dtypes, "draw": lambda which=0: self.generator(op, which)}
-            bound |= {"to": self.rounder(dtypes[0]), "wide": self.rounder(_wide(dtypes[0]))}
-            found = call_rule(RULES[type(op)], bound)
+            bound = bind_groups(type(op), groups) | op.attr_values() | self.helpers(op)
+            found = call_rule(self.rule(type(op)), bound)
             return found if isinstance(found, tuple) else (found,)
 
         try:
             return plain(*operands)
         except NoDerivative as error:
             return by_differences(op, plain, operands, str(error))
+
+    def rule(self, op_class: type[PdOp]) -> Rule:
+        """The rule of an op that has one."""
+        return RULES[op_class]
+
+    def helpers(self, op: PdOp) -> dict[str, Any]:
+        """The arguments that rules get beside operands and properties."""
+        dtypes = tuple(dtype_of(result.type) for result in op.results)
+        return {
+            "dtypes": dtypes,
+            "draw": lambda which=0: self.generator(op, which),
+            "to": self.rounder(dtypes[0]),
+            "wide": self.rounder(_wide(dtypes[0])),
+        }
 
     def rounder(self, dtype: DType) -> Any:
         return lambda array: self.rounded(array, dtype)
@@ -283,8 +302,8 @@ def _wide(dtype: DType) -> DType:
     return DType("float32") if dtype in ("float16", "bfloat16") else dtype
 
 
-def _working(dtype: DType) -> np.dtype[Any]:
-    """The dtype that rules compute in."""
+def _doubled(dtype: DType) -> np.dtype[Any]:
+    """The dtype of rules that are exact but for the rounding of float64."""
     if dtype.is_floating:
         return np.dtype(np.float64)
     return np.dtype(np.complex128) if dtype.is_complex else dtype.numpy

@@ -83,9 +83,9 @@ class Executor(WithFacts):
         With buckets also how many `rows` were fed and how many rows of `padding` were added, and
         under `exact` why programs ran without.
         `op_by_op` counts the shapes of programs whose sizes depend on data (see
-        docs/explanation/sizes-from-data.md). `tiers` counts the forms in which XLA compiled them,
-        each with the reason or since when it runs (see FLAGS_graphopt_tier). `reasons` says how
-        often something was compiled for a new program, for other fetches or feeds of one, and for
+        docs/explanation/sizes-from-data.md). `tiers` counts the forms in which they run, each with
+        the reason or since when it runs (see FLAGS_graphopt_tier). `reasons` says how often
+        something was compiled for a new program, for other fetches or feeds of one, and for
         another shape of its feeds; `other_fetches` says which fetches no step had.
         """
         return self._runner.stats

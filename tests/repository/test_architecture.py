@@ -41,7 +41,7 @@ PASSES = f"passes.engine passes.table passes.padding {REWRITES}"
 # each room of the runtime uses those before it
 RUNTIME = (
     *("state", "settings", "distributed", "devices", "feeds"),
-    *("compile", "disk", "steps", "runners", "profiling"),
+    *("compile", "disk", "host", "steps", "runners", "profiling"),
 )
 RUN = " ".join(["runtime", *(f"runtime.{room}" for room in RUNTIME)])
 BELOW = f"errors display {IR} {PASSES} lowering"
@@ -74,6 +74,7 @@ LAW = {
         )
         for place, room in enumerate(RUNTIME)
     },
+    "runtime.host": rule(f"{BELOW} reference runtime.state runtime.devices runtime.compile", JAX),
     "runtime": rule(f"{STAGED} report", JAX),
     "reference": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
     "frontend": rule(f"errors display {IR} {RUN}", "ml_dtypes numpy"),

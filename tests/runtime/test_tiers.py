@@ -167,7 +167,7 @@ def test_a_full_form_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(active_form, "Successor", failing)
     net = infer()
     wanted = net.run(feed(), net.out)
-    with pytest.warns(UserWarning, match=r"stays in its quick form.*no more memory"):
+    with pytest.warns(UserWarning, match=r"stays in its fast form.*no more memory"):
         net.run(feed(), net.out)
     for _ in range(2):  # warnings are errors here
         close(net.run(feed(), net.out)[0], wanted[0])
@@ -210,7 +210,7 @@ def test_the_time_of_each_form() -> None:
 def test_an_unknown_form() -> None:
     paddle.set_flags({TIER: "quick"})
     net = infer()
-    with pytest.raises(ValueError, match="should be fast, full or auto, found 'quick'"):
+    with pytest.raises(ValueError, match="should be host, fast, full or auto, found 'quick'"):
         net.run(feed(), net.out)
 
 

@@ -28,9 +28,9 @@ from graphopt.runtime.steps.shipped import ship
 
 if TYPE_CHECKING:
     from graphopt.runtime.disk.summary import Summary
+    from graphopt.runtime.state.arrays import Step
     from graphopt.runtime.state.prepare import Prepare
     from graphopt.runtime.steps.executable import Executables
-    from graphopt.runtime.steps.step_calls import Step
 
 
 class Opened(NamedTuple):

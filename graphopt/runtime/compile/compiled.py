@@ -7,6 +7,7 @@ program whose executable is on disk needs neither.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -58,6 +59,8 @@ class Compiled:
     """The key of its executables on disk; None when that is made of the module."""
     parts: list[Part] = field(default_factory=list[Part])
     """The parts of the compilation but the passes, noted when they are done; the report's, too."""
+    slow_elements: float = math.inf
+    """The elements of feeds for which NumPy took too long."""
     note: Callable[[Compiled], None] | None = None
     """Notes on disk what a later process has to know of this; called when executables are kept."""
 

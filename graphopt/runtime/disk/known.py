@@ -31,7 +31,7 @@ from graphopt.runtime.disk.cache import most_bytes, use_cache
 from graphopt.runtime.disk.entries import hashed, read_entry, remove_entry, write_entry
 from graphopt.runtime.disk.lapack import prepare_calls
 
-FOLDER = "steps"
+FOLDER, SEEN = "steps", "seen"
 # arrays, or their types, as a step takes them
 Arguments = tuple[Any, ...]
 # of XLA
@@ -112,6 +112,11 @@ class Known:
             return
         if write_entry(self._file(options), payload, most_bytes()):
             self._note()
+
+    def came_before(self) -> bool:
+        """True when this was asked before, by another process too."""
+        file = self.folder.parent / SEEN / self.name
+        return read_entry(file) is not None or not write_entry(file, b"", most_bytes())
 
     def _note(self) -> None:
         if self.compiled.note is not None:

@@ -90,11 +90,12 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
     ),
     "graphopt_tier": (
         "auto",
-        "the form in which XLA compiles programs on CPUs: `fast` compiles quickly, `full` runs "
-        "quickly, `auto` begins with the one and has a thread compile the other when the same "
-        "sizes come again. Their results differ by rounding. `auto` is `full` for small programs, "
-        "for trainings from a seed and over several places, and for programs that call Python "
-        "(not Paddle's)",
+        "the form in which programs run on CPUs: by NumPy with `host`, where NumPy computes all "
+        "operators of an inference program; as XLA compiles quickly with `fast`, and as it runs "
+        "quickly with `full`. `auto` begins with the first of these that the program has, and has "
+        "a thread compile the last when the same sizes come again. Their results differ by "
+        "rounding. `auto` is `full` for small programs, for trainings from a seed and over several "
+        "places, and for programs that call Python (not Paddle's)",
     ),
     "cpu_deterministic": (False, _REPEATS),
     "cudnn_deterministic": (False, _REPEATS),

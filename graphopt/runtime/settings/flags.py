@@ -47,7 +47,7 @@ PROGRESS = "FLAGS_graphopt_progress"
 FULL_TRACEBACK = "FLAGS_graphopt_full_traceback"
 IDS = "FLAGS_graphopt_check_ids"
 TIER = "FLAGS_graphopt_tier"
-FAST, FULL, AUTO = TIERS = ("fast", "full", "auto")
+HOST, FAST, FULL, AUTO = TIERS = ("host", "fast", "full", "auto")
 KERNELS = "FLAGS_graphopt_kernels"
 # Paddle's requests for the same bits in every run
 REPEATS = ("FLAGS_cpu_deterministic", "FLAGS_cudnn_deterministic")
@@ -127,7 +127,8 @@ def tier_flag() -> str:
     """The form in which programs are compiled; ValueError for an unknown one."""
     name = _only_form.get() or str(_value(TIER))
     if name not in TIERS:
-        raise ValueError(f"{TIER} should be {FAST}, {FULL} or {AUTO}, found {name!r}")
+        expected = ", ".join(TIERS[:-1])
+        raise ValueError(f"{TIER} should be {expected} or {AUTO}, found {name!r}")
     return name
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import numpy as np
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 HostArray: TypeAlias = np.ndarray[Any, Any]
 Array: TypeAlias = "np.ndarray[Any, Any] | jax.Array"
 Arrays: TypeAlias = "tuple[Array, ...]"
+FedArrays: TypeAlias = "tuple[Array | list[Array], ...]"
+Results: TypeAlias = "tuple[Arrays, Arrays]"
+"""The fetches of a step, and the state after it."""
+Step: TypeAlias = "Callable[[Arrays, Arrays, FedArrays, HostArray], Results]"
+"""Of state that is updated, state that is only read, feeds and a random key."""
 Feeds: TypeAlias = "Mapping[str, Array | list[Array]]"
 """The feed of each variable; a list of arrays for replicas with different numbers of rows."""
 Feed: TypeAlias = "Mapping[str, object] | Sequence[Mapping[str, object]] | None"

@@ -6,6 +6,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import jax
@@ -19,7 +20,15 @@ from graphopt.runtime.disk.cache import use_cache
 from graphopt.runtime.disk.known import Arguments, types_of
 from graphopt.runtime.feeds.ids import check_ids
 from graphopt.runtime.settings.progress import FEED_SHAPE, NEW_PROGRAM, announced
-from graphopt.runtime.state.arrays import Array, Arrays, Feeds, HostArray
+from graphopt.runtime.state.arrays import (
+    Array,
+    Arrays,
+    FedArrays,
+    Feeds,
+    HostArray,
+    Results,
+    Step,
+)
 from graphopt.runtime.state.bound import Bound, BoundState, scope_slot, take_all
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.generator import default_generator
@@ -29,7 +38,7 @@ from graphopt.runtime.state.uninterrupted import Uninterrupted
 from graphopt.runtime.steps.active_form import ActiveForm, first_form
 from graphopt.runtime.steps.run_hook import Watcher, watcher
 from graphopt.runtime.steps.size_costs import SizeCosts, Sizes
-from graphopt.runtime.steps.step_calls import FedArrays, Results, Step, StepCalls
+from graphopt.runtime.steps.step_calls import StepCalls
 from graphopt.runtime.steps.tiers import shall_repeat
 
 # A program that meets more shapes than this forgets the executable used least lately.
@@ -100,7 +109,7 @@ class Executable:
         ordered = tuple([feeds[name] for name in self.fed])
         active = self.active or self.make_ready(feeds, scope)
         function, _, prepare = active.next()
-        if not self.replicated.donates:
+        if not self.replicated.donates or active.on_host:
             fetches, written = self._keeping(function, ordered, scope)
             self._bound(fetches, written)
             return fetches
@@ -281,18 +290,19 @@ class Executable:
         if self.replicated.name == "alone":  # a second form may be lowered later: keep no arrays
             arguments = types_of(arguments)
         try:
-            with announced(lambda: self._described(ordered)):
-                return first_form(self.compiled, self.replicated, arguments, self._sizes(ordered))
+            sizes = self._sizes(ordered)
+            announce = partial(announced, partial(self._described, sizes))
+            given = self.compiled, self.replicated, arguments, sizes, announce
+            return first_form(*given, is_first=self.reason != FEED_SHAPE)
         except NeedsData:
             if self.replicated.name != "alone":
                 raise
             self.replicated = self.compiled.by_op()
             return ActiveForm(self.replicated.function, self.prepare)
 
-    def _described(self, ordered: FedArrays) -> str:
-        """The program that is compiled, with its size, the shapes of its feeds and the reason."""
+    def _described(self, sizes: str) -> str:
+        """The program that is compiled, with its size, the sizes of its feeds and the reason."""
         count = sum(1 for _ in self.compiled.module.walk())
-        sizes = self._sizes(ordered)
         feeds = f" with feeds {sizes}" if sizes else ""
         return f"compiling a program of {several(count, 'operator')}{feeds} ({self.reason})"
 

@@ -6,6 +6,7 @@ The times of tracing, lowering, compiling and loading are noted here, in the rep
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
@@ -31,18 +32,23 @@ class Lowering:
         self._parts = parts
         self._sizes = sizes
         self._lowered: Any = None
+        self._lock = threading.Lock()
 
     def __call__(self) -> Any:
         """The lowered program."""
-        if self._lowered is None:
-            with jax.enable_x64(True), paused_collector():
-                start = time.perf_counter()
-                traced = self._function.trace(*self._arguments)
-                middle = time.perf_counter()
-                self._lowered = traced.lower()
-            self.note(TRACE, middle - start)
-            self.note(LOWER, time.perf_counter() - middle)
+        with self._lock:  # two threads may compile two forms
+            if self._lowered is None:
+                self._lower()
         return self._lowered
+
+    def _lower(self) -> None:
+        with jax.enable_x64(True), paused_collector():
+            start = time.perf_counter()
+            traced = self._function.trace(*self._arguments)
+            middle = time.perf_counter()
+            self._lowered = traced.lower()
+        self.note(TRACE, middle - start)
+        self.note(LOWER, time.perf_counter() - middle)
 
     def note(self, name: str, seconds: float, form: str = "") -> None:
         """Keep the time of a part."""

@@ -11,10 +11,9 @@ from graphopt.lowering.plan import Replicated, home_of
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.summaries import Summarized
 from graphopt.runtime.settings.progress import FEED_SHAPE
-from graphopt.runtime.state.arrays import Arrays, HostArray
+from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results, Step
 from graphopt.runtime.steps.active_form import ActiveForm
 from graphopt.runtime.steps.executable import Executable, Executables
-from graphopt.runtime.steps.step_calls import FedArrays, Results, Step
 
 SHIPPED = "from a bundle"
 

@@ -23,8 +23,8 @@ from graphopt.runtime.compile.background import submit
 from graphopt.runtime.disk.cache import most_bytes
 from graphopt.runtime.disk.entries import read_entry, remove_entry, write_entry
 from graphopt.runtime.disk.known import Known
+from graphopt.runtime.state.arrays import Step
 from graphopt.runtime.state.prepare import Prepare
-from graphopt.runtime.steps.step_calls import Step
 
 RUNS, SECONDS = 20, 10.0
 """A step that has run less often, or for a shorter time, has no rival yet."""

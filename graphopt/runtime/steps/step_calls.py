@@ -7,21 +7,14 @@ instructions. So between the step and the note of its results there may be none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from contextlib import nullcontext
-from typing import TypeAlias
 
 import jax
 import numpy as np
 
-from graphopt.runtime.state.arrays import Array, Arrays, HostArray
+from graphopt.runtime.state.arrays import Array, Arrays, FedArrays, HostArray, Results, Step
 from graphopt.runtime.steps.aside import aside
-
-FedArrays: TypeAlias = "tuple[Array | list[Array], ...]"
-# fetches, and the state after the step
-Results: TypeAlias = "tuple[Arrays, Arrays]"
-# of state that is updated, state that is only read, feeds and a random key
-Step: TypeAlias = "Callable[[Arrays, Arrays, FedArrays, HostArray], Results]"
 
 _JITTED = type(jax.jit(lambda: None))
 

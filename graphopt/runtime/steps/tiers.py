@@ -1,10 +1,12 @@
-"""The two forms in which XLA compiles a step: quickly, and well.
+"""The forms of a step: computed by NumPy, compiled quickly, and compiled well.
 
-Both are made from one lowered program: the same passes, the same state, the same random numbers.
-The quick form is XLA's own code generation at its lowest level. It is there in a fraction of the
-time, takes two to five times as long to run, and rounds elsewhere. `FLAGS_graphopt_tier=auto` runs
-it at once and, when its sizes come a second time, has a thread compile the other one, which takes
-its place between two runs. A size that never comes again costs no more than the quick form.
+All are made from one optimised program: the same passes, the same state, the same random numbers.
+The host form (`runtime/host`) needs no compilation; programs that only infer have one, where NumPy
+computes each of their ops. The quick form is XLA's own code generation at its lowest level. It is
+there in a fraction of the time of the full one. Both take two to five times as long to run, and
+round elsewhere. `FLAGS_graphopt_tier=auto` runs one of them at once and, when its sizes come a
+second time, has a thread compile the full form, which takes its place between two runs. A size that
+never comes again costs no more than its first form.
 """
 
 from __future__ import annotations
@@ -18,14 +20,16 @@ from typing import Any, Generic, TypeVar
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.background import submit
 from graphopt.runtime.compile.compiled import Compiled
-from graphopt.runtime.settings.flags import AUTO, FULL, must_repeat, tier_flag
+from graphopt.runtime.settings.flags import AUTO, FAST, FULL, HOST, must_repeat, tier_flag
 from graphopt.runtime.state.generator import default_generator
 
 SMALL = 100
-"""Programs of fewer operators compile at once: the two forms would take about as long.
+"""Programs of fewer operators compile at once: the quick form and the full one take about as long.
 
 A derivative counts as two more programs of the size of its own.
 """
+TINY = 30
+"""Programs of fewer operators have no host form: they compile in a fraction of a second."""
 
 F = TypeVar("F")
 Options = Mapping[str, Any]
@@ -42,7 +46,7 @@ if version("jaxlib").startswith("0.10."):
 
 @dataclass(frozen=True)
 class Tier:
-    """The tier that a program was compiled for: `fast`, `full` or `auto`, and the reason."""
+    """The form that a program begins with (or `auto`: the quick one at first), and the reason."""
 
     name: str
     why: str
@@ -51,18 +55,28 @@ class Tier:
         return f"{self.name}: {self.why}"
 
 
-def tier_of(compiled: Compiled, replicated: Replicated) -> Tier:
-    """The tier of a program, by its flag and by what it is. ValueError for an unknown flag."""
+def tier_of(compiled: Compiled, replicated: Replicated, elements: int) -> Tier:
+    """The tier of a program for feeds of so many elements, by its flag and by what it is.
+
+    ValueError for an unknown flag.
+    """
     asked = tier_flag()
     reason = _only_full(compiled, replicated)
     if reason:
         return Tier(FULL, reason)
+    # the reference rules are imported with it
+    from graphopt.runtime.host.form import has_host_form
+
+    if asked == HOST and not has_host_form(compiled, elements):
+        return Tier(FAST, "it has no host form")
     if asked != AUTO:
         return Tier(asked, "it was requested")
-    if compiled.size < SMALL:
-        return Tier(FULL, "it is small, and compiles quickly")
     if must_repeat():
         return Tier(FULL, "a flag requests the same bits in every run")
+    if compiled.size >= TINY and has_host_form(compiled, elements):
+        return Tier(HOST, "NumPy computes it before it is compiled")
+    if compiled.size < SMALL:
+        return Tier(FULL, "it is small, and compiles quickly")
     if trains_from_seed(compiled):
         return Tier(FULL, "it trains from a seed, and shall end with the same bits in every run")
     return Tier(AUTO, "it takes long to compile")
@@ -101,15 +115,18 @@ def quickly(options: Options | None) -> dict[str, Any]:
 
 
 class Successor(Generic[F]):
-    """The full form of a step whose quick form runs: each run looks whether it is there.
+    """The full form of a step whose first form runs: each run looks whether it is there.
 
-    `make` compiles it, in a thread, from the second run on.
+    `make` compiles it, in a thread: from the second run on, and not before runs have taken
+    `patience` seconds. `form` is the first form, for reports.
     """
 
-    def __init__(self, make: Callable[[], F]) -> None:
+    def __init__(self, make: Callable[[], F], form: str = FAST, *, patience: float = 0.0) -> None:
+        self.form = form
         self.runs = 0
         self.seconds = 0.0
         self.error: Exception | None = None
+        self._patience = patience
         self._make: Callable[[], F] | None = make
         self._made: F | None = None
         self._submitted = False
@@ -119,10 +136,19 @@ class Successor(Generic[F]):
         if self._made is not None:
             return self._made
         self.runs += 1
-        if self.runs > 1 and not self._submitted:
+        if self.runs > 1 and self._patience <= 0:
+            self.start()
+        return None
+
+    def spend(self, seconds: float) -> None:
+        """A run of the first form took so long."""
+        self._patience -= seconds
+
+    def start(self) -> None:
+        """Have it compiled, unless it is already."""
+        if not self._submitted:
             submit(self)
             self._submitted = True
-        return None
 
     def work(self) -> None:
         """Compile, in the thread; an error is kept for the next run to report."""
@@ -140,9 +166,10 @@ class Successor(Generic[F]):
     def __str__(self) -> str:
         """Its state, for reports."""
         if self.error is not None:
-            return f"fast: the full form did not compile: {self.error}"
+            return f"{self.form}: the full form did not compile: {self.error}"
         if self._made is not None:
             return f"full: from run {self.runs + 1} on, after {self.seconds:.1f} s in a thread"
         if not self._submitted:
-            return "fast: a second run has the full form compiled"
-        return "fast: the full form is being compiled"
+            which = "a later" if self._patience > 0 else "a second"
+            return f"{self.form}: {which} run has the full form compiled"
+        return f"{self.form}: the full form is being compiled"

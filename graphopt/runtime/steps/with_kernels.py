@@ -26,11 +26,10 @@ from graphopt.runtime.compile.kernel_forms import kernels
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.known import Arguments
 from graphopt.runtime.disk.summaries import Summarized
-from graphopt.runtime.state.arrays import Array
+from graphopt.runtime.state.arrays import Array, FedArrays
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.steps.forms import Form, Lowering
 from graphopt.runtime.steps.rivals import Made
-from graphopt.runtime.steps.step_calls import FedArrays
 
 
 def with_kernels(compiled: Compiled, arguments: Arguments, sizes: str) -> Made | None:

@@ -1,0 +1,1 @@
+"""Inference steps that NumPy computes, op by op, so that a first result needs no compilation."""

@@ -1,0 +1,176 @@
+"""The host form of an inference step: NumPy computes one op after the other.
+
+XLA takes seconds to compile what NumPy computes in a fraction of one, so the first run with feeds
+of new sizes need not wait for it. Rules are those of the reference interpreter, in the precision
+that is declared, and quicker ones where that matters (`rules.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import jax
+import numpy as np
+from xdsl.ir import Block, Operation, SSAValue
+
+from graphopt.ir.dialect.definition import as_property
+from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule, class_of
+from graphopt.ir.dialect.ops.base import DataSizedOp
+from graphopt.ir.dialect.ops.control import While
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, grouped
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.random import RandomOp
+from graphopt.ir.dialect.regions import values_read
+from graphopt.ir.dialect.signature import FEED, function_signature, main_function
+from graphopt.ir.dialect.types import dtype_of
+from graphopt.reference.interpreter import Environment, Run, is_random, supports
+from graphopt.reference.registry import RULES, Rule
+from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.devices.places import device_of
+from graphopt.runtime.host.rules import QUICK
+from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results, Step
+
+SECONDS = 3e-3
+"""The time in which XLA compiles one operator, about. A run that takes as long as compiling the
+program is given up."""
+
+
+class GivenUp(Exception):
+    """A run takes too long."""
+
+
+class HostForm:
+    """A step of an inference program in NumPy; `compiled_step` compiles what it cannot compute.
+
+    It gives up in favour of a compiled step where a rule fails, which XLA reports better, and where
+    a run takes long. `spend` gets the seconds of each run.
+    """
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        compiled_step: Callable[[], Step],
+        spend: Callable[[float], None],
+    ) -> None:
+        self._main = main_function(compiled.module)
+        self._dead = _dead_after(self._main.body.block)
+        plan = compiled.plan
+        read_only = (*plan.read_only, *plan.prepared)
+        given = {(p.kind, p.name): at for at, p in enumerate((*read_only, *plan.feeds))}
+        signature = function_signature(self._main)
+        self._positions = [given[port.kind, port.name] for port in signature.arguments]
+        self._device = device_of(compiled.compilation.places[0])
+        self._compiled = compiled
+        self._compiled_step = compiled_step
+        self._spend = spend
+        self._instead: Step | None = None
+
+    def __call__(
+        self, updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray
+    ) -> Results:
+        """The fetches of one step, which changes no state."""
+        given = [*map(np.asarray, (*read_only, *fed))]
+        if self._instead is None:
+            try:
+                return tuple(jax.device_put(self._computed(given), self._device)), ()
+            except GivenUp:
+                elements = sum(array.size for array in given[len(read_only) :])
+                self._compiled.slow_elements = min(self._compiled.slow_elements, elements)
+            except Exception:  # whatever it is, the compiled step runs or says what is wrong
+                pass
+            self._instead = self._compiled_step()
+        return self._instead(updated, read_only, fed, key)
+
+    def _computed(self, given: Sequence[HostArray]) -> list[HostArray]:
+        began, block = time.thread_time(), self._main.body.block
+        run = HostRun(began + price_of(self._compiled), self._dead)
+        env: Environment = {
+            argument: run.entered(given[at])
+            for argument, at in zip(block.args, self._positions, strict=True)
+        }
+        with np.errstate(all="ignore"):
+            values = run.block(block, env)
+        assert block.ops.last is not None
+        results = zip(block.ops.last.operands, values, strict=True)
+        self._spend(time.thread_time() - began)
+        return [run.left(result, value) for result, value in results]
+
+
+class HostRun(Run):
+    """One evaluation in the declared precision, until a time of this thread's CPU clock.
+
+    Values that are `dead` after an op are dropped then, so that the next ones have their memory.
+    """
+
+    def __init__(self, end: float, dead: Mapping[Operation, Sequence[SSAValue]]) -> None:
+        super().__init__("native", 0)
+        self._end = end
+        self._dead = dead
+
+    def rule(self, op_class: type[PdOp]) -> Rule:
+        """The quick rule if there is one."""
+        return QUICK.get(op_class) or RULES[op_class]
+
+    def op(self, op: Operation, env: Environment, followed: bool) -> list[HostArray]:
+        """The results of one op; GivenUp when time is up."""
+        if time.thread_time() > self._end:
+            raise GivenUp
+        results = self._late(op, env) if isinstance(op, Dynamic) else super().op(op, env, followed)
+        for value in self._dead.get(op, ()):
+            env.pop(value, None)
+        return results
+
+    def _late(self, op: Dynamic, env: Environment) -> list[HostArray]:
+        """The results of an op with properties that the run decides."""
+        op_class = class_of(op.attr("op"))
+        bound = decoded(op_class, op.attr("attrs"))
+        for name, value in zip(op.attr("dynamic"), op.values, strict=True):
+            bound[name] = as_property(op_class, name, env[value].reshape(-1).tolist())
+        inputs = [env[value] for value in op.inputs]
+        bound |= bind_groups(op_class, grouped(inputs, op.attr("groups")))
+        found = call_rule(self.rule(op_class), bound | self.helpers(op))
+        dtypes = [dtype_of(result.type) for result in op.results]
+        results = found if isinstance(found, tuple) else (found,)
+        return [self.rounded(value, dtype) for value, dtype in zip(results, dtypes, strict=True)]
+
+
+def _dead_after(block: Block) -> dict[Operation, list[SSAValue]]:
+    """For each op the values that nothing after it reads."""
+    read, dead = set[SSAValue](), dict[Operation, list[SSAValue]]()
+    for op in reversed([*block.ops]):
+        own = dict.fromkeys(values_read(op))
+        dead[op] = [value for value in own if value not in read]
+        read.update(own)
+    return dead
+
+
+def price_of(compiled: Compiled) -> float:
+    """The seconds that XLA takes to compile a program, about."""
+    return SECONDS * compiled.size
+
+
+def has_host_form(compiled: Compiled, elements: int) -> bool:
+    """True for a program that NumPy computes, for feeds of so many elements.
+
+    It changes no state and has no loops. Feeds of as many elements have not taken too long.
+    """
+    plan = compiled.plan
+    if elements >= compiled.slow_elements:
+        return False
+    if plan.written or plan.updated or plan.steps != 1:
+        return False
+    if compiled.calls_python or any(port.kind != FEED for port in plan.feeds):
+        return False
+    ops = main_function(compiled.module).body.walk()
+    return all(map(_is_computed, ops))
+
+
+def _is_computed(op: Operation) -> bool:
+    # sizes that depend on data, and loops of unknown length, take other ways than a compiled step
+    if isinstance(op, (DataSizedOp, While, Grad)) or (isinstance(op, RandomOp) and is_random(op)):
+        return False
+    if isinstance(op, Dynamic):
+        op_class = class_of(op.attr("op"))
+        return op_class in RULES and not issubclass(op_class, (RandomOp, DataSizedOp))
+    return supports(op)

@@ -1,0 +1,212 @@
+"""Inference steps in the host form: which have one, what follows it, and what ends it early."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.ir.dialect.op import call_rule
+from graphopt.ir.dialect.ops.conv import Conv2d
+from graphopt.nn import functional as F
+from graphopt.reference.registry import Unsupported
+from graphopt.runtime.disk import known
+from graphopt.runtime.host import form
+from graphopt.runtime.host.rules import QUICK
+from graphopt.runtime.settings.flags import TIER
+from graphopt.runtime.steps import active_form, tiers
+from graphopt_tests.runtime.nets import Net, build, close
+
+Array = np.ndarray[Any, Any]
+WAITS = "host: a second run has the full form compiled"
+
+
+@pytest.fixture(autouse=True)
+def _first(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Programs of any size may begin in their host form, and work is done at once."""
+    monkeypatch.setattr(tiers, "TINY", 0)
+    monkeypatch.setattr(tiers, "submit", lambda work: work.work())
+    monkeypatch.setattr(form, "SECONDS", 60.0)
+    monkeypatch.setattr(active_form, "PATIENCE", 0.0)
+    paddle.set_flags({TIER: "auto"})
+    yield
+    paddle.set_flags({TIER: "full"})
+
+
+def infer() -> Net:
+    """A convolution, a norm and a product; feeds of any batch and height."""
+
+    def make() -> tuple[Any, Any]:
+        x = static.data("x", [None, 3, None, 8], "float32")
+        hidden = F.relu(static.nn.batch_norm(static.nn.conv2d(x, 4, 3, padding=1), is_test=True))
+        pooled = F.adaptive_avg_pool2d(F.dropout(hidden, 0.5, training=False), 1)
+        return paddle.mean(pooled), static.nn.fc(pooled, 5, activation="softmax")
+
+    return build(make).start()
+
+
+def feed(rows: int = 2, height: int = 6) -> dict[str, Array]:
+    return {"x": np.random.default_rng(rows).normal(size=(rows, 3, height, 8)).astype("float32")}
+
+
+def form_of(net: Net) -> str:
+    return list(net.executor.stats["tiers"])[-1]
+
+
+def in_full(net: Net, **sizes: int) -> list[Any]:
+    """The fetches as a form that XLA compiles well gives them."""
+    paddle.set_flags({TIER: "full"})
+    executor = static.Executor(paddle.CPUPlace())
+    found = executor.run(net.main, feed=feed(**sizes), fetch_list=[net.out, net.loss])
+    paddle.set_flags({TIER: "auto"})
+    return found
+
+
+def test_the_full_form_follows() -> None:
+    """Two runs by NumPy, then XLA's; the numbers are the same."""
+    net = infer()
+    wanted, forms = in_full(net), list[str]()
+    for _ in range(3):
+        for found, want in zip(net.run(feed(), (net.out, net.loss)), wanted, strict=True):
+            close(found, want)
+        forms.append(form_of(net))
+    assert forms[0] == WAITS
+    assert forms[2].startswith("full: from run 3 on")
+
+
+def test_a_cheap_step_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy goes on while all its runs together took less than half of a compilation."""
+    monkeypatch.setattr(active_form, "PATIENCE", 0.5)
+    net = infer()
+    for _ in range(3):
+        net.run(feed(), net.out)
+    assert form_of(net) == "host: a later run has the full form compiled"
+
+
+def test_new_sizes_compile_nothing() -> None:
+    net = infer()
+    for height in (5, 6, 7):
+        found = net.run(feed(height=height), net.out)[0]
+        close(found, in_full(net, height=height)[0])
+    assert net.executor.stats["tiers"] == {WAITS: 3}
+
+
+def test_state_that_a_script_sets_counts() -> None:
+    net = infer()
+    before = net.run(feed(), net.out)[0]
+    (weight,) = (p for p in net.main.all_parameters() if list(p.shape) == [4, 5])
+    found = static.global_scope().find_var(weight.name)
+    assert found is not None
+    found.get_tensor().set(np.zeros((4, 5), "float32"), paddle.CPUPlace())
+    after = net.run(feed(height=7), net.out)[0]
+    close(after, np.full((2, 5), 0.2, "float32"))
+    assert np.abs(before - after).max() > 1e-3
+
+
+def test_only_the_host_form() -> None:
+    """The flag asks for it in every run; a training has none."""
+    paddle.set_flags({TIER: "host"})
+    net = infer()
+    for _ in range(3):
+        net.run(feed(), net.out)
+    assert form_of(net) == "host: it was requested"
+
+    def make() -> tuple[Any, Any]:
+        x = static.data("x", [None, 4], "float32")
+        loss = paddle.mean(static.nn.fc(x, 2))
+        paddle.optimizer.SGD(0.1).minimize(loss)
+        return loss, loss
+
+    training = build(make).start()
+    training.run({"x": np.ones((2, 4), "float32")}, training.loss)
+    assert form_of(training) == "fast: it has no host form"
+
+
+def test_what_numpy_cannot_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule that refuses when it runs ends in a compiled step, in the same run."""
+
+    def refuse(**_: Any) -> Any:
+        raise Unsupported("pd.conv2d")
+
+    net = infer()
+    wanted = in_full(net)
+    monkeypatch.setattr(form, "QUICK", {**QUICK, Conv2d: refuse})
+    close(net.run(feed(), net.out)[0], wanted[0])
+    assert form_of(net) == "fast: a second run has the full form compiled"
+
+
+def test_a_run_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is compiled meanwhile, and larger feeds are at once."""
+    monkeypatch.setattr(form, "SECONDS", -1.0)
+    net = infer()
+    close(net.run(feed(), net.out)[0], in_full(net)[0])
+    assert form_of(net) == "fast: a second run has the full form compiled"
+    monkeypatch.setattr(form, "SECONDS", 60.0)
+    net.run(feed(height=7), net.out)
+    assert form_of(net) == "full: it is small, and compiles quickly"
+    net.run(feed(height=5), net.out)
+    assert form_of(net) == WAITS
+
+
+def test_bits_that_shall_repeat() -> None:
+    paddle.set_flags({"FLAGS_cpu_deterministic": True})
+    try:
+        net = infer()
+        net.run(feed(), net.out)
+        assert form_of(net) == "full: a flag requests the same bits in every run"
+    finally:
+        paddle.set_flags({"FLAGS_cpu_deterministic": False})
+
+
+def test_sizes_that_depend_on_data() -> None:
+    """A slice whose end the data decide: XLA takes it op by op, when it takes over."""
+
+    def make() -> tuple[Any, Any]:
+        x, end = static.data("x", [None, 4], "float32"), static.data("end", [1], "int32")
+        return x, paddle.slice(x * 2.0, [1], [0], [end])
+
+    net = build(make)
+    x = np.arange(8, dtype="float32").reshape(2, 4)
+    for end in (3, 2, 1):
+        (found,) = net.run({"x": x, "end": np.array([end], "int32")}, net.out)
+        np.testing.assert_array_equal(found, 2 * x[:, :end])
+
+
+def test_threads_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step by NumPy does not hold the state: two threads are in the middle of one each."""
+    both = threading.Barrier(2, timeout=20)
+
+    def meet(**attrs: Any) -> Any:
+        both.wait()
+        return call_rule(QUICK[Conv2d], attrs)
+
+    net = infer()
+    wanted = in_full(net)[0]
+    monkeypatch.setattr(form, "QUICK", {**QUICK, Conv2d: meet})
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(net.run, feed(), net.out, scope=static.global_scope()) for _ in "ab"]
+        for run in runs:
+            close(run.result()[0], wanted)
+    assert form_of(net) == WAITS
+
+
+def test_sizes_that_another_process_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first sizes of a program are compiled after the first run; a third process has them."""
+    monkeypatch.setattr(known, "use_cache", lambda: tmp_path)
+    monkeypatch.setattr(known, "most_bytes", lambda: 1 << 20)
+    net, forms = infer(), list[str]()
+    for _ in range(2):
+        net.executor = static.Executor(paddle.CPUPlace())
+        for height in (6, 7):
+            net.run(feed(height=height), net.out)
+            forms.append(form_of(net))
+    assert forms[:2] == [WAITS, WAITS]
+    assert forms[2].startswith("full: from run 2 on")
+    assert forms[3] == WAITS

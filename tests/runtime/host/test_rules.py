@@ -1,0 +1,167 @@
+"""The rules of the host form, in the precision that is declared, against the reference rules."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphopt.ir.dialect.op import call_rule
+from graphopt.ir.dialect.ops.conv import Conv2d, Conv2dTranspose, DepthwiseConv2d
+from graphopt.ir.dialect.signature import function_signature, main_function
+from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
+from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
+from graphopt.reference import Unsupported, evaluate_ops
+from graphopt.reference.registry import RULES
+from graphopt.runtime.host.error_function import erf
+from graphopt.runtime.host.form import HostRun
+from graphopt.runtime.host.rules import QUICK
+from graphopt.testing import programs, random_inputs, run_module
+from graphopt.testing.programs import Generated
+from graphopt_tests.example_counts import examples
+from graphopt_tests.op_calls import build, flat
+from graphopt_tests.reference.test_reference import CASES, FAMILIES, of_family
+
+# relative to the largest element: half types are rounded once, from float32
+TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-5, "complex64": 1e-5}
+
+
+def assert_close(have: Any, want: Any, name: str) -> None:
+    assert (have.dtype, have.shape) == (want.dtype, want.shape), name
+    kind = complex if have.dtype.kind == "c" else float
+    default = 1e-12 if have.dtype.kind in "fcV" else 0.0
+    tolerance = TOLERANCE.get(have.dtype.name, default)
+    have, want = have.astype(kind), want.astype(kind)
+    largest = np.max(np.abs(want), initial=1.0, where=np.isfinite(want))
+    np.testing.assert_allclose(have, want, rtol=0, atol=tolerance * largest, err_msg=name)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_samples(family: str) -> None:
+    """Every sample of every op gives the numbers of float64, rounded."""
+    for name, op_class, sample in of_family(family):
+        block, op = build(op_class, sample)
+        given_ = dict(zip(block.args, flat(sample), strict=True))
+        try:
+            wanted = evaluate_ops([op], given_)
+        except Unsupported:
+            continue  # for a property of this sample
+        run = HostRun(math.inf, {})
+        env = {value: run.entered(array) for value, array in given_.items()}
+        with np.errstate(all="ignore"):
+            run.ops([op], env)
+        for result in op.results:
+            assert_close(run.left(result, env[result]), wanted[result], name)
+
+
+@settings(max_examples=examples(10))
+@given(programs(plant=[*FuseGemmEpilogue.RULES, *FuseBnAct.RULES], training=False))
+def test_generated_programs(generated: Generated) -> None:
+    """The outputs are those of XLA, but for rounding."""
+    inputs = random_inputs(generated.module)
+    main = main_function(generated.module)
+    signature, run = function_signature(main), HostRun(math.inf, {})
+    env = {
+        argument: run.entered(inputs[port.name])
+        for argument, port in zip(main.body.block.args, signature.arguments, strict=True)
+    }
+    found = run.block(main.body.block, env)
+    wanted = run_module(generated.module, inputs)
+    for port, value in zip(signature.results, found, strict=True):
+        want = wanted[f"{port.kind} {port.name}"]
+        largest = np.max(np.abs(want), initial=1.0)
+        np.testing.assert_allclose(value, want, rtol=0, atol=2e-4 * largest, err_msg=port.name)
+
+
+def test_quick_rules_have_samples() -> None:
+    assert QUICK.keys() <= {case.values[0] for case in CASES}  # pyright: ignore
+
+
+SIZES = st.integers(1, 3)
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> dict[str, Any]:
+    """The properties of a convolution."""
+    algorithm = draw(st.sampled_from(["EXPLICIT", "SAME", "VALID"]))
+    return {
+        "strides": draw(st.tuples(SIZES, SIZES)),
+        "paddings": draw(st.one_of(st.tuples(*[st.integers(0, 2)] * 2), st.tuples(*[SIZES] * 4))),
+        "padding_algorithm": algorithm,
+        "dilations": draw(st.tuples(SIZES, SIZES)),
+        "data_format": draw(st.sampled_from(["NCHW", "NHWC"])),
+    }
+
+
+def numbers(*shape: int) -> Any:
+    return np.random.default_rng(shape).normal(size=shape).astype("float32")
+
+
+def images(window: dict[str, Any], batch: int, channels: int, sizes: tuple[int, int]) -> Any:
+    x = numbers(batch, channels, *sizes)
+    return x if window["data_format"] == "NCHW" else np.moveaxis(x, 1, -1)
+
+
+@given(windows(), st.integers(0, 2), SIZES, SIZES, SIZES, st.tuples(SIZES, SIZES), st.booleans())
+def test_convolutions(
+    window: dict[str, Any],
+    batch: int,
+    groups: int,
+    own: int,
+    outs: int,
+    kernel: tuple[int, int],
+    is_flipped: bool,
+) -> None:
+    """Any window, layout and number of groups; strips of one row too."""
+    filter = numbers(groups * outs, own, *kernel)
+    attrs = {**window, "groups": groups, "filter_format": "OIHW"}
+    if is_flipped:
+        filter, attrs["filter_format"] = np.transpose(filter, (2, 3, 1, 0)), "HWIO"
+    attrs |= {"input": images(window, batch, groups * own, (9, 11)), "filter": filter}
+    compare(Conv2d, attrs)
+    if own == 1:
+        compare(DepthwiseConv2d, attrs | {"fuse_relu_before_depthwise_conv": is_flipped})
+
+
+@given(windows(), SIZES, SIZES, SIZES, st.tuples(SIZES, SIZES), st.integers(0, 1))
+def test_transposed_convolutions(
+    window: dict[str, Any],
+    groups: int,
+    own: int,
+    outs: int,
+    kernel: tuple[int, int],
+    extra: int,
+) -> None:
+    attrs = {
+        **window,
+        "groups": groups,
+        "input": images(window, 2, groups * own, (5, 4)),
+        "filter": numbers(groups * own, outs, *kernel),
+        "output_padding": (extra, extra) if min(window["strides"]) > extra else (),
+        "output_size": (),
+    }
+    compare(Conv2dTranspose, attrs)
+
+
+def compare(op_class: Any, attrs: dict[str, Any]) -> None:
+    """The quick rule against the reference rule in float64; both may refuse."""
+    doubled = {k: v.astype("float64") if isinstance(v, np.ndarray) else v for k, v in attrs.items()}
+    wanted = call_rule(RULES[op_class], doubled)
+    if min(wanted.shape[1:]) < 1:
+        return  # what the type rule refuses
+    found = call_rule(QUICK[op_class], attrs)
+    assert_close(found, wanted.astype("float32"), op_class.name)
+
+
+def test_error_function() -> None:
+    """Three units in the last place of float32, at 0 and in the tails too."""
+    x = np.concatenate([np.linspace(-6, 6, 20001), [1e-30, -1e-30, np.inf, -np.inf]])
+    found = erf(x.astype("float32"))
+    wanted = [math.erf(v) for v in x.astype("float32").tolist()]
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, wanted, rtol=3.6e-7)
+    assert np.isnan(erf(np.array([np.nan], "float32")))
