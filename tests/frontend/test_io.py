@@ -206,6 +206,21 @@ def test_ends_of_backward_slices(version: int, expected: list[int]):
     np.testing.assert_array_equal(found, expected)
 
 
+def test_ends_of_backward_slices_in_one_tensor():
+    """Files of Paddle 2 then have no ends among the attributes."""
+    main = static.Program()
+    with static.program_guard(main):
+        x, ends = static.data("x", [3], "float32"), static.data("ends", [1], "int32")
+        out = main.global_block().create_var("out", dtype="float32")
+        slots = {"Input": x, "EndsTensor": ends}
+        attrs = {"axes": [0], "starts": [2], "ends": [], "strides": [-1]}
+        main.global_block().append_op("strided_slice", slots, {"Out": out}, attrs)
+    program = read_program(write_program(main))
+    feed = {"x": np.arange(3, dtype="float32"), "ends": np.array([0], "int32")}
+    (found,) = static.Executor().run(program, feed, ["out"])
+    np.testing.assert_array_equal(found, [2, 1])
+
+
 def test_a_backward_slice_without_elements_is_not_saved(tmp_path: Path):
     main = static.Program()
     with static.program_guard(main):

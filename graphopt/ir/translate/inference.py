@@ -29,7 +29,7 @@ _TRAINING_ATTRS = (
     "with_quant_attr",
 )
 
-# Paddle asks for this slot also where a branch reads nothing
+# Paddle needs this slot also where a branch reads nothing
 _NEEDED_EMPTY = ("conditional_block", "Input")
 
 

@@ -152,13 +152,12 @@ def _whole_reduction(rewriter: _Rewriter, op: Operator) -> None:
 
 
 def _slice(rewriter: _Rewriter, op: Operator) -> None:
-    """Bounds of which one is a tensor are all unknown to Paddle's rules of shapes."""
-    slots = (
-        f"{name}Tensor{kind}" for name in ("Starts", "Ends", "Strides") for kind in ("", "List")
-    )
-    known = -1 if any(op.inputs.get(slot) for slot in slots) else 1
-    flags = [known] * len(op.attrs["axes"])
-    if known < 0:
+    """Paddle's rules of shapes take no bound for known where one tensor has all starts or ends."""
+    slots = ("StartsTensor", "EndsTensor", "StridesTensor")
+    whole = any(op.inputs.get(slot) for slot in slots)
+    listed = any(op.inputs.get(f"{slot}List") for slot in slots)
+    flags = [-1 if whole or listed else 1] * len(op.attrs["axes"])
+    if whole:
         op.attrs["infer_flags"] = flags
     op.attrs.setdefault("infer_flags", flags)
 
@@ -174,9 +173,8 @@ def _ends_of_paddle_2(strides: str) -> _Rule:
     def rule(rewriter: _Rewriter, op: Operator) -> None:
         if keeps_its_ends(op):
             return
-        shape = rewriter.shape(op.inputs["Input"][0])
-        ends = list(op.attrs.get("ends", ()))
-        for at, (axis, step) in enumerate(zip(op.attrs["axes"], op.attrs[strides], strict=False)):
+        ends, steps = list(op.attrs.get("ends", ())), op.attrs.get(strides, ())
+        for at, (axis, step) in enumerate(zip(op.attrs["axes"], steps, strict=False)):
             if step > 0 or at >= len(ends):
                 continue
             if ends[at] == -1:
@@ -185,9 +183,11 @@ def _ends_of_paddle_2(strides: str) -> _Rule:
                     f"'{out}' is a slice with stride {step} and end -1: it has no elements, and "
                     "Paddle 2 takes that end for none; leave it out for all elements"
                 )
-            if ends[at] <= -_LARGE or 0 <= shape[axis] < -ends[at]:
+            size = rewriter.shape(op.inputs["Input"][0])[axis]
+            if ends[at] <= -_LARGE or 0 <= size < -ends[at]:
                 ends[at] = -1
-        op.attrs["ends"] = ends
+        if ends:
+            op.attrs["ends"] = ends
 
     return rule
 

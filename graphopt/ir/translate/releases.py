@@ -1,4 +1,4 @@
-"""Which release of Paddle saved an operator, where releases mean different things by it."""
+"""The release of Paddle that saved an operator, where releases mean different things by it."""
 
 from __future__ import annotations
 

@@ -200,11 +200,14 @@ def strided_slice(emit: Emitter) -> Written:
 
 
 def _open_ends(op: Operator, strides: str) -> dict[str, Any]:
-    """The property `ends` of a file of Paddle 2, whose -1 is no end for a negative stride."""
-    if not saved_by_paddle_2(op):
+    """The property `ends` of a file of Paddle 2, whose -1 is no end for a negative stride.
+
+    Nothing where tensors give all ends, or all strides.
+    """
+    ends, steps = op.attrs.get("ends", ()), op.attrs.get(strides, ())
+    if not saved_by_paddle_2(op) or len(ends) != len(steps):
         return {}
-    ends = without_ends_of_paddle_2(op.attrs.get("ends", ()), op.attrs.get(strides, ()))
-    return {"ends": ends}
+    return {"ends": without_ends_of_paddle_2(ends, steps)}
 
 
 @translates("set_value")

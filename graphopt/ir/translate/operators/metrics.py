@@ -30,6 +30,7 @@ from graphopt.ir.translate.operators.registry import translates
 @translates("auc")
 def auc(emit: Emitter) -> Written:
     """Paddle 3 always writes weights of the instances; all of them must be 1."""
+    emit.only_constants_besides(*emit.row.inputs, "InsTagWeight")
     weight = emit.optional("InsTagWeight")
     if weight is not None and set(known_numbers(weight) or (0.0,)) != {1.0}:
         raise UnsupportedError("auc of weighted instances; give no 'ins_tag_weight'")
