@@ -14,6 +14,7 @@ from graphopt.reference.derivatives import linear
 from graphopt.reference.ops.activation import between
 from graphopt.reference.ops.conv import Ints, channels_back, channels_first, pads_of
 from graphopt.reference.registry import rule
+from graphopt.reference.sampling import pixels_at, read_between
 from graphopt.reference.tape import Array, value_of
 
 Single = np.float32
@@ -177,35 +178,6 @@ def fold(
 # Sampling ---------------------------------------------------------------------------------------
 
 
-def read_between(x: Array, at: Sequence[Array]) -> Array:
-    """Images [n, c, ...] read at positions along each axis, arrays [n, ...]: [n, ..., c].
-
-    Between pixels it is the average of those around, weighed by nearness along each axis. Pixels
-    outside are 0.
-    """
-    channels_last = np.moveaxis(x, 1, -1)
-    lows = [np.floor(value_of(position)) for position in at]
-    rest = [position - low for position, low in zip(at, lows, strict=True)]
-    total: Array = 0.0
-    for corner in itertools.product((0, 1), repeat=len(at)):
-        weight: Array = 1.0
-        for side, far in zip(corner, rest, strict=True):
-            weight = weight * (far if side else 1.0 - far)
-        pixels = [low + side for low, side in zip(lows, corner, strict=True)]
-        total = total + weight[..., None] * _pixels(channels_last, pixels)
-    return total
-
-
-def _pixels(x: Array, at: Sequence[Array]) -> Array:
-    """Whole pixels of images [n, ..., c], 0 outside."""
-    inside: Array = np.ones((), bool)
-    places: list[Array] = [np.reshape(np.arange(x.shape[0]), (-1,) + (1,) * len(at))]
-    for place, size in zip(at, x.shape[1:-1], strict=True):
-        inside = inside & (place >= 0) & (place < size)
-        places.append(np.where((place >= 0) & (place < size), place, 0).astype(np.int64))
-    return np.where(inside[..., None], x[tuple(places)], 0.0)
-
-
 def _reflected(at: Array, size: int, align_corners: bool) -> Array:
     """Positions mirrored at the centres of the outer pixels, or at their outer edges."""
     edge = 0.0 if align_corners else 0.5
@@ -230,7 +202,7 @@ def grid_sample(x: Array, grid: Array, mode: str, padding_mode: str, align_corne
             at = _reflected(at, size, align_corners)
         places.insert(0, at)
     if mode == "nearest":
-        found = _pixels(np.moveaxis(x, 1, -1), [np.rint(value_of(at)) for at in places])
+        found = pixels_at(np.moveaxis(x, 1, -1), [np.rint(value_of(at)) for at in places])
     else:
         found = read_between(x, places)
     return np.moveaxis(found, -1, 1)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops.sequence import recurrent as ops
-from graphopt.reference.derivatives import place
+from graphopt.reference.derivatives import held, place
 from graphopt.reference.ops.activation import between, logistic
 from graphopt.reference.ops.random import dropped
 from graphopt.reference.ops.sequence.rows import rows_of
@@ -205,7 +205,8 @@ def sequence_lstm(
 
     size = weight.shape[0]
     states = [_first(h0, x, lengths, size), _first(c0, x, lengths, size)]
-    return tuple(_over_rows(x, lengths, is_reverse, states, step))
+    hidden, cell = _over_rows(x, lengths, is_reverse, states, step)
+    return hidden, held(cell)  # Paddle's derivative leaves the cells out
 
 
 @rule(ops.SequenceLstmp)
@@ -237,7 +238,8 @@ def sequence_lstmp(
 
     size, projected = proj_weight.shape
     states = [_first(h0, x, lengths, projected), _first(c0, x, lengths, size)]
-    return tuple(_over_rows(x, lengths, is_reverse, states, step))
+    projection, cell = _over_rows(x, lengths, is_reverse, states, step)
+    return projection, held(cell)
 
 
 def _gru_step(
