@@ -281,6 +281,14 @@ def smooth(function: Callable[[Array], Array], derivative: Callable[[Array], Arr
 erf = smooth(special.erf, lambda x: 2.0 / math.sqrt(math.pi) * np.exp(-x * x))
 erfc = smooth(special.erfc, lambda x: -2.0 / math.sqrt(math.pi) * np.exp(-x * x))
 lgamma = smooth(special.lgamma, lambda x: digamma(x))
+i0e = smooth(lambda x: special.scaled_bessel(0, x), lambda x: i1e(x) - np.sign(x) * i0e(x))
+i1e = smooth(lambda x: special.scaled_bessel(1, x), lambda x: _slope_of_i1(x) - np.sign(x) * i1e(x))
+
+
+def _slope_of_i1(x: Array) -> Array:
+    """The derivative of i1, times exp(-|x|)."""
+    flat = np.asarray(value_of(x) == 0)
+    return i0e(x) - np.where(flat, 0.5, i1e(x) / np.where(flat, 1.0, x))
 
 
 def without_derivative(name: str, function: Callable[[Array], Array]) -> Maker:

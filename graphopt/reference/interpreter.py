@@ -29,6 +29,7 @@ from graphopt.ir.dialect.ops.control import (
 )
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.random import Dropout, RandomOp
+from graphopt.ir.dialect.ops.sequence.recurrent import Rnn
 from graphopt.ir.dialect.signature import Port, function_signature, main_function, prepare_function
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show
 from graphopt.ir.dtypes import DType
@@ -56,6 +57,9 @@ def is_random(op: Operation) -> bool:
     """True for an op whose numbers differ from those of the lowering, which draws others."""
     if not isinstance(op, RandomOp) or not op.draws():
         return False
+    if isinstance(op, Rnn):
+        drops = op.attr("num_layers") > 1 and not op.attr("is_test")
+        return drops and op.attr("dropout_prob") not in (0, 1)
     return not isinstance(op, Dropout) or not (op.attr("is_test") or op.attr("p") in (0, 1))
 
 

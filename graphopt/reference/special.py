@@ -1,4 +1,4 @@
-"""Special functions of float64 arrays, element by element from Python's own."""
+"""Special functions: of float64 arrays element by element from Python's own, others by series."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ def _digamma(x: float) -> float:
     """By the recurrence up to 10, then the asymptotic series (Abramowitz and Stegun, 6.3)."""
     if x == math.inf or math.isnan(x):
         return x
+    if x == 0:
+        return math.copysign(math.inf, -x)
     if x == -math.inf or (x <= 0 and x == int(x)):
         return math.nan
     if x < 0:
@@ -72,3 +74,25 @@ erfc = _each(math.erfc)
 erfinv = _each(_erfinv)
 lgamma = _each(_lgamma)
 digamma = _each(_digamma)
+
+
+def scaled_bessel(order: int, x: Array) -> Array:
+    """exp(-|x|) times the modified Bessel function of the first kind and order 0 or 1.
+
+    By the power series, of which no term is negative, up to 30, then by the asymptotic one
+    (Abramowitz and Stegun, 9.6.10 and 9.7.1).
+    """
+    size = np.abs(x)
+    near, far = np.minimum(size, 30), np.maximum(size, 30)
+    term = near / 2 if order else np.ones_like(near)
+    total = term
+    for k in range(1, 80):
+        term = term * (near * near / (4 * k * (k + order)))
+        total = total + term
+    tail = np.ones_like(far)
+    ending = tail
+    for k in range(1, 20):
+        tail = tail * (((2 * k - 1) ** 2 - 4 * order * order) / (8 * k * far))
+        ending = ending + tail
+    found = np.where(size <= 30, total * np.exp(-near), ending / np.sqrt(2 * math.pi * far))
+    return np.where(x < 0, -found, found) if order else found

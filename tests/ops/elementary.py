@@ -77,9 +77,15 @@ SAMPLES = {
         sample(f64([0.0])).gives(np.i0).kinked(),
         sample(bf16(0)),
     ],
-    ops.I0e: [sample(f32(2, 3)).gives(lambda x: np.i0(x) * np.exp(-abs(x)))],
+    ops.I0e: [
+        sample(f32(2, 3)).gives(lambda x: np.i0(x) * np.exp(-abs(x))),
+        sample(f64([-0.001, 12.0, -29.9, 30.1, 1e4])),
+    ],
     ops.I1: [sample(f32([1.0, -1.0])).gives(lambda x: [0.5651591039924851, -0.5651591039924851])],
-    ops.I1e: [sample(f64([1.0])).gives(lambda x: [0.20791041534970844])],
+    ops.I1e: [
+        sample(f64([1.0])).gives(lambda x: [0.20791041534970844]),
+        sample(f64([-0.001, 12.0, -29.9, 30.1, 1e4])),
+    ],
     ops.Polygamma: [
         sample(f32([1.0, 0.5]), n=0).gives(lambda x: [-0.5772156649, -1.9635100260]),
         sample(f64([1.0, 0.5]), n=1).gives(lambda x: [np.pi**2 / 6, np.pi**2 / 2]),

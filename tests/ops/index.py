@@ -75,6 +75,8 @@ SAMPLES = {
         sample(f32([1.0, 2.0]), [i64([0, 0])], f32([5.0]), accumulate=True).gives(
             lambda x, i, v: [11, 2]
         ),
+        sample(f64(3, 2, 2), [i64([[0], [2]]), i64([1, 0])], f64(2, 1, 2)).gives(put),
+        sample(f32(2, 3), [i64(0)], f32(3)).gives(put),
     ],
     ops.DiagEmbed: [
         sample(f32(3)).gives(np.diag),

@@ -122,6 +122,11 @@ SAMPLES = {
         .gives(lambda x: ([[[[2]]]], [[[[0]]]]))
         .kinked(),
         sample(bf16(1, 1, 2, 2), kernel_size=(2, 2), padding_algorithm="SAME"),
+        sample(f64(2, 1, 5, 7), kernel_size=(2, 3), adaptive=True),
+        sample(
+            f64(1, 2, 5, 4), kernel_size=(3, 2), strides=(2, 3), paddings=(1, 0), ceil_mode=True
+        ),
+        sample(f32(0, 2, 3, 3), kernel_size=(2, 2)),
     ],
     ops.MaxPool3dWithIndex: [
         sample(f32(1, 2, 2, 3, 3), kernel_size=(2, 2, 2), strides=(1, 1, 1)),
@@ -134,6 +139,7 @@ SAMPLES = {
             lambda x, at: [[[[0, 5, 0, 0], [0, 0, 9, 0]]]]
         ),
         sample(f64(2, 2, 1, 1), i64(2, 2, 1, 1) % 4, output_size=(2, 2)).known_sizes(),
+        sample(f32(0, 2, 1, 1), i64(0, 2, 1, 1), output_size=(2, 2)).known_sizes(),
     ],
     ops.Unpool3d: [
         sample(f32([[[[[3.0]]]]]), i32([[[[[1]]]]]), output_size=(2, 1, 1)).gives(

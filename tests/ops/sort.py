@@ -37,9 +37,9 @@ SAMPLES = {
         sample(f32(0), bins=2).gives(lambda x: [0, 0]),
         sample(f64([3.0, 3.0]), bins=3).gives(lambda x: [0, 2, 0]),
         sample(f32([0.5, 1.0, 7.0]), bins=2, min=2.0, max=2.0).gives(lambda x: [2, 1]),
-        sample(f32([0.5, 1.0, 1.5, 5.0]), bins=2, min=1.0, max=5.0, density=True).gives(
-            lambda x: [1 / 3, 1 / 6]
-        ),
+        sample(f32([0.5, 1.0, 1.5, 5.0]), bins=2, min=1.0, max=5.0, density=True)
+        .gives(lambda x: [1 / 3, 1 / 6])
+        .kinked(),
         sample(i64([0, 1, 2, 3]), i64([9, 1, 2, 5]), bins=2, min=1.0, max=3.0).gives(
             lambda x, w: [1, 7]
         ),

@@ -84,6 +84,8 @@ SAMPLES = {
         sample(f32(1, 1, 3, 3), kernel_sizes=(2, 2), dilations=(2, 2)).gives(
             lambda x: [[[x[0, 0, i, j]] for i in (0, 2) for j in (0, 2)]]
         ),
+        sample(f64(2, 3, 4, 5), kernel_sizes=(3, 1), paddings=(2, 1), strides=(2, 3)),
+        sample(f32(0, 1, 2, 3), kernel_sizes=(1, 2), paddings=(0, 1, 1, 0)),
     ],
     ops.GridSample: [
         sample(f32(1, 2, 2, 2), f32([[[[-1.0, -1.0], [1.0, -1.0], [0.0, 0.0]]]]))
@@ -97,6 +99,13 @@ SAMPLES = {
         sample(
             f32(1, 1, 3, 3), f32(1, 2, 2, 2), padding_mode="reflection", align_corners=False
         ).kinked(),
+        sample(f64(2, 3, 4, 3), f64(2, 4, 3, 2) * 3, padding_mode="reflection").kinked(),
+        sample(f64(1, 1, 1, 2), f64(1, 3, 2, 2), padding_mode="reflection").kinked(),
+        sample(f64(2, 2, 3, 1), f64(2, 1, 3, 2), mode="nearest", align_corners=False).kinked(),
+        sample(f64(1, 2, 2, 3, 4), f64(1, 2, 2, 1, 3), padding_mode="border").kinked(),
+        sample(f32(0, 2, 3, 3), f32(0, 2, 2, 2)),
+        # between pixels it is smooth
+        sample(f64(1, 2, 3, 3), f64([[[[0.3, -0.2], [0.7, 0.55]]]])),
     ],
     ops.Fold: [
         sample(f64(1, 4, 4), output_sizes=(3, 3), kernel_sizes=(2, 2)).gives(
@@ -121,16 +130,22 @@ SAMPLES = {
             strides=(2, 2),
             paddings=(1, 1, 0, 1),
         ).known_sizes(),
+        sample(
+            f64(1, 4, 4), output_sizes=(4, 4), kernel_sizes=(2, 2), dilations=(2, 2)
+        ).known_sizes(),
     ],
     ops.AffineGrid: [
         sample(f32([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), output_shape=(1, 1, 2, 2))
         .gives(lambda t: [[[[-1, -1], [1, -1]], [[-1, 1], [1, 1]]]])
         .known_sizes(),
         sample(f64(2, 3, 4), output_shape=(2, 1, 2, 3, 2), align_corners=False).known_sizes(),
+        # a single row is the middle one
+        sample(f64(1, 2, 3), output_shape=(1, 1, 1, 3)).known_sizes(),
     ],
     ops.PixelShuffle: [
         sample(f32(2, 8, 2, 3), upscale_factor=2).gives(shuffled),
         sample(bf16(1, 2, 3, 4), upscale_factor=2, data_format="NHWC"),
+        sample(f64(2, 1, 3, 18), upscale_factor=3, data_format="NHWC"),
     ],
     ops.PixelUnshuffle: [
         sample(shuffled(f32(2, 8, 2, 3)), downscale_factor=2).gives(
@@ -148,9 +163,12 @@ SAMPLES = {
     ],
     ops.SpaceToDepth: [
         sample(f32(1, 4, 2, 2), blocksize=2).gives(lambda x: shuffled(x).reshape(1, 16, 1, 1)),
+        sample(f64(2, 8, 4, 6), blocksize=2),
     ],
     ops.TemporalShift: [
         sample(f32(3, 4, 1, 2), seg_num=3).gives(moved),
         sample(f64(4, 1, 2, 4), seg_num=2, data_format="NHWC"),
+        sample(f64(6, 5, 1, 1), seg_num=3, shift_ratio=0.5),
+        sample(f32(0, 4, 1, 2), seg_num=3),
     ],
 }

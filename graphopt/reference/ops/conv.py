@@ -11,6 +11,7 @@ import numpy as np
 from graphopt.ir.dialect.ops import conv as ops
 from graphopt.reference.ops.activation import relu
 from graphopt.reference.registry import rule
+from graphopt.reference.sampling import read_between
 from graphopt.reference.tape import Array
 
 Ints = Sequence[int]
@@ -172,3 +173,49 @@ def _spread(x: Array, strides: Ints, starts: Sequence[int], whole: Sequence[int]
         widths = [(start, after) if at == axis else (0, 0) for at in range(joined.ndim)]
         x = np.pad(joined[tuple(cut)], widths)
     return x
+
+
+@rule(ops.DeformableConv)
+def deformable_conv(
+    x: Array,
+    offset: Array,
+    filter: Array,
+    mask: Array | None,
+    strides: Ints,
+    paddings: Ints,
+    dilations: Ints,
+    deformable_groups: int,
+    groups: int,
+) -> Array:
+    batch, channels = x.shape[:2]
+    outs, own, *kernel = filter.shape
+    places = list(itertools.product(*map(range, kernel)))
+    sizes = offset.shape[2:]
+    moved = np.reshape(offset, (batch, deformable_groups, len(places), 2, *sizes))
+    shares = (
+        None if mask is None else np.reshape(mask, (batch, deformable_groups, len(places), *sizes))
+    )
+    pads = pads_of(paddings, "EXPLICIT", x.shape[2:], kernel, strides)
+    weight = np.reshape(filter, (groups, outs // groups, own, len(places)))
+    each = channels // deformable_groups
+    total: Array = np.zeros((), x.dtype)
+    for number, place in enumerate(places):
+        regular = [
+            np.arange(count) * stride - before + at * dilation
+            for count, stride, (before, _), at, dilation in zip(
+                sizes, strides, pads, place, dilations, strict=True
+            )
+        ]
+        rows, columns = regular[0][:, None].astype(x.dtype), regular[1].astype(x.dtype)
+        parts: list[Array] = []
+        for group in range(deformable_groups):
+            at = moved[:, group, number]
+            images = x[:, group * each : (group + 1) * each]
+            found = read_between(images, [rows + at[:, 0], columns + at[:, 1]])
+            parts.append(found if shares is None else found * shares[:, group, number][..., None])
+        read = np.concatenate(parts, -1)  # [batch, rows, columns, channels]
+        read = np.reshape(read, (batch * math.prod(sizes), groups, own))
+        inputs = np.transpose(read, (1, 2, 0))
+        total = total + np.matmul(weight[..., number], inputs)
+    apart = np.reshape(total, (groups, outs // groups, batch, *sizes))
+    return np.reshape(np.transpose(apart, (2, 0, 1, 3, 4)), (batch, outs, *sizes))

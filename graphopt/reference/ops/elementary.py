@@ -8,7 +8,8 @@ import numpy as np
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import elementary as ops
-from graphopt.reference.derivatives import digamma, erfinv, lgamma
+from graphopt.ir.dtypes import DType
+from graphopt.reference.derivatives import digamma, erfinv, i0e, i1e, lgamma
 from graphopt.reference.ops.activation import between
 from graphopt.reference.registry import Rule, rule
 from graphopt.reference.tape import Array
@@ -39,6 +40,10 @@ FUNCTIONS: Mapping[type[PdOp], Callable[[Array], Array]] = {
     ops.Erfinv: erfinv,
     ops.Expm1: np.expm1,
     ops.Floor: whole(np.floor),
+    ops.I0: lambda x: i0e(x) * np.exp(np.abs(x)),
+    ops.I0e: i0e,
+    ops.I1: lambda x: i1e(x) * np.exp(np.abs(x)),
+    ops.I1e: i1e,
     ops.Lgamma: lgamma,
     ops.Log1p: np.log1p,
     ops.Log2: np.log2,
@@ -73,6 +78,43 @@ def stanh(x: Array, scale_a: float, scale_b: float) -> Array:
 def logit(x: Array, eps: float) -> Array:
     kept = between(x, eps, 1.0 - eps) if eps else x
     return np.log(kept / (1.0 - kept))
+
+
+@rule(ops.Copysign)
+def copysign(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "f":
+        return np.copysign(x, y)
+    if x.dtype.kind == "b":
+        return np.broadcast_to(x, np.broadcast_shapes(x.shape, y.shape))
+    return np.where((x < 0) == (y < 0), x, -x)
+
+
+@rule(ops.Nextafter)
+def nextafter(x: Array, y: Array, dtypes: tuple[DType, ...]) -> Array:
+    return np.nextafter(x.astype(dtypes[0].numpy), y.astype(dtypes[0].numpy))
+
+
+@rule(ops.Heaviside)
+def heaviside(x: Array, y: Array) -> Array:
+    return np.where(x == 0, y, (x > 0).astype(y.dtype))
+
+
+@rule(ops.Gcd)
+def gcd(x: Array, y: Array) -> Array:
+    return np.gcd(x, y)
+
+
+@rule(ops.BitwiseLeftShift)
+def bitwise_left_shift(x: Array, y: Array) -> Array:
+    return np.left_shift(x, y)
+
+
+@rule(ops.BitwiseRightShift)
+def bitwise_right_shift(x: Array, y: Array, is_arithmetic: bool) -> Array:
+    if is_arithmetic:
+        return np.right_shift(x, y)
+    bits = np.dtype(f"uint{8 * x.dtype.itemsize}")
+    return np.right_shift(x.view(bits), y.view(bits)).view(x.dtype)
 
 
 @rule(ops.Atan2)

@@ -58,3 +58,11 @@ def multiplex(inputs: tuple[Array, ...], index: Array) -> Array:
     if np.all(inside):
         return found
     return np.where(np.reshape(inside, (-1,) + (1,) * (found.ndim - 1)), found, np.nan)
+
+
+@rule(ops.ShardIndex)
+def shard_index(
+    input: Array, index_num: int, nshards: int, shard_id: int, ignore_value: int
+) -> Array:
+    size = -(-index_num // nshards)
+    return np.where(input // size == shard_id, input % size, ignore_value)

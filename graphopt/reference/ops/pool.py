@@ -1,16 +1,18 @@
-"""Pooling, as sums over the positions of a window."""
+"""Pooling over windows, the places of maxima, and images with these at their places."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.pool import Pool2d, Pool3d
+from graphopt.ir.dialect.ops import pool as ops
 from graphopt.reference.ops.conv import Ints, channels_back, channels_first, pads_of
+from graphopt.reference.ops.scatter import assigned
 from graphopt.reference.registry import rule
-from graphopt.reference.tape import Array
+from graphopt.reference.tape import Array, value_of
 
 
 def _windows(
@@ -29,7 +31,19 @@ def _windows(
     return found
 
 
-@rule(Pool2d, Pool3d)
+def _equal_windows(sizes: Ints, wanted: Ints) -> list[list[tuple[int, int, int]]]:
+    """So many windows along each dimension, which share it; -1 keeps a dimension."""
+    numbers = [size if want < 0 else want for size, want in zip(sizes, wanted, strict=True)]
+    return [
+        [
+            (i * size // n, -(-(i + 1) * size // n), -(-(i + 1) * size // n) - i * size // n)
+            for i in range(n)
+        ]
+        for size, n in zip(sizes, numbers, strict=True)
+    ]
+
+
+@rule(ops.Pool2d, ops.Pool3d)
 def pool(
     x: Array,
     kernel_size: Ints,
@@ -46,16 +60,7 @@ def pool(
     x = channels_first(x, data_format)
     sizes = x.shape[2:]
     if global_pooling or adaptive:
-        wanted = [1] * len(sizes) if global_pooling else kernel_size
-        # -1 keeps a dimension
-        numbers = [s if w < 0 else w for s, w in zip(sizes, wanted, strict=True)]
-        windows = [
-            [
-                (i * size // n, -(-(i + 1) * size // n), -(-(i + 1) * size // n) - i * size // n)
-                for i in range(n)
-            ]
-            for size, n in zip(sizes, numbers, strict=True)
-        ]
+        windows = _equal_windows(sizes, [1] * len(sizes) if global_pooling else kernel_size)
     else:
         pads = pads_of(paddings, padding_algorithm, sizes, kernel_size, strides)
         windows = [
@@ -72,3 +77,55 @@ def pool(
             cells.append(np.sum(part, axis=axes) / float(math.prod(n for _, _, n in cell)))
     out = np.reshape(np.stack(cells, -1), (*x.shape[:2], *map(len, windows)))
     return channels_back(out, data_format)
+
+
+@rule(ops.MaxPool2dWithIndex, ops.MaxPool3dWithIndex)
+def max_pool_with_index(
+    x: Array,
+    kernel_size: Ints,
+    strides: Ints,
+    paddings: Ints,
+    padding_algorithm: str,
+    global_pooling: bool,
+    adaptive: bool,
+    ceil_mode: bool,
+) -> tuple[Array, Array]:
+    sizes = x.shape[2:]
+    if global_pooling or adaptive:
+        windows = _equal_windows(sizes, [1] * len(sizes) if global_pooling else kernel_size)
+    else:
+        pads = pads_of(paddings, padding_algorithm, sizes, kernel_size, strides)
+        windows = [
+            _windows(*each, ceil_mode, True)
+            for each in zip(sizes, kernel_size, strides, pads, strict=True)
+        ]
+    values, counts = value_of(x), tuple(map(len, windows))
+    best = np.full((*x.shape[:2], *counts), -np.inf, x.dtype)
+    where = np.full(best.shape, -1)
+    # one place of all windows after the other; of equal elements the first one counts
+    for place in itertools.product(*(range(max(n for *_, n in part)) for part in windows)):
+        starts = [
+            np.array([first + step for first, _, _ in part])
+            for part, step in zip(windows, place, strict=True)
+        ]
+        ends = [np.array([end for _, end, _ in part]) for part in windows]
+        grid = np.ix_(*(np.minimum(a, end - 1) for a, end in zip(starts, ends, strict=True)))
+        found = values[(slice(None), slice(None), *grid)]
+        rows = [a < end for a, end in zip(starts, ends, strict=True)]
+        inside = np.meshgrid(*rows, indexing="ij", sparse=True)
+        better = functools.reduce(np.logical_and, inside) & ((where < 0) | (found > best))
+        best = np.where(better, found, best)
+        where = np.where(better, np.ravel_multi_index(grid, sizes), where)
+    flat = np.reshape(x, (*x.shape[:2], math.prod(sizes)))
+    at = np.reshape(np.maximum(where, 0), (*x.shape[:2], math.prod(counts)))
+    out = np.take_along_axis(flat, at, 2)
+    return np.reshape(out, best.shape), where
+
+
+@rule(ops.Unpool, ops.Unpool3d)
+def unpool(x: Array, indices: Array, output_size: Ints) -> Array:
+    channels, places = math.prod(x.shape[:2]), math.prod(output_size)
+    rows = np.reshape(np.arange(channels) * places, (*x.shape[:2], *(1,) * len(output_size)))
+    at, none = np.reshape(rows + indices, (-1,)), np.zeros(channels * places, x.dtype)
+    out = assigned(none, at, np.reshape(x, (-1,)))
+    return np.reshape(out, (*x.shape[:2], *output_size))

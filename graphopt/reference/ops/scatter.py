@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops import scatter as ops
+from graphopt.ir.dialect.ops.index import IndexAdd, IndexPut
 from graphopt.reference.derivatives import place
 from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array, Node, NoDerivative
@@ -25,6 +26,16 @@ def _flat(x: Array, index: Array, op: str) -> Array:
     for axis in range(index.shape[-1]):
         at = at * x.shape[axis] + _checked(index[..., axis], x.shape[axis], op)
     return at
+
+
+def assigned(x: Array, at: Array, values: Array) -> Array:
+    """x with rows replaced by those of the values, the last one where a row is named again."""
+    if not at.size:
+        return x
+    last = np.full(x.shape[0], -1)
+    last[at] = np.arange(at.size)
+    kept = np.reshape(last < 0, (-1,) + (1,) * (x.ndim - 1))
+    return np.where(kept, x, np.take(values, np.maximum(last, 0), 0))
 
 
 @rule(ops.GatherNd)
@@ -47,15 +58,13 @@ def scatter_nd_add(x: Array, index: Array, updates: Array) -> Array:
 @rule(ops.Scatter)
 def scatter(x: Array, index: Array, updates: Array, overwrite: bool) -> Array:
     rows = _checked(np.reshape(index, (-1,)), x.shape[0], "pd.scatter")
+    updates = np.broadcast_to(updates, (rows.size, *x.shape[1:]))
+    if overwrite:
+        return assigned(x, rows, updates)
     hit = np.zeros(x.shape[0], bool)
     hit[rows] = True
     named = np.reshape(hit, (-1,) + (1,) * (x.ndim - 1))
-    updates = np.broadcast_to(updates, (rows.size, *x.shape[1:]))
-    if not overwrite:
-        return np.where(named, place(updates, rows, x.shape), x)
-    last = np.zeros(x.shape[0], np.int64)
-    last[rows] = np.arange(rows.size)
-    return np.where(named, np.take(updates, last, 0), x) if rows.size else x
+    return np.where(named, place(updates, rows, x.shape), x)
 
 
 def _grid(x: Array, index: Array, axis: int, op: str) -> tuple[Any, ...]:
@@ -105,3 +114,24 @@ def put_along_axis(
         return out
     number = np.maximum(count + kept, 1)
     return out / number if x.dtype.kind == "f" else out // number
+
+
+@rule(IndexAdd)
+def index_add(x: Array, index: Array, add_value: Array, axis: int) -> Array:
+    rows = np.moveaxis(x, axis, 0)
+    wanted = (index.size, *rows.shape[1:])
+    added = np.broadcast_to(np.moveaxis(add_value, axis, 0), wanted)
+    at = _checked(index, rows.shape[0], "pd.index_add")
+    return np.moveaxis(rows + place(added, at, rows.shape), 0, axis)
+
+
+@rule(IndexPut)
+def index_put(x: Array, indices: tuple[Array, ...], value: Array, accumulate: bool) -> Array:
+    depth = len(indices)
+    index = np.stack(np.broadcast_arrays(*indices), -1)
+    at = np.reshape(_flat(x, index, "pd.index_put"), (-1,))
+    wanted = (*index.shape[:-1], *x.shape[depth:])
+    parts = np.reshape(np.broadcast_to(value, wanted), (at.size, *x.shape[depth:]))
+    rows = np.reshape(x, (math.prod(x.shape[:depth]), *x.shape[depth:]))
+    put = rows + place(parts, at, rows.shape) if accumulate else assigned(rows, at, parts)
+    return np.reshape(put, x.shape)

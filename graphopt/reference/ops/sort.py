@@ -53,6 +53,26 @@ def searchsorted(sequence: Array, values: Array, right: bool) -> Array:
     return out
 
 
+@rule(ops.Histogram)
+def histogram(
+    x: Array, weight: Array | None, bins: int, min: float, max: float, density: bool
+) -> Array:
+    flat = np.reshape(x, -1)
+    if min == max and flat.size:
+        min, max = float(np.min(flat)), float(np.max(flat))
+    if min == max:
+        min, max = min - 1.0, max + 1.0
+    inside = (flat >= min) & (flat <= max)
+    kept = flat[inside].astype(flat.dtype if flat.dtype.kind == "f" else np.float64)
+    places = np.floor((kept - min) * bins / (max - min))
+    weights = None if weight is None else np.reshape(weight, -1)[inside]
+    at = np.minimum(places, bins - 1).astype(np.int64)
+    counts = np.bincount(at, weights, bins)
+    if not density or not flat.size:
+        return counts
+    return counts / np.sum(counts) * (bins / (max - min))
+
+
 @rule(ops.Topk)
 def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
     order = in_order(value_of(x), axis, descending=largest)

@@ -30,6 +30,16 @@ SAMPLES = {
             clip=True,
             min_max_aspect_ratios_order=True,
         ),
+        sample(
+            f64(1, 1, 2, 3),
+            f64(1, 3, 9, 7),
+            min_sizes=(2.0, 3.0),
+            max_sizes=(8.0, 5.0),
+            aspect_ratios=(0.5, 3.0),
+            step_w=2.0,
+            step_h=3.0,
+            offset=0.25,
+        ),
     ],
     ops.DensityPriorBox: [
         sample(
@@ -47,6 +57,18 @@ SAMPLES = {
             densities=(2, 1),
             fixed_sizes=(4.0, 2.0),
             fixed_ratios=(1.0, 2.0),
+        ),
+        # boxes are a whole number of pixels apart
+        sample(
+            f64(1, 1, 2, 1),
+            f64(1, 3, 14, 7),
+            densities=(2, 3),
+            fixed_sizes=(9.0, 1.0),
+            fixed_ratios=(2.0,),
+            step_w=7.0,
+            step_h=8.5,
+            offset=-1.0,
+            clip=True,
         ),
     ],
     ops.AnchorGenerator: [
@@ -80,9 +102,18 @@ SAMPLES = {
             axis=1,
             box_normalized=False,
         ),
+        sample(f64(TWO), f64(2, 4), f64(2, 3, 4), code_type="decode_center_size", axis=1),
+        sample(f64(TWO), f64(2, 4), f64([*TWO, [1.0, 1.0, 2.0, 5.0]]), box_normalized=False),
+        sample(f32(TWO), None, f32(0, 4)),
     ],
     ops.IouSimilarity: [
         sample(f32(TWO), f32(TWO)).gives(lambda x, y: [[1, 0.2], [0.2, 1]]).kinked(),
         sample(f64([[0.0, 0.0, 1.0, 1.0]]), f64([[2.0, 0.0, 3.0, 1.0]])).gives(lambda x, y: [[0]]),
+        sample(f32(TWO), f32([[1.0, 1.0, 2.0, 5.0]]), box_normalized=False).gives(
+            lambda x, y: [[8 / 27], [3 / 22]]
+        ),
+        sample(f32(0, 4), f32(TWO)),
+        # boxes without an area
+        sample(f32([UNIT]), f32([UNIT])).gives(lambda x, y: [[0]]).kinked(),
     ],
 }

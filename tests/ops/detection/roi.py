@@ -51,12 +51,29 @@ SAMPLES = {
         )
         .gives(lambda x, boxes, _: np.stack([points_in(x[0, 0], box) for box in boxes])[:, None])
         .kinked(),
+        # over the edges, and far away
+        sample(
+            f64(1, 2, 3, 5),
+            f64([[-3.0, -2.0, 7.0, 2.5], [1.2, 1.7, 1.3, 1.8], [20.0, 20.0, 30.0, 30.0]]),
+            i32([3]),
+            **CELLS,
+        ).kinked(),
+        sample(f32(1, 2, 4, 4), f32(0, 4), i32([0]), **CELLS).kinked(),
     ],
     RoiPool: [
         sample(f32(1, 2, 4, 4), ONE[:1], i32([1]), pooled_height=1, pooled_width=1)
         .gives(lambda x, *_: x[:, :, :3, :3].max((2, 3), keepdims=True))
         .kinked(),
         sample(f32(2, 1, 4, 4), ONE, i32([1, 1]), **CELLS).kinked(),
+        sample(
+            f64(1, 2, 3, 5),
+            f64([[-3.0, -2.0, 7.0, 2.5], [1.2, 1.7, 1.3, 1.8], [20.0, 20.0, 30.0, 30.0]]),
+            i32([3]),
+            pooled_height=3,
+            pooled_width=2,
+            spatial_scale=0.75,
+        ).kinked(),
+        sample(f32(1, 2, 4, 4), f32(0, 4), i32([0]), **CELLS).kinked(),
     ],
     PrroiPool: [
         sample(f64(1, 1, 4, 4), f64([[1.0, 1.0, 1.0, 2.0]]), i32([1]))

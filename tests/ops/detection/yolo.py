@@ -36,6 +36,17 @@ SAMPLES = {
             downsample_ratio=32,
             iou_aware=True,
         ).gives(lambda x, s: (np.zeros((1, 2, 4)), np.zeros((1, 2, 1)))),
+        sample(
+            f64(2, 16, 2, 3),
+            i32([[40, 60], [20, 30]]),
+            anchors=(10, 13, 8, 7),
+            class_num=2,
+            conf_thresh=0.4,
+            downsample_ratio=8,
+            scale_x_y=1.1,
+            iou_aware=True,
+            iou_aware_factor=0.3,
+        ).kinked(),
     ],
     YoloLoss: [
         # one cell without a box: log(1 + exp(0))

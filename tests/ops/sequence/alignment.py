@@ -90,6 +90,7 @@ SAMPLES = {
         sample(i64([[1, 1, 0, 2]]), i64([3]), merge_repeated=False, padding_value=-1).gives(
             lambda x, n: aligned(x, n, False, -1)
         ),
+        sample(i32(2, 0), i32([[0], [0]])).gives(aligned),
     ],
     ops.EditDistance: [
         sample(i64([[1, 2, 3, 4], [1, 2, 0, 0]]), i64([[1, 3, 3], [2, 1, 2]])).gives(distances),
@@ -100,10 +101,12 @@ SAMPLES = {
             i64([[3], [2], [1]]),
             normalized=True,
         ).gives(lambda a, b, m, n: distances(a, b, m, n, True)),
+        sample(i64(2, 0), i64(2, 3)).gives(distances),
     ],
     ops.GatherTree: [
         sample(i64(4, 1, 2), i64([[[0, 0]], [[1, 0]], [[0, 0]], [[0, 1]]])).gives(followed),
         sample(i32(2, 2, 2), i32([[[1, 0], [0, 0]], [[0, 1], [1, 1]]])).gives(followed),
+        sample(i64(0, 1, 2), i64(0, 1, 2)).gives(followed),
     ],
     ops.SequenceMask: [
         sample(i64([1, 0, 3]), max_len=3).gives(lambda x: np.arange(3) < x[:, None]),

@@ -29,6 +29,10 @@ SAMPLES = {
         ),
         sample(bf16(5, 2), i64(LENGTHS), pooltype="LAST").gives(lambda x, n: [x[1], [0, 0], x[4]]),
         sample(f32(5, 2), i64(LENGTHS), pooltype="FIRST").gives(lambda x, n: [x[0], [0, 0], x[2]]),
+        sample(f32(0, 2), i64([0, 0]), pooltype="MAX", pad_value=0.5).gives(
+            lambda x, n: np.full((2, 2), 0.5)
+        ),
+        sample(f64(3), i64([1, 2]), pooltype="LAST").gives(lambda x, n: [x[0], x[2]]),
     ],
     ops.SequenceConv: [
         sample(f32(5, 2), i64(LENGTHS), f32(6, 3), context_length=3, context_start=-1).gives(
@@ -58,6 +62,21 @@ SAMPLES = {
             )
         ),
         sample(f64(5, 2), i64(LENGTHS), f64(4, 3), f64(2, 2), context_length=2, context_start=1),
+        # a context longer than the sequences
+        sample(
+            f64(5, 1), i64([1, 3, 1]), f64(6, 2), f64(5, 1), context_length=6, context_start=-3
+        ).gives(
+            lambda x, n, w, around: np.concatenate(
+                [
+                    np.stack(
+                        [np.vstack([around[:3], p, around[3:]])[i : i + 6, 0] for i in range(k)]
+                    )
+                    @ w
+                    for k, p in ((1, x[:1]), (3, x[1:4]), (1, x[4:]))
+                ]
+            )
+        ),
+        sample(f32(0, 2), i64([0]), f32(2, 3), context_length=1),
     ],
     ops.SequenceRowConv: [
         sample(f32(5, 2), i64(LENGTHS), f32(2, 2)).gives(
@@ -72,6 +91,7 @@ SAMPLES = {
             lambda x, n: np.concatenate([np.exp(p) / np.exp(p).sum() for p in parts(x) if len(p)])
         ),
         sample(f64(5), i64(LENGTHS)),
+        sample(f32(0), i64([0, 0])),
     ],
     ops.SequenceReverse: [
         sample(f32(5, 2), i64(LENGTHS)).gives(lambda x, n: x[[1, 0, 4, 3, 2]]),

@@ -193,6 +193,7 @@ SAMPLES = {
         rnn("GRU", layers=2, dropout_prob=0.0, is_test=True),
         rnn("RNN_TANH", time=0, make=bf16),
         rnn("LSTM", batch=0),
+        rnn("RNN_TANH", make=f64, lengths=i64([2, 0]), zero_padding=False, both=True),
     ],
     ops.GruUnit: [
         sample(f32(2, 9), f32(2, 3), f32(3, 9), f32(1, 9)).gives(gru_unit(False, True)),
@@ -228,6 +229,16 @@ SAMPLES = {
         )
         .known_sizes()
         .gradient_through(0),
+        sample(
+            *(f64(5, 8), i64([1, 3, 0, 1]), f64(1, 8), f64(2, 1), f64(1, 14)),
+            gate_activation="identity",
+            cell_activation="relu",
+            candidate_activation="identity",
+            cell_clip=0.5,
+            proj_clip=0.2,
+        )
+        .known_sizes()
+        .kinked(),
     ],
     ops.SequenceGru: [
         sample(f32(5, 6), i64(LENGTHS), f32(2, 6), f32(1, 6), f32(3, 2), is_reverse=True)
@@ -236,5 +247,7 @@ SAMPLES = {
         sample(
             f64(5, 6), i64(LENGTHS), f64(2, 6), origin_mode=True, activation="relu"
         ).known_sizes(),
+        sample(f32(0, 3), i64([0, 0]), f32(1, 3), f32(1, 3)).known_sizes(),
+        sample(f32(0, 3), i64(0), f32(1, 3), f32(1, 3), f32(0, 1)).known_sizes(),
     ],
 }

@@ -177,4 +177,5 @@ def iou_similarity(x: Array, y: Array, box_normalized: bool) -> Array:
     )
     sides = jnp.maximum(high - low + extra, 0)
     common = sides[..., 0] * sides[..., 1]
-    return (common / (area(first) + area(second) - common)).astype(x.dtype)
+    union = area(first) + area(second) - common + 1e-10  # so that boxes without an area share 0
+    return (common / union).astype(x.dtype)

@@ -42,7 +42,7 @@ def sequence_scatter(x: Array, index: Array, updates: Array, lengths: Array) -> 
     out = x
     for number, rows in enumerate(rows_of(lengths)):
         for row in rows:
-            place = np.zeros(x.shape)
+            place = np.zeros(x.shape, x.dtype)
             place[number, columns[row]] = 1.0
             out = out + place * added[row]
     return out
