@@ -31,9 +31,9 @@ from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.host.rules import QUICK
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results, Step
 
-SECONDS = 3e-3
-"""The time in which XLA compiles one operator, about. A run that takes as long as compiling the
-program is given up."""
+SECONDS, PER_OP = 0.3, 3e-3
+"""The time in which XLA compiles a program and each of its operators, about. A run that takes as
+long as compiling the program is given up."""
 
 
 class GivenUp(Exception):
@@ -147,7 +147,7 @@ def _dead_after(block: Block) -> dict[Operation, list[SSAValue]]:
 
 def price_of(compiled: Compiled) -> float:
     """The seconds that XLA takes to compile a program, about."""
-    return SECONDS * compiled.size
+    return SECONDS + PER_OP * compiled.size
 
 
 def has_host_form(compiled: Compiled, elements: int) -> bool:

@@ -28,7 +28,7 @@ SMALL = 100
 
 A derivative counts as two more programs of the size of its own.
 """
-TINY = 30
+TINY = 12
 """Programs of fewer operators have no host form: they compile in a fraction of a second."""
 
 F = TypeVar("F")
