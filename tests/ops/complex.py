@@ -34,6 +34,7 @@ SAMPLES = {
         sample(f64(2, 5), axes=(1,)).gives(np.fft.rfft),
         sample(f32(2, 4), axes=(0, 1), onesided=False).gives(np.fft.fft2),
         sample(f64(3, 4), axes=(-1,), forward=False).gives(np.fft.ihfft),
+        sample(f64(3, 4), axes=(1, 0), forward=False, normalization="forward"),
     ],
     ops.FftC2r: [
         sample(c64(SPECTRUM), axes=(1,), forward=False).gives(np.fft.irfft),
@@ -43,5 +44,6 @@ SAMPLES = {
         sample(c64(SPECTRUM), axes=(1,), last_dim_size=4, normalization="forward").gives(
             lambda x: np.fft.hfft(x, 4, norm="forward")
         ),
+        sample(c64(2, 3, 3), axes=(2, 0), normalization="ortho"),
     ],
 }

@@ -138,11 +138,13 @@ SAMPLES = {
         sample(f32([[3.0, 1.0], [0.0, 0.0]]), p=1.0, axis=-1, max_norm=2.0)
         .gives(lambda x: x * [2 / 3, 1])
         .kinked(),
+        sample(f64(2, 3, 2), p=3.0, axis=1, max_norm=1.5),
     ],
     ops.DataNorm: [
         sample(f64(3, 2), f64([4.0, 4.0]), f64([2.0, 4.0]), f64([1.0, 16.0]))
         .gives(lambda x, n, s, q: ((x - s / n) * np.sqrt(n / q), s / n, np.sqrt(n / q)))
         .kinked(),
         sample(f32(3, 2), f32([1.0, 1.0]), f32(2), f32([1.0, 1.0]), f32(2), f32(2)).kinked(),
+        sample(f64(2, 3, 1, 2), f64([2.0, 3.0, 4.0]), f64(3), f64([1.0, 2.0, 3.0])).kinked(),
     ],
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from graphopt.ir.dialect.ops import complex as ops
@@ -47,3 +49,34 @@ def as_complex(x: Array) -> Array:
 @rule(ops.AsReal)
 def as_real(x: Array) -> Array:
     return np.stack([np.real(x), np.imag(x)], -1)
+
+
+# Fourier transforms -----------------------------------------------------------------------------
+
+Axes = tuple[int, ...]
+OTHER = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+"""The normalisation of the opposite transform that divides by the same number."""
+
+
+@rule(ops.FftC2c)
+def fft_c2c(x: Array, axes: Axes, normalization: Any, forward: bool) -> Array:
+    function = np.fft.fftn if forward else np.fft.ifftn
+    return function(x, axes=tuple(axes), norm=normalization)
+
+
+@rule(ops.FftR2c)
+def fft_r2c(x: Array, axes: Axes, normalization: Any, forward: bool, onesided: bool) -> Array:
+    function: Any = np.fft.rfftn if onesided else np.fft.fftn
+    if forward:
+        return function(x, axes=tuple(axes), norm=normalization)
+    # of real numbers the inverse transform is the conjugate
+    return np.conj(function(x, axes=tuple(axes), norm=OTHER[normalization]))
+
+
+@rule(ops.FftC2r)
+def fft_c2r(x: Array, axes: Axes, normalization: Any, forward: bool, last_dim_size: int) -> Array:
+    sizes = [x.shape[axis] for axis in axes]
+    sizes[-1] = last_dim_size or 2 * (sizes[-1] - 1)
+    if forward:
+        x, normalization = np.conj(x), OTHER[normalization]
+    return np.fft.irfftn(x, sizes, axes=tuple(axes), norm=normalization)

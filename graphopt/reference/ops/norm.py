@@ -6,10 +6,18 @@ import math
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.norm import BatchNorm, GroupNorm, InstanceNorm, LayerNorm
+from graphopt.ir.dialect.ops.norm import (
+    BatchNorm,
+    DataNorm,
+    GroupNorm,
+    InstanceNorm,
+    LayerNorm,
+    Renorm,
+    SpectralNorm,
+)
 from graphopt.reference.derivatives import held
 from graphopt.reference.registry import Unsupported, rule
-from graphopt.reference.tape import Array
+from graphopt.reference.tape import Array, Node
 
 
 def channel_of(rank: int, data_format: str) -> int:
@@ -109,3 +117,49 @@ def instance_norm(
     out, mean, variance = group_norm(x, scale, bias, epsilon, x.shape[1], "NCHW")
     # the saved variance is the inverse deviation
     return out, np.ravel(mean), np.ravel(1.0 / np.sqrt(variance + epsilon))
+
+
+@rule(SpectralNorm)
+def spectral_norm(
+    weight: Array, u: Array, v: Array, dim: int, power_iters: int, eps: float
+) -> Array:
+    first = np.moveaxis(weight, dim, 0)
+    matrix = np.reshape(first, (first.shape[0], math.prod(first.shape[1:])))
+    fixed, left, right = held(matrix), held(u), held(v)
+    for _ in range(power_iters):
+        right = np.matmul(left, fixed)
+        right = right / (np.sqrt(np.sum(right * right)) + eps)
+        left = np.matmul(fixed, right)
+        left = left / (np.sqrt(np.sum(left * left)) + eps)
+    return weight / np.sum(left * np.matmul(matrix, right))
+
+
+@rule(Renorm)
+def renorm(x: Array, p: float, axis: int, max_norm: float) -> Array:
+    others = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
+    powers = np.sum(np.power(np.abs(x), p), axis=others, keepdims=True)
+    size = np.power(powers, 1.0 / p)
+    long = size > max_norm
+    return np.where(long, x * (max_norm / np.where(long, size, 1.0)), x)
+
+
+@rule(DataNorm)
+def data_norm(
+    x: Array,
+    batch_size: Array,
+    batch_sum: Array,
+    batch_square_sum: Array,
+    scale_w: Array | None,
+    bias: Array | None,
+    data_layout: str,
+) -> tuple[Array, Array, Array]:
+    if any(isinstance(value, Node) for value in (batch_size, batch_sum, batch_square_sum)):
+        raise Unsupported("pd.data_norm", "its derivative with respect to the sums")
+    channel = channel_of(x.ndim, data_layout)
+    means, scales = batch_sum / batch_size, np.sqrt(batch_size / batch_square_sum)
+    out = (x - by_channel(means, x, channel)) * by_channel(scales, x, channel)
+    if scale_w is not None:
+        out = out * by_channel(scale_w, x, channel)
+    if bias is not None:
+        out = out + by_channel(bias, x, channel)
+    return out, means, scales

@@ -10,6 +10,7 @@ from graphopt_tests.ops.base import f32, f64, i32, sample
 # one box for each of two images, and two
 ONE = f32([[0.0, 0.0, 2.0, 2.0], [1.0, 0.5, 3.0, 3.5]])
 TWO = f64([[0.0, 1.0, 2.5, 2.0], [1.0, 0.5, 3.0, 3.5]])
+FAR = f64([[-3.0, -2.0, 7.0, 2.5], [1.2, 1.7, 1.3, 1.8], [20.0, 20.0, 30.0, 30.0]])
 CORNERS = [(0, 0), (0, 1), (1, 0), (1, 1)]
 CELLS = {"pooled_height": 2, "pooled_width": 2}
 
@@ -54,7 +55,7 @@ SAMPLES = {
         # over the edges, and far away
         sample(
             f64(1, 2, 3, 5),
-            f64([[-3.0, -2.0, 7.0, 2.5], [1.2, 1.7, 1.3, 1.8], [20.0, 20.0, 30.0, 30.0]]),
+            FAR,
             i32([3]),
             **CELLS,
         ).kinked(),
@@ -67,7 +68,7 @@ SAMPLES = {
         sample(f32(2, 1, 4, 4), ONE, i32([1, 1]), **CELLS).kinked(),
         sample(
             f64(1, 2, 3, 5),
-            f64([[-3.0, -2.0, 7.0, 2.5], [1.2, 1.7, 1.3, 1.8], [20.0, 20.0, 30.0, 30.0]]),
+            FAR,
             i32([3]),
             pooled_height=3,
             pooled_width=2,
@@ -80,6 +81,9 @@ SAMPLES = {
         .gives(lambda x, *_: np.zeros([1, 1, 1, 1]))
         .kinked(),
         sample(f64(2, 2, 4, 4), TWO, i32([1, 1]), spatial_scale=0.5, **CELLS),
+        # over the edges, and far away
+        sample(f64(1, 2, 3, 5), FAR, i32([3]), **CELLS).kinked(),
+        sample(f32(1, 2, 4, 4), f32(0, 4), i32([0]), **CELLS).kinked(),
     ],
     PsroiPool: [
         sample(f32(1, 4, 4, 4), f32([[0.0, 0.0, 3.0, 3.0]]), i32([1]), output_channels=1, **CELLS)
@@ -95,5 +99,9 @@ SAMPLES = {
         )
         .kinked(),
         sample(f32(2, 2, 4, 4), ONE, i32([1, 1]), output_channels=2).kinked(),
+        sample(
+            f64(1, 8, 3, 5), FAR, i32([3]), output_channels=2, spatial_scale=0.75, **CELLS
+        ).kinked(),
+        sample(f32(1, 4, 4, 4), f32(0, 4), i32([0]), output_channels=1, **CELLS).kinked(),
     ],
 }

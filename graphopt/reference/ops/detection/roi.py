@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops.detection import roi as ops
 from graphopt.reference.registry import rule
-from graphopt.reference.tape import Array, value_of
+from graphopt.reference.tape import Array, Node, NoDerivative, value_of
 
 
 def _each_box(x: Array, boxes: Array, boxes_num: Array) -> Iterator[tuple[Array, list[float]]]:
@@ -19,8 +20,17 @@ def _each_box(x: Array, boxes: Array, boxes_num: Array) -> Iterator[tuple[Array,
         yield x[image], box
 
 
-def _stacked(found: list[Array], x: Array, rows: int, columns: int) -> Array:
-    return np.stack(found) if found else np.zeros((0, x.shape[1], rows, columns), x.dtype)
+def _stacked(
+    found: list[Array], x: Array, rows: int, columns: int, channels: int | None = None
+) -> Array:
+    if found:
+        return np.stack(found)
+    return np.zeros((0, x.shape[1] if channels is None else channels, rows, columns), x.dtype)
+
+
+def _rounded(number: float) -> int:
+    """The nearest whole number; halves go away from zero."""
+    return int(math.copysign(abs(number) + 0.5, number))
 
 
 def _weights(size: int, low: float, length: float, cells: int, ratio: int) -> Array:
@@ -60,7 +70,7 @@ def roi_align(
 
 def _cells(size: int, low: float, high: float, cells: int) -> list[slice]:
     """The pixels of each cell along an axis."""
-    first, last = (int(math.copysign(abs(side) + 0.5, side)) for side in (low, high))
+    first, last = _rounded(low), _rounded(high)
     length = max(last - first + 1, 1) / cells
     ends = [
         (first + math.floor(at * length), first + math.ceil((at + 1) * length))
@@ -89,4 +99,70 @@ def roi_pool(
         columns = _cells(x.shape[3], left, right, pooled_width)
         across = np.stack([largest(image[:, row], 1) for row in rows], 1)
         found.append(np.stack([largest(across[:, :, column], 2) for column in columns], 2))
+    return _stacked(found, x, pooled_height, pooled_width)
+
+
+@rule(ops.PsroiPool)
+def psroi_pool(
+    x: Array,
+    boxes: Array,
+    boxes_num: Array,
+    pooled_height: int,
+    pooled_width: int,
+    spatial_scale: float,
+    output_channels: int,
+) -> Array:
+    def cells(size: int, low: float, high: float, count: int) -> list[slice]:
+        start = _rounded(low) * spatial_scale
+        length = max((_rounded(high) + 1) * spatial_scale - start, 0.1) / count
+        ends = [
+            (math.floor(start + i * length), math.ceil(start + (i + 1) * length))
+            for i in range(count)
+        ]
+        return [slice(min(max(a, 0), size), min(max(b, 0), size)) for a, b in ends]
+
+    found: list[Array] = []
+    for image, (left, top, right, bottom) in _each_box(x, boxes, boxes_num):
+        own = np.reshape(image, (output_channels, pooled_height, pooled_width, *x.shape[2:]))
+        rows = cells(x.shape[2], top, bottom, pooled_height)
+        columns = cells(x.shape[3], left, right, pooled_width)
+        means: list[Array] = []
+        for (i, row), (j, column) in itertools.product(enumerate(rows), enumerate(columns)):
+            part = own[:, i, j, row, column]
+            count = max(part.shape[1] * part.shape[2], 1)
+            means.append(np.sum(part, axis=(1, 2)) / float(count))
+        shape = output_channels, pooled_height, pooled_width
+        found.append(np.reshape(np.stack(means, 1), shape))
+    return _stacked(found, x, pooled_height, pooled_width, output_channels)
+
+
+def _integrals(size: int, low: float, high: float, cells: int) -> Array:
+    """The share that each pixel has in the integral over each cell, over the length of a cell."""
+    length = max(high - low, 0.0) / cells
+    if not length:
+        return np.zeros((cells, size))
+    ends = low + np.arange(cells + 1)[:, None] * length - np.arange(size)
+    # the integral of a pixel's weight, which falls from 1 at its centre to 0 at both neighbours
+    near = np.clip(ends, -1, 1)
+    below = np.where(near < 0, (near + 1) ** 2 / 2, 1 - (1 - near) ** 2 / 2)
+    return (below[1:] - below[:-1]) / length
+
+
+@rule(ops.PrroiPool)
+def prroi_pool(
+    x: Array,
+    boxes: Array,
+    boxes_num: Array,
+    pooled_height: int,
+    pooled_width: int,
+    spatial_scale: float,
+) -> Array:
+    if isinstance(boxes, Node):
+        raise NoDerivative("prroi_pool with respect to boxes")
+    found: list[Array] = []
+    for image, box in _each_box(x, boxes, boxes_num):
+        left, top, right, bottom = (side * spatial_scale for side in box)
+        rows = _integrals(x.shape[2], top, bottom, pooled_height).astype(x.dtype)
+        columns = _integrals(x.shape[3], left, right, pooled_width).astype(x.dtype)
+        found.append(np.matmul(np.matmul(rows, image), np.swapaxes(columns, 0, 1)))
     return _stacked(found, x, pooled_height, pooled_width)
