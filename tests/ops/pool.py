@@ -127,6 +127,10 @@ SAMPLES = {
             f64(1, 2, 5, 4), kernel_size=(3, 2), strides=(2, 3), paddings=(1, 0), ceil_mode=True
         ),
         sample(f32(0, 2, 3, 3), kernel_size=(2, 2)),
+        # a window beyond the image
+        sample(f32([[[[1.0, 2.0, 3.0]]]]), kernel_size=(1, 1), strides=(1, 4), ceil_mode=True)
+        .gives(lambda x: ([[[[1, np.finfo("float32").min]]]], [[[[0, -1]]]]))
+        .kinked(),
     ],
     ops.MaxPool3dWithIndex: [
         sample(f32(1, 2, 2, 3, 3), kernel_size=(2, 2, 2), strides=(1, 1, 1)),

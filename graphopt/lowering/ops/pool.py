@@ -176,8 +176,13 @@ def largest_with_index(x: Array, windows: Sequence[Windows]) -> tuple[Array, Arr
     lowest = np.asarray(-np.inf, x.dtype)
     first = lax.argmax(jnp.where(inside.reshape(places.shape), seen, lowest), 2 + rank, np.int32)
     chosen = jnp.take_along_axis(places[None, None], first[..., None], -1)[..., 0]
-    values = jnp.take_along_axis(flat, lax.collapse(chosen, 2), 2)
-    return values.reshape(first.shape), chosen
+    values = jnp.take_along_axis(flat, lax.collapse(chosen, 2), 2).reshape(first.shape)
+    empty = ~inside.any(tuple(range(rank, 2 * rank)))
+    if not empty.any():
+        return values, chosen
+    with np.errstate(over="ignore"):  # minus infinity in half types
+        none = np.asarray(np.finfo(np.float32).min).astype(x.dtype)
+    return jnp.where(empty, none, values), jnp.where(empty, -1, chosen)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))

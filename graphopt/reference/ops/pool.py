@@ -11,7 +11,7 @@ import numpy as np
 from graphopt.ir.dialect.ops import pool as ops
 from graphopt.reference.ops.conv import Ints, channels_back, channels_first, pads_of
 from graphopt.reference.ops.scatter import assigned
-from graphopt.reference.registry import rule
+from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array, value_of
 
 
@@ -118,13 +118,16 @@ def max_pool_with_index(
         where = np.where(better, np.ravel_multi_index(grid, sizes), where)
     flat = np.reshape(x, (*x.shape[:2], math.prod(sizes)))
     at = np.reshape(np.maximum(where, 0), (*x.shape[:2], math.prod(counts)))
-    out = np.take_along_axis(flat, at, 2)
-    return np.reshape(out, best.shape), where
+    out = np.reshape(np.take_along_axis(flat, at, 2), best.shape)
+    # a window beyond the image has no maximum
+    return np.where(where < 0, -float(np.finfo(np.float32).max), out), where
 
 
 @rule(ops.Unpool, ops.Unpool3d)
 def unpool(x: Array, indices: Array, output_size: Ints) -> Array:
     channels, places = math.prod(x.shape[:2]), math.prod(output_size)
+    if not np.all((indices >= 0) & (indices < places)):
+        raise Unsupported("pd.unpool", "at a place that is out of range")
     rows = np.reshape(np.arange(channels) * places, (*x.shape[:2], *(1,) * len(output_size)))
     at, none = np.reshape(rows + indices, (-1,)), np.zeros(channels * places, x.dtype)
     out = assigned(none, at, np.reshape(x, (-1,)))

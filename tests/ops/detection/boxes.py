@@ -70,6 +70,23 @@ SAMPLES = {
             offset=-1.0,
             clip=True,
         ),
+        # boxes beside the image
+        sample(
+            f64(1, 1, 1, 3),
+            f64(1, 3, 8, 8),
+            densities=(1,),
+            fixed_sizes=(4.0,),
+            fixed_ratios=(1.0,),
+            variances=ALL,
+            step_w=8.0,
+            step_h=8.0,
+            offset=-0.5,
+        ).gives(
+            lambda x, image: (
+                [[[[0, 0, -0.25, -0.25]], [[0.25, 0, 0.75, -0.25]], [[1.25, 0, 1, -0.25]]]],
+                np.ones((1, 3, 1, 4)),
+            )
+        ),
     ],
     ops.AnchorGenerator: [
         sample(

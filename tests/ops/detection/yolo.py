@@ -47,6 +47,14 @@ SAMPLES = {
             iou_aware=True,
             iou_aware_factor=0.3,
         ).kinked(),
+        sample(
+            f32(0, 6, 2, 3),
+            i32(0, 2),
+            anchors=(10, 13),
+            class_num=1,
+            conf_thresh=0.5,
+            downsample_ratio=8,
+        ),
     ],
     YoloLoss: [
         # one cell without a box: log(1 + exp(0))

@@ -76,7 +76,7 @@ SAMPLES = {
                 ]
             )
         ),
-        sample(f32(0, 2), i64([0]), f32(2, 3), context_length=1),
+        sample(f32(0, 2), i64(0), f32(6, 3), f32(2, 2), context_length=3, context_start=-1),
     ],
     ops.SequenceRowConv: [
         sample(f32(5, 2), i64(LENGTHS), f32(2, 2)).gives(
@@ -85,6 +85,7 @@ SAMPLES = {
             )
         ),
         sample(bf16(2, 1), i32([2]), bf16(4, 1)),
+        sample(f32(0, 2), i64(0), f32(3, 2)),
     ],
     ops.SequenceSoftmax: [
         sample(f32(5, 1), i64(LENGTHS)).gives(

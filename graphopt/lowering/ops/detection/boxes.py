@@ -75,6 +75,7 @@ def density_prior_box(
     fixed_sizes: Floats,
     fixed_ratios: Floats,
     variances: Floats,
+    clip: bool,
     flatten_to_2d: bool,
     step_w: float,
     step_h: float,
@@ -90,8 +91,10 @@ def density_prior_box(
             half = np.array([[size * ratio**0.5, size / ratio**0.5]]) / 2
             for down in moves:
                 parts += [_around([centres[0] + right, centres[1] + down], half) for right in moves]
-    # boxes never leave the image, so clipping changes nothing
-    boxes = np.clip(np.concatenate(parts, 2) / sizes, 0, 1)
+    boxes = np.concatenate(parts, 2) / sizes
+    # without `clip` too the first corner is at least 0 and the last one at most 1
+    boxes = np.concatenate([np.maximum(boxes[..., :2], 0), np.minimum(boxes[..., 2:], 1)], -1)
+    boxes = np.clip(boxes, 0, 1) if clip else boxes
     return _with_variances(boxes.reshape(-1, 4) if flatten_to_2d else boxes, variances, input.dtype)
 
 

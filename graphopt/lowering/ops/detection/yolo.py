@@ -54,9 +54,10 @@ def yolo_box(
     kept = (sure >= conf_thresh)[..., None]
     boxes = jnp.where(kept, jnp.stack(corners, -1), 0)
     scores = sigmoid(jnp.moveaxis(apart[:, :, 5:], 2, -1)) * sure[..., None]
+    number = count * rows * columns
     return (
-        boxes.reshape(n, -1, 4).astype(x.dtype),
-        jnp.where(kept, scores, 0).reshape(n, -1, class_num).astype(x.dtype),
+        boxes.reshape(n, number, 4).astype(x.dtype),
+        jnp.where(kept, scores, 0).reshape(n, number, class_num).astype(x.dtype),
     )
 
 

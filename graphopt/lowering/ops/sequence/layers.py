@@ -60,6 +60,8 @@ def _around(
     0 where its sequence has none, or a row of the padding.
     """
     rows = x.shape[0]
+    if not rows:
+        return jnp.zeros((0, count, x.shape[1]), x.dtype)
     numbers = numbers_of(lengths, rows)
     at = jnp.arange(rows)[:, None] + jnp.arange(start, start + count)
     near = jnp.clip(at, 0, max(rows - 1, 0))
