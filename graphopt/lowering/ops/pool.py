@@ -180,7 +180,8 @@ def largest_with_index(x: Array, windows: Sequence[Windows]) -> tuple[Array, Arr
     empty = ~inside.any(tuple(range(rank, 2 * rank)))
     if not empty.any():
         return values, chosen
-    none = np.asarray(-np.finfo(np.float32).max).astype(x.dtype)
+    with np.errstate(over="ignore"):  # minus infinity in half types
+        none = np.asarray(np.finfo(np.float32).min).astype(x.dtype)
     return jnp.where(empty, none, values), jnp.where(empty, -1, chosen)
 
 
