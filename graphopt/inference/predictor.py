@@ -119,8 +119,8 @@ class Predictor:
         return list(self._inputs)
 
     def get_output_names(self) -> list[str]:
-        """The names of the outputs, in order."""
-        return list(self._outputs)
+        """The names of the outputs, in order; a variable that is two of them is there twice."""
+        return list(self._model.fetch_names)
 
     def get_input_handle(self, name: str) -> Tensor:
         """The input of this name; FeedError where there is none."""
@@ -145,7 +145,7 @@ class Predictor:
             self._outputs[name]._take(value)
         if inputs is None:
             return True
-        return [self._outputs[name].copy_to_cpu() for name in names]
+        return [self._outputs[name].copy_to_cpu() for name in self.get_output_names()]
 
     def _executor_for(self, feed: Mapping[str, Any]) -> Executor:
         """The executor of inputs of these sizes."""

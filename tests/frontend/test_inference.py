@@ -193,3 +193,20 @@ def test_a_model_without_parameters_needs_no_file_of_them(tmp_path: Path) -> Non
         inference.create_predictor(
             inference.Config(str(MODELS / "infer_lenet" / "model.pdmodel"), missing)
         )
+
+
+def test_a_variable_that_is_two_outputs(tmp_path: Path) -> None:
+    """It counts twice, so that the others keep their places."""
+    path = str(tmp_path / "m")
+    main = static.Program()
+    with static.program_guard(main):
+        x = static.data("x", [None, 2], "float32")
+        out, other = x * 2, x + 1
+    with pytest.warns(UserWarning, match="no variable"):
+        static.save_inference_model(path, [x], [out, out, other], static.Executor(), program=main)
+    predictor = inference.create_predictor(inference.Config(f"{path}.pdmodel", ""))
+    assert len(predictor.get_output_names()) == 3
+    found = predictor.run([np.ones((1, 2), "float32")])
+    np.testing.assert_array_equal(np.concatenate(found), [[2, 2], [2, 2], [2, 2]])
+    found = predictor.run([np.zeros((1, 2), "float32")])
+    np.testing.assert_array_equal(np.concatenate(found), [[0, 0], [0, 0], [1, 1]])
