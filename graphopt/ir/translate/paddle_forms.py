@@ -173,8 +173,10 @@ def _ends_of_paddle_2(strides: str) -> _Rule:
     def rule(rewriter: _Rewriter, op: Operator) -> None:
         if keeps_its_ends(op):
             return
-        ends, steps = list(op.attrs.get("ends", ())), op.attrs.get(strides, ())
-        for at, (axis, step) in enumerate(zip(op.attrs["axes"], steps, strict=False)):
+        axes: Sequence[int] = op.attrs["axes"]
+        ends: list[int] = list(op.attrs.get("ends", ()))
+        steps: Sequence[int] = op.attrs.get(strides, ())
+        for at, (axis, step) in enumerate(zip(axes, steps, strict=False)):
             if step > 0 or at >= len(ends):
                 continue
             if ends[at] == -1:
