@@ -185,7 +185,7 @@ def _ends_of_paddle_2(strides: str) -> _Rule:
                     f"'{out}' is a slice with stride {step} and end -1: it has no elements, and "
                     "Paddle 2 takes that end for none; leave it out for all elements"
                 )
-            size = rewriter.shape(op.inputs["Input"][0])[int(axis)]
+            size = rewriter.shape(op.inputs["Input"][0])[axis]
             if ends[at] <= -_LARGE or 0 <= size < -ends[at]:
                 ends[at] = -1
         if ends:
