@@ -114,9 +114,12 @@ class Known:
             self._note()
 
     def came_before(self) -> bool:
-        """True when this was asked before, by another process too."""
+        """True when a process has asked this before. Where nothing can be written, none has."""
         file = self.folder.parent / SEEN / self.name
-        return read_entry(file) is not None or not write_entry(file, b"", most_bytes())
+        if read_entry(file) is not None:
+            return True
+        write_entry(file, b"", most_bytes())
+        return False
 
     def _note(self) -> None:
         if self.compiled.note is not None:
