@@ -23,11 +23,10 @@ from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.sparse import Ids, counted, declared_lookups
 from graphopt.ir.translate.operators.table import BY_TYPE, Row
+from graphopt.ir.translate.releases import PADDLE_2
 
 MASTER, SKIP = ("MasterParam", "master_param"), ("SkipUpdate", "skip_update")
 MASTER_OUT = ("MasterParamOut", "master_param_out")
-# the version of Paddle 2.0
-_SECOND = 2000000
 
 
 UPDATES = tuple(row.type for row in BY_TYPE.values() if issubclass(row.op, (Dpsgd, Update)))
@@ -105,7 +104,7 @@ def _attrs(op: Operator, row: Row) -> dict[str, Any]:
     Weight decay of lars_momentum is a list of one number for each parameter; that Adam's epsilon
     is that of Paddle 1, by the version of the file.
     """
-    if op.type == "adam" and op.is_loaded and 0 < saved_version(op.block.program) < _SECOND:
+    if op.type == "adam" and op.is_loaded and 0 < saved_version(op.block.program) < PADDLE_2:
         return {"uncorrected_epsilon": True}
     decay = op.attrs.get("lars_weight_decay")
     return {"lars_weight_decay": decay[0]} if isinstance(decay, (list, tuple)) else {}

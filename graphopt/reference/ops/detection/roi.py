@@ -68,6 +68,11 @@ def roi_align(
     return _stacked(found, x, pooled_height, pooled_width)
 
 
+def _inside(size: int, ends: list[tuple[int, int]]) -> list[slice]:
+    """The pixels from one end to the other, as far as there are any."""
+    return [slice(min(max(a, 0), size), min(max(b, 0), size)) for a, b in ends]
+
+
 def _cells(size: int, low: float, high: float, cells: int) -> list[slice]:
     """The pixels of each cell along an axis."""
     first, last = _rounded(low), _rounded(high)
@@ -76,7 +81,7 @@ def _cells(size: int, low: float, high: float, cells: int) -> list[slice]:
         (first + math.floor(at * length), first + math.ceil((at + 1) * length))
         for at in range(cells)
     ]
-    return [slice(min(max(a, 0), size), min(max(b, 0), size)) for a, b in ends]
+    return _inside(size, ends)
 
 
 @rule(ops.RoiPool)
@@ -119,7 +124,7 @@ def psroi_pool(
             (math.floor(start + i * length), math.ceil(start + (i + 1) * length))
             for i in range(count)
         ]
-        return [slice(min(max(a, 0), size), min(max(b, 0), size)) for a, b in ends]
+        return _inside(size, ends)
 
     found: list[Array] = []
     for image, (left, top, right, bottom) in _each_box(x, boxes, boxes_num):
