@@ -16,7 +16,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 import graphopt.reference.ops  # noqa: F401  (registers the rules)
-from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule
+from graphopt.ir.dialect.definition import as_property
+from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule, class_of
 from graphopt.ir.dialect.ops.control import (
     FusionGroup,
     If,
@@ -27,6 +28,7 @@ from graphopt.ir.dialect.ops.control import (
     While,
     Yield,
 )
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, grouped
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.random import Dropout, RandomOp
 from graphopt.ir.dialect.ops.sequence.recurrent import Rnn
@@ -50,6 +52,9 @@ def supports(op: Operation) -> bool:
         return isinstance(op, (FusionGroup, If, Layers, RowKernel, While, Scan)) and all(
             supports(inner) for region in op.regions for inner in region.block.ops
         )
+    if isinstance(op, Dynamic):
+        op_class = class_of(op.attr("op"))
+        return op_class in RULES and not issubclass(op_class, RandomOp)
     return isinstance(op, (Grad, ReturnOp, Yield)) or type(op) in RULES
 
 
@@ -187,14 +192,16 @@ class Run:
             return self.gradients(op, env, followed)
         if isinstance(op, RegionOp):
             return self.regions(op, env, followed)
-        if not isinstance(op, PdOp) or type(op) not in RULES:
+        if not isinstance(op, PdOp) or not supports(op):
             raise Unsupported(op.name)
         operands = [env[value] for value in op.operands]
         if not followed:
             operands = [value_of(value) for value in operands]
         types = [result.type for result in op.results]
         results: list[Array] = []
-        for value, type_ in zip(self.call(op, operands), types, strict=True):
+        is_dynamic = isinstance(op, Dynamic)
+        found = self.dynamic(op, operands) if is_dynamic else self.call(op, operands)
+        for value, type_ in zip(found, types, strict=True):
             value = self.rounded(value, dtype_of(type_))
             _check(op, type_, value)
             # an SSA value is one node, also where a rule gives its operand back
@@ -219,6 +226,16 @@ class Run:
             return plain(*operands)
         except NoDerivative as error:
             return by_differences(op, plain, operands, str(error))
+
+    def dynamic(self, op: Dynamic, operands: Sequence[Array]) -> tuple[Array, ...]:
+        """The rule of the op with properties that the run decides."""
+        op_class, count = class_of(op.attr("op")), len(op.inputs)
+        bound = decoded(op_class, op.attr("attrs"))
+        for name, value in zip(op.attr("dynamic"), operands[count:], strict=True):
+            bound[name] = as_property(op_class, name, value_of(value).reshape(-1).tolist())
+        bound |= bind_groups(op_class, grouped(operands[:count], op.attr("groups")))
+        found = call_rule(self.rule(op_class), bound | self.helpers(op))
+        return found if isinstance(found, tuple) else (found,)
 
     def rule(self, op_class: type[PdOp]) -> Rule:
         """The rule of an op that has one."""

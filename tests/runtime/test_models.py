@@ -104,12 +104,20 @@ def is_slow(saved: Saved) -> bool:
     return saved.model not in ("model", "model.pdmodel") and not is_ours
 
 
+def marks(name: str, saved: Saved) -> Any:
+    """Those of a test that compiles the model.
+
+    Decoders grow in each step: XLA compiles each op for each length. One of them is enough where
+    all run by NumPy (`host/test_models.py`).
+    """
+    if is_slow(saved):
+        return pytest.mark.slow
+    grows = name.startswith("infer_decode") and "greedy" not in name
+    return pytest.mark.exhaustive if grows else ()
+
+
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if is_slow(saved) else ())
-        for name, saved in CASES.items()
-    ],
+    "name", [pytest.param(name, marks=marks(name, saved)) for name, saved in CASES.items()]
 )
 def test_recorded_outputs(name: str) -> None:
     """Plain and with all fusions on; the caller's program stays as it was loaded."""

@@ -14,16 +14,13 @@ import jax
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
-from graphopt.ir.dialect.definition import as_property
-from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule, class_of
+from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import DataSizedOp
-from graphopt.ir.dialect.ops.control import While
-from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, grouped
+from graphopt.ir.dialect.ops.control import If, While
+from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.random import RandomOp
 from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.signature import FEED, function_signature, main_function
-from graphopt.ir.dialect.types import dtype_of
 from graphopt.reference.interpreter import Environment, Run, is_random, supports
 from graphopt.reference.registry import RULES, Rule
 from graphopt.runtime.compile.compiled import Compiled
@@ -44,7 +41,8 @@ class HostForm:
     """A step of an inference program in NumPy; `compiled_step` compiles what it cannot compute.
 
     It gives up in favour of a compiled step where a rule fails, which XLA reports better, and where
-    a run takes long. `spend` gets the seconds of each run.
+    a run takes long. `spend` gets the seconds of each run. `last` are the arguments of the last run
+    of a program whose sizes may depend on data, which are needed to time another form.
     """
 
     def __init__(
@@ -65,11 +63,15 @@ class HostForm:
         self._compiled_step = compiled_step
         self._spend = spend
         self._instead: Step | None = None
+        self._keeps = any(map(_may_need_data, self._main.body.walk()))
+        self.last: tuple[Arrays, Arrays, FedArrays, HostArray] | None = None
 
     def __call__(
         self, updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray
     ) -> Results:
         """The fetches of one step, which changes no state."""
+        if self._keeps:
+            self.last = updated, read_only, fed, key
         given = [*map(np.asarray, (*read_only, *fed))]
         if self._instead is None:
             try:
@@ -116,23 +118,10 @@ class HostRun(Run):
         """The results of one op; GivenUp when time is up."""
         if time.thread_time() > self._end:
             raise GivenUp
-        results = self._late(op, env) if isinstance(op, Dynamic) else super().op(op, env, followed)
+        results = super().op(op, env, followed)
         for value in self._dead.get(op, ()):
             env.pop(value, None)
         return results
-
-    def _late(self, op: Dynamic, env: Environment) -> list[HostArray]:
-        """The results of an op with properties that the run decides."""
-        op_class = class_of(op.attr("op"))
-        bound = decoded(op_class, op.attr("attrs"))
-        for name, value in zip(op.attr("dynamic"), op.values, strict=True):
-            bound[name] = as_property(op_class, name, env[value].reshape(-1).tolist())
-        inputs = [env[value] for value in op.inputs]
-        bound |= bind_groups(op_class, grouped(inputs, op.attr("groups")))
-        found = call_rule(self.rule(op_class), bound | self.helpers(op))
-        dtypes = [dtype_of(result.type) for result in op.results]
-        results = found if isinstance(found, tuple) else (found,)
-        return [self.rounded(value, dtype) for value, dtype in zip(results, dtypes, strict=True)]
 
 
 def _dead_after(block: Block) -> dict[Operation, list[SSAValue]]:
@@ -153,7 +142,7 @@ def price_of(compiled: Compiled) -> float:
 def has_host_form(compiled: Compiled, elements: int) -> bool:
     """True for a program that NumPy computes, for feeds of so many elements.
 
-    It changes no state and has no loops. Feeds of as many elements have not taken too long.
+    It changes no state. Feeds of as many elements have not taken too long.
     """
     plan = compiled.plan
     if elements >= compiled.slow_elements:
@@ -166,11 +155,10 @@ def has_host_form(compiled: Compiled, elements: int) -> bool:
     return all(map(_is_computed, ops))
 
 
+def _may_need_data(op: Operation) -> bool:
+    """True for an op that may prevent one compiled program of a step (`lowering/needs_data.py`)."""
+    return isinstance(op, (DataSizedOp, Dynamic, If, While))
+
+
 def _is_computed(op: Operation) -> bool:
-    # sizes that depend on data, and loops of unknown length, take other ways than a compiled step
-    if isinstance(op, (DataSizedOp, While, Grad)) or (isinstance(op, RandomOp) and is_random(op)):
-        return False
-    if isinstance(op, Dynamic):
-        op_class = class_of(op.attr("op"))
-        return op_class in RULES and not issubclass(op_class, (RandomOp, DataSizedOp))
-    return supports(op)
+    return supports(op) and not isinstance(op, Grad) and not is_random(op)

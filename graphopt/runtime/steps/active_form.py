@@ -84,9 +84,10 @@ class ActiveForm:
         """Let the full form take over if it is there."""
         full = successor.take()
         if full is not None:
+            self.on_host = full is self.own.step  # NumPy goes on
             self.own, self._successor = Made(full, 0, self.own.prepare), None
-            self.on_host = False
-            self._challenge()
+            if not successor.said:
+                self._challenge()
         elif successor.error is not None:
             self._successor = None
             warnings.warn(
@@ -159,13 +160,21 @@ def _on_host(
     The quick form, `announced`, takes the place of a host form that gives up.
     """
     from graphopt.runtime.host.form import HostForm, price_of
+    from graphopt.runtime.host.op_by_op import op_by_op_or_host
 
-    patience = PATIENCE * price_of(compiled)
-    successor = Successor(lambda: _or_by_op(compiled, full.make), HOST, patience=patience)
+    def make() -> Step:
+        try:
+            return full.make()
+        except NeedsData:
+            step, successor.said = op_by_op_or_host(compiled, host)
+            return step
 
     def instead() -> Step:
-        with announced():
-            found = _or_by_op(compiled, lambda: quick.load() or quick.make())
+        try:
+            with announced():
+                found = quick.load() or quick.make()
+        except NeedsData:
+            found = compiled.by_op().function
         successor.form = FAST
         return found
 
@@ -174,12 +183,6 @@ def _on_host(
         if at_once:
             successor.start()
 
-    return HostForm(compiled, instead, spent), successor
-
-
-def _or_by_op(compiled: Compiled, make: Callable[[], Step]) -> Step:
-    """A compiled form of a step; op by op where its sizes depend on data."""
-    try:
-        return make()
-    except NeedsData:
-        return compiled.by_op().function
+    host = HostForm(compiled, instead, spent)
+    successor = Successor(make, HOST, patience=PATIENCE * price_of(compiled))
+    return host, successor

@@ -18,7 +18,7 @@ from graphopt.ir.dialect.ops.conv import Conv2d
 from graphopt.nn import functional as F
 from graphopt.reference.registry import Unsupported
 from graphopt.runtime.disk import known
-from graphopt.runtime.host import form
+from graphopt.runtime.host import form, op_by_op
 from graphopt.runtime.host.rules import QUICK
 from graphopt.runtime.settings.flags import TIER
 from graphopt.runtime.steps import active_form, tiers
@@ -177,6 +177,33 @@ def test_sizes_that_depend_on_data() -> None:
     for end in (3, 2, 1):
         (found,) = net.run({"x": x, "end": np.array([end], "int32")}, net.out)
         np.testing.assert_array_equal(found, 2 * x[:, :end])
+
+
+@pytest.mark.parametrize(
+    ("gain", "said"),
+    [(0.0, "host: op by op, XLA takes "), (np.inf, "op by op: XLA takes ")],
+)
+def test_a_loop_of_growing_tensors(monkeypatch: pytest.MonkeyPatch, gain: float, said: str) -> None:
+    """NumPy goes on, or gives way to XLA op by op, by their times; other lengths follow either."""
+    monkeypatch.setattr(op_by_op, "GAIN", gain)
+
+    def make() -> tuple[Any, Any]:
+        count = static.data("count", [1], "int64")
+        step, rows = paddle.full([1], 0, "int64"), static.data("rows", [1, None], "float32")
+        _, rows = static.nn.while_loop(
+            lambda i, _: i < count,
+            lambda i, rows: [i + 1, paddle.concat([rows, rows[-1:] * 2.0 + 1.0])],
+            [step, rows],
+        )
+        return rows, rows
+
+    net = build(make)
+    for count in (3, 3, 3, 5):
+        given = {"count": np.array([count]), "rows": np.ones((1, 2), "float32")}
+        (found,) = net.run(given, net.out)
+        wanted = np.repeat(2.0 ** np.arange(1, count + 2)[:, None] - 1, 2, 1)
+        np.testing.assert_array_equal(found, wanted)
+    assert form_of(net).startswith(said)
 
 
 def test_threads_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,8 +27,6 @@ NAMES = [
     pytest.param(name, marks=pytest.mark.slow if is_slow(saved) else ())
     for name, saved in CASES.items()
 ]
-# decoders are loops, which have no host form
-COMPUTED = [case for case in NAMES if not str(case.values[0]).startswith("infer_decode")]
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +37,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     paddle.set_flags({TIER: "full"})
 
 
-@pytest.mark.parametrize("name", COMPUTED)
+@pytest.mark.parametrize("name", NAMES)
 def test_recorded_outputs(name: str) -> None:
     """NumPy gives what Paddle recorded."""
     model = load(CASES[name])
