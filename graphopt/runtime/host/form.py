@@ -7,6 +7,7 @@ that is declared, and quicker ones where that matters (`rules.py`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,7 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import DataSizedOp
-from graphopt.ir.dialect.ops.control import If, While
+from graphopt.ir.dialect.ops.control import If
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.regions import values_read
@@ -41,14 +42,15 @@ class HostForm:
     """A step of an inference program in NumPy; `compiled_step` compiles what it cannot compute.
 
     It gives up in favour of a compiled step where a rule fails, which XLA reports better, and where
-    a run takes long. `spend` gets the seconds of each run. `last` are the arguments of the last run
-    of a program whose sizes may depend on data, which are needed to time another form.
+    a run takes long, unless `compiled_step` has none. `spend` gets the seconds of each run. `last`
+    are the arguments of the last run of a program whose sizes may depend on data, which are needed
+    to time another form.
     """
 
     def __init__(
         self,
         compiled: Compiled,
-        compiled_step: Callable[[], Step],
+        compiled_step: Callable[[], Step | None],
         spend: Callable[[float], None],
     ) -> None:
         self._main = main_function(compiled.module)
@@ -62,6 +64,7 @@ class HostForm:
         self._compiled = compiled
         self._compiled_step = compiled_step
         self._spend = spend
+        self._price = price_of(compiled)
         self._instead: Step | None = None
         self._keeps = any(map(_may_need_data, self._main.body.walk()))
         self.last: tuple[Arrays, Arrays, FedArrays, HostArray] | None = None
@@ -73,20 +76,28 @@ class HostForm:
         if self._keeps:
             self.last = updated, read_only, fed, key
         given = [*map(np.asarray, (*read_only, *fed))]
-        if self._instead is None:
+        instead = self._instead
+        if instead is None:
             try:
-                return tuple(jax.device_put(self._computed(given), self._device)), ()
+                return self._results(given)
             except GivenUp:
+                instead = self._compiled_step()
+                if instead is None:
+                    self._price = math.inf
+                    return self._results(given)
                 elements = sum(array.size for array in given[len(read_only) :])
                 self._compiled.slow_elements = min(self._compiled.slow_elements, elements)
-            except Exception:  # whatever it is, the compiled step runs or says what is wrong
-                pass
-            self._instead = self._compiled_step()
-        return self._instead(updated, read_only, fed, key)
+            except Exception:  # whatever it is, XLA runs the step or says what is wrong
+                instead = self._compiled_step() or self._compiled.by_op().function
+            self._instead = instead
+        return instead(updated, read_only, fed, key)
+
+    def _results(self, given: Sequence[HostArray]) -> Results:
+        return tuple(jax.device_put(self._computed(given), self._device)), ()
 
     def _computed(self, given: Sequence[HostArray]) -> list[HostArray]:
         began, block = time.thread_time(), self._main.body.block
-        run = HostRun(began + price_of(self._compiled), self._dead)
+        run = HostRun(began + self._price, self._dead)
         env: Environment = {
             argument: run.entered(given[at])
             for argument, at in zip(block.args, self._positions, strict=True)
@@ -157,7 +168,7 @@ def has_host_form(compiled: Compiled, elements: int) -> bool:
 
 def _may_need_data(op: Operation) -> bool:
     """True for an op that may prevent one compiled program of a step (`lowering/needs_data.py`)."""
-    return isinstance(op, (DataSizedOp, Dynamic, If, While))
+    return isinstance(op, (DataSizedOp, Dynamic, If))
 
 
 def _is_computed(op: Operation) -> bool:

@@ -2,7 +2,7 @@
 
 No program of XLA computes such a step as a whole: each op is one, compiled again for each size that
 is new. NumPy compiles nothing, so it goes on unless XLA's ops are quicker by more than new sizes
-are likely to cost.
+are likely to cost. Where sizes change in each step of a loop, as in a decoder, it always does.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 
 import jax
 
+from graphopt.ir.dialect.ops.control import While
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.host.form import HostForm
 from graphopt.runtime.state.arrays import Step
@@ -19,12 +20,20 @@ GAIN = 0.7
 """XLA's ops take over if they take at most this part of NumPy's time."""
 
 
+def op_by_op(compiled: Compiled) -> Step | None:
+    """The form op by op; None where loops would have XLA compile each of their ops many times."""
+    has_loops = any(isinstance(op, While) for op in compiled.module.walk())
+    return None if has_loops else compiled.by_op().function
+
+
 def op_by_op_or_host(compiled: Compiled, host: HostForm) -> tuple[Step, str]:
     """The quicker of the two forms for the arguments of the last run, and a line for reports.
 
     XLA's ops run twice, and are compiled in the first run. Raises what they raise.
     """
-    by_op, given = compiled.by_op().function, host.last
+    by_op, given = op_by_op(compiled), host.last
+    if by_op is None:
+        return host, "host: sizes change in a loop, and NumPy compiles nothing for them"
     assert given is not None, "the sizes of this program depend on data: its arguments are kept"
 
     def seconds(step: Step) -> float:

@@ -160,7 +160,7 @@ def _on_host(
     The quick form, `announced`, takes the place of a host form that gives up.
     """
     from graphopt.runtime.host.form import HostForm, price_of
-    from graphopt.runtime.host.op_by_op import op_by_op_or_host
+    from graphopt.runtime.host.op_by_op import op_by_op, op_by_op_or_host
 
     def make() -> Step:
         try:
@@ -169,13 +169,13 @@ def _on_host(
             step, successor.said = op_by_op_or_host(compiled, host)
             return step
 
-    def instead() -> Step:
+    def instead() -> Step | None:
         try:
             with announced():
                 found = quick.load() or quick.make()
         except NeedsData:
-            found = compiled.by_op().function
-        successor.form = FAST
+            found = op_by_op(compiled)
+        successor.form = HOST if found is None else FAST
         return found
 
     def spent(seconds: float) -> None:
