@@ -7,6 +7,7 @@ follows, they are nodes of `tape.py`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -41,6 +42,8 @@ from graphopt.reference.tape import Array, Node, NoDerivative, apply, pull_back,
 
 Precision = Literal["float64", "declared", "native"]
 Environment = dict[SSAValue, Any]
+WALKED = (FusionGroup, If, Layers, RowKernel, Scan, While)
+"""The ops with regions that are computed; regions of other ones are not."""
 
 
 def supports(op: Operation) -> bool:
@@ -49,7 +52,7 @@ def supports(op: Operation) -> bool:
     It may still refuse an op for a property of it, when it comes to that.
     """
     if isinstance(op, RegionOp):
-        return isinstance(op, (FusionGroup, If, Layers, RowKernel, While, Scan)) and all(
+        return isinstance(op, WALKED) and all(
             supports(inner) for region in op.regions for inner in region.block.ops
         )
     if isinstance(op, Dynamic):
@@ -140,6 +143,8 @@ class Run:
         self.is_native = precision == "native"
         self.seed = seed
         self.rng_shift = 0  # of the layer that is computed
+        self.iterations: list[int] = []
+        """The numbers of the iterations of the loops around the op that is computed."""
 
     def entered(self, array: Any) -> Array:
         """An array from outside as rules take it."""
@@ -289,10 +294,20 @@ class Run:
             return run(0)
         if isinstance(op, If):
             return run(0 if _holds(env[op.condition]) else 1)
+
+        def iteration(number: int, arguments: Sequence[Array]) -> list[Array]:
+            self.iterations.append(number)
+            try:
+                return run(0, arguments)
+            finally:
+                self.iterations.pop()
+
         if isinstance(op, While):
             condition, values = env[op.condition], [env[value] for value in op.carried]
-            while _holds(condition):
-                condition, *values = run(0, values)
+            for number in itertools.count():
+                if not _holds(condition):
+                    break
+                condition, *values = iteration(number, values)
             return values
         if isinstance(op, Layers):
             values = [env[value] for value in op.carried]
@@ -308,7 +323,7 @@ class Run:
             steps: list[list[Array]] = []
             order = range(len(value_of(sequences[0])))
             for step in reversed(order) if op.attr("reverse") else order:
-                found = run(0, [*memories, *(s[step] for s in sequences)])
+                found = iteration(step, [*memories, *(s[step] for s in sequences)])
                 memories = found[: len(memories)]
                 steps.append(found[len(memories) :])
             if not steps:

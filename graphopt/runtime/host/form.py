@@ -17,15 +17,21 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import DataSizedOp
-from graphopt.ir.dialect.ops.control import If
+from graphopt.ir.dialect.ops.control import If, RegionOp
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.regions import values_read
-from graphopt.ir.dialect.signature import FEED, function_signature, main_function
-from graphopt.reference.interpreter import Environment, Run, is_random, supports
+from graphopt.ir.dialect.signature import (
+    FEED,
+    function_signature,
+    hashes_dropout,
+    main_function,
+)
+from graphopt.reference.interpreter import WALKED, Environment, Run, supports
 from graphopt.reference.registry import RULES, Rule
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
+from graphopt.runtime.host.draws import Draws, is_drawn
 from graphopt.runtime.host.rules import QUICK
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results, Step
 
@@ -61,6 +67,7 @@ class HostForm:
         signature = function_signature(self._main)
         self._positions = [given[port.kind, port.name] for port in signature.arguments]
         self._device = device_of(compiled.compilation.places[0])
+        self._hashes = hashes_dropout(compiled.module)
         self._compiled = compiled
         self._compiled_step = compiled_step
         self._spend = spend
@@ -79,12 +86,12 @@ class HostForm:
         instead = self._instead
         if instead is None:
             try:
-                return self._results(given)
+                return self._results(given, key)
             except GivenUp:
                 instead = self._compiled_step()
                 if instead is None:
                     self._price = math.inf
-                    return self._results(given)
+                    return self._results(given, key)
                 elements = sum(array.size for array in given[len(read_only) :])
                 self._compiled.slow_elements = min(self._compiled.slow_elements, elements)
             except Exception:  # whatever it is, XLA runs the step or says what is wrong
@@ -92,12 +99,12 @@ class HostForm:
             self._instead = instead
         return instead(updated, read_only, fed, key)
 
-    def _results(self, given: Sequence[HostArray]) -> Results:
-        return tuple(jax.device_put(self._computed(given), self._device)), ()
+    def _results(self, given: Sequence[HostArray], key: HostArray) -> Results:
+        return tuple(jax.device_put(self._computed(given, key), self._device)), ()
 
-    def _computed(self, given: Sequence[HostArray]) -> list[HostArray]:
+    def _computed(self, given: Sequence[HostArray], key: HostArray) -> list[HostArray]:
         began, block = time.thread_time(), self._main.body.block
-        run = HostRun(began + self._price, self._dead)
+        run = HostRun(began + self._price, self._dead, Draws(key, self._device, self._hashes))
         env: Environment = {
             argument: run.entered(given[at])
             for argument, at in zip(block.args, self._positions, strict=True)
@@ -114,12 +121,16 @@ class HostRun(Run):
     """One evaluation in the declared precision, until a time of this thread's CPU clock.
 
     Values that are `dead` after an op are dropped then, so that the next ones have their memory.
+    `draws` computes random ops.
     """
 
-    def __init__(self, end: float, dead: Mapping[Operation, Sequence[SSAValue]]) -> None:
+    def __init__(
+        self, end: float, dead: Mapping[Operation, Sequence[SSAValue]], draws: Draws
+    ) -> None:
         super().__init__("native", 0)
         self._end = end
         self._dead = dead
+        self._draws = draws
 
     def rule(self, op_class: type[PdOp]) -> Rule:
         """The quick rule if there is one."""
@@ -129,10 +140,15 @@ class HostRun(Run):
         """The results of one op; GivenUp when time is up."""
         if time.thread_time() > self._end:
             raise GivenUp
-        results = super().op(op, env, followed)
+        results = self._drawn(op, env) if is_drawn(op) else super().op(op, env, followed)
         for value in self._dead.get(op, ()):
             env.pop(value, None)
         return results
+
+    def _drawn(self, op: Operation, env: Environment) -> list[HostArray]:
+        operands = {value: self.left(value, env[value]) for value in op.operands}
+        results = self._draws(op, operands, self.iterations, self.rng_shift)
+        return [self.entered(array) for array in results]
 
 
 def _dead_after(block: Block) -> dict[Operation, list[SSAValue]]:
@@ -172,4 +188,7 @@ def _may_need_data(op: Operation) -> bool:
 
 
 def _is_computed(op: Operation) -> bool:
-    return supports(op) and not isinstance(op, Grad) and not is_random(op)
+    """True for an op that has a rule, or is drawn; those in its regions are others."""
+    if isinstance(op, (Grad, RegionOp)):
+        return isinstance(op, WALKED)
+    return is_drawn(op) or supports(op)
