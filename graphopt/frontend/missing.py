@@ -105,7 +105,6 @@ MODULES: Mapping[str, str] = {
     "paddle.special": "the functions of paddle and paddle.nn.functional",
     "paddle.static.quantization": _QUANTISED,
     "paddle.sysconfig": "nothing: there is no native library",
-    "paddle.text.viterbi_decode": "paddle.fluid.layers.crf_decoding",
     "paddle.utils.cpp_extension": "functions of paddle, or paddle.static.py_func",
     "paddle.utils.dlpack": "numpy.asarray of a fetched value",
     "paddle.utils.download": "download the file by hand, and give its path",

@@ -1,4 +1,4 @@
-"""Data sets of text (paddle.text)."""
+"""Data sets of text, and the tags of sequences (paddle.text)."""
 
 from graphopt.frontend.calls import publish
 from graphopt.text import datasets as datasets
@@ -9,5 +9,7 @@ from graphopt.text.datasets import Imdb as Imdb
 from graphopt.text.datasets import Imikolov as Imikolov
 from graphopt.text.datasets import Movielens as Movielens
 from graphopt.text.datasets import UCIHousing as UCIHousing
+from graphopt.text.viterbi_decode import ViterbiDecoder as ViterbiDecoder
+from graphopt.text.viterbi_decode import viterbi_decode as viterbi_decode
 
 publish(globals(), __name__)

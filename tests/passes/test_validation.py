@@ -129,7 +129,7 @@ def test_what_is_right_stays(name: str) -> None:
 
 # passes whose ops the interpreter has no rule for: collectives
 WITHOUT_RULE = {"fuse-broadcast-ops", "shard-updates"}
-# shapes from data have no rule either, but a size that is read elsewhere has
+# its ops take shapes, and the numbers that are drawn for one may fit no tensor
 READS_SIZES = "settle-shapes"
 # passes that move ops or mark them, which changes no value
 CHANGES_NOTHING = {"recompute-activations", "sort-ops"}
@@ -156,8 +156,7 @@ def test_every_pass_validates_on_its_pages(case: Any) -> None:
     wanted = {NOT_VALIDATED if case.pass_name in WITHOUT_RULE else VALIDATED}
     found = {item.status for item in validation.checked}
     if case.pass_name == READS_SIZES:
-        settled = case.before.count("pd.dynamic") > case.expected.count("pd.dynamic")
-        wanted = found & {VALIDATED} | ({NOT_VALIDATED} if settled else {VALIDATED})
+        wanted |= found & {NOT_VALIDATED}
     assert found == (set() if case.pass_name in CHANGES_NOTHING else wanted), validation.checked
 
 

@@ -161,7 +161,7 @@ def deformable_conv(
     parts, points = deformable_groups, filter.shape[2] * filter.shape[3]
     moved = wide(offset).reshape(n * parts, points, 2, *size)
     places: list[Array] = []
-    around = ops.explicit_pads(paddings, "EXPLICIT", (), kernel, (), ())
+    around = ops.given_pads(paddings, len(kernel))
     for axis in range(2):
         tap = np.arange(kernel[axis]) * dilations[axis]
         start = np.arange(size[axis]) * strides[axis] - around[axis][0]

@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.sequence.tagging import ChunkEval, CrfDecoding, LinearChainCrf
+from graphopt.ir.dialect.ops.sequence.tagging import (
+    ChunkEval,
+    CrfDecoding,
+    LinearChainCrf,
+    ViterbiDecode,
+)
 from graphopt_tests.ops.base import Array, f32, f64, i32, i64, sample
 
 LENGTHS = [2, 0, 3]
@@ -39,6 +44,15 @@ def best(rows: Array, transition: Array) -> list[int]:
     return list(max(found, key=lambda path: found[path])) if len(rows) else []
 
 
+def framed(transition: Array) -> Array:
+    """Transitions with rows of a start and an end of their own, as `score` takes them."""
+    return np.concatenate([transition[-1:], transition[-2:-1], transition])
+
+
+def unframed(transition: Array) -> Array:
+    return np.concatenate([np.zeros_like(transition[:2]), transition])
+
+
 TAGS = [[1], [0], [2], [2], [1]]
 
 
@@ -64,6 +78,20 @@ SAMPLES = {
         ),
         sample(f32(5, 3) * SCALE, f32(5, 3), i64(LENGTHS), i64(TAGS)).gives(
             lambda x, w, n, y: np.array(best(x[:2], w) + best(x[2:], w))[:, None] == y
+        ),
+    ],
+    ViterbiDecode: [
+        sample(f32(2, 3, 3) * SCALE, f32(3, 3), i64([2, 1])).gives(
+            lambda x, w, n: (
+                [max(ways(x[0, :2], framed(w)).values()), max(ways(x[1, :1], framed(w)).values())],
+                [best(x[0, :2], framed(w)), [*best(x[1, :1], framed(w)), 0]],
+            )
+        ),
+        sample(f64(2, 2, 3) * SCALE, f64(3, 3), i32([0, 2]), include_bos_eos_tag=False).gives(
+            lambda x, w, n: (
+                [x[0, 0].max(), max(ways(x[1], unframed(w)).values())],
+                [[0, 0], best(x[1], unframed(w))],
+            )
         ),
     ],
     ChunkEval: [

@@ -81,9 +81,9 @@ def explicit_pads(
     `paddings` has one number per dimension or two; SAME puts the odd one after, as Paddle does.
     An unknown size under SAME gets the padding of a size that the stride divides.
     """
-    check_steps("kernel size", [size for size in kernel if size != UNKNOWN])
-    check_steps("stride", strides)
-    check_steps("dilation", dilations)
+    check_steps("kernel size", [1 if size == UNKNOWN else size for size in kernel], len(kernel))
+    check_steps("stride", strides, len(kernel))
+    check_steps("dilation", dilations, len(kernel))
     if algorithm == "VALID":
         return tuple((0, 0) for _ in kernel)
     if algorithm == "SAME":
@@ -93,17 +93,24 @@ def explicit_pads(
             total = max((-(-known // stride) - 1) * stride + k - known, 0)
             pads.append((total // 2, total - total // 2))
         return tuple(pads)
-    if len(paddings) == len(kernel):
+    return given_pads(paddings, len(kernel))
+
+
+def given_pads(paddings: Sequence[int], count: int) -> Pads:
+    """Padding before and after each of `count` dimensions, by one number for each or two."""
+    if len(paddings) == count:
         return tuple((p, p) for p in paddings)
-    if len(paddings) == 2 * len(kernel):
-        return tuple((paddings[2 * i], paddings[2 * i + 1]) for i in range(len(kernel)))
-    raise ProgramError(f"paddings must have {len(kernel)} or {2 * len(kernel)} numbers")
+    if len(paddings) == 2 * count:
+        return tuple((paddings[2 * i], paddings[2 * i + 1]) for i in range(count))
+    raise ProgramError(f"paddings must have {count} or {2 * count} numbers")
 
 
-def check_steps(what: str, values: Sequence[int]) -> None:
-    """ProgramError for windows, strides or dilations of 0 and less."""
+def check_steps(what: str, values: Sequence[int], count: int) -> None:
+    """ProgramError unless there are `count` windows, strides or dilations, each above 0."""
     if any(value < 1 for value in values):
         raise ProgramError(f"each {what} should be at least 1, found {list(values)}")
+    if len(values) != count:
+        raise ProgramError(f"there should be {count} of '{what}', found {list(values)}")
 
 
 def used_dilations(dilations: Sequence[int], algorithm: str) -> tuple[int, ...]:
@@ -263,6 +270,11 @@ def transposed_sizes(
 ) -> tuple[int, ...]:
     """The spatial sizes of the result; `output_size` chooses among those with one input size."""
     extra = output_padding or (0,) * len(sizes)
+    if len(extra) != len(sizes) or len(output_size) not in (0, len(sizes)):
+        raise ProgramError(
+            f"output_padding {list(output_padding)} and output_size {list(output_size)} should "
+            f"have a number for each of {len(sizes)} dimensions, or none"
+        )
     least = [
         UNKNOWN if UNKNOWN in (size, k) else (size - 1) * s - sum(pad) + d * (k - 1) + 1
         for size, k, s, pad, d in zip(sizes, kernel, strides, pads, dilations, strict=True)
@@ -311,7 +323,7 @@ class ConvTransposeBase(OpaqueOp, ABC):
         same_dtype(input, filter)
         x, w = shape_of(input), shape_of(filter)
         inputs = (*w, 1)[0]
-        if inputs != UNKNOWN and inputs % groups:
+        if groups < 1 or (inputs != UNKNOWN and inputs % groups):
             raise ProgramError(f"{inputs} input channels cannot be split in {groups} groups")
         own = UNKNOWN if inputs == UNKNOWN else inputs // groups
         check_convolution(x, w, len(strides), groups, own, data_format)

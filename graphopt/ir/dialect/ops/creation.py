@@ -86,6 +86,8 @@ def range_length(start: float, end: float, step: float) -> int:
     """The number of elements from start up to, but without, end."""
     if step == 0:
         raise ProgramError("the step of a range must not be 0")
+    if not all(map(math.isfinite, (start, end, step))):
+        raise ProgramError(f"a range needs finite numbers, found {start}, {end} and {step}")
     return max(math.ceil((end - start) / step), 0)
 
 

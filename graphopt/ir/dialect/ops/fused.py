@@ -105,6 +105,8 @@ class FusedConv2dAddAct(OpaqueOp):
         if filter_format == PACKED:
             filter = like(filter, shape=unpacked_sizes(shape_of(filter), channels))
         sizes = filter_sizes(shape_of(filter), "HWIO" if filter_format == PACKED else filter_format)
+        if len(sizes) != 4:
+            raise ProgramError(f"filters of images have rank 4, found {show(filter)}")
         if UNKNOWN not in (sizes[0], channels) and sizes[0] != channels:
             raise ProgramError(f"{sizes[0]} filters have a bias of {channels} numbers")
         out = Conv2d.infer(
@@ -123,7 +125,7 @@ class FusedConv2dAddAct(OpaqueOp):
 def unpacked_sizes(packed: Sequence[int], outs: int) -> tuple[int, ...]:
     """The sizes [height, width, in, out] of filters in the `PACKED` format."""
     known = len(packed) == 5 and UNKNOWN not in (packed[0], packed[4], outs)
-    if len(packed) != 5 or (known and packed[0] != -(-outs // packed[4])):
+    if len(packed) != 5 or not packed[4] or (known and packed[0] != -(-outs // packed[4])):
         raise ProgramError(f"{list(packed)} are not the sizes of {outs} packed filters")
     return (*packed[1:4], outs)
 

@@ -285,6 +285,8 @@ def _projected(
 
 
 def _in_heads(x: Tensor, heads: int, ways: int) -> Tensor:
+    if rank_of(x) != 3:
+        raise ProgramError(f"projections should be [n, length, size], found {list(shape_of(x))}")
     batch, length, columns = shape_of(x)
     if heads < 1 or (columns != UNKNOWN and columns % ways):
         raise ProgramError(f"{columns} columns cannot be shared out among {ways} heads")

@@ -12,7 +12,7 @@ from graphopt.ir.dialect.attrs import flag, integer, integers, number, numbers, 
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.ops.conv import (
     check_steps,
-    explicit_pads,
+    given_pads,
     is_channels_last,
     spatial_sizes,
     window_output,
@@ -48,9 +48,11 @@ def resized(
     """
     if size:
         return tuple(size)
-    scales = scale if len(scale) == len(sizes) else tuple(scale) * len(sizes)
-    if not scale:
-        raise ProgramError("interpolate needs sizes or scales")
+    scales = tuple(scale) * len(sizes) if len(scale) == 1 else scale
+    if len(scales) != len(sizes):
+        raise ProgramError(
+            f"interpolate needs {len(sizes)} sizes, or one scale or as many, found {list(scale)}"
+        )
     return tuple(
         UNKNOWN if old == UNKNOWN else int(np.float32(old) * np.float32(by) if single else old * by)
         for old, by in zip(sizes, scales, strict=True)
@@ -133,9 +135,9 @@ class Unfold(OpaqueOp):
         shape = shape_of(x)
         if len(shape) != 4:
             raise ProgramError(f"unfold needs images [n, c, h, w], found {list(shape)}")
-        check_steps("kernel size", kernel_sizes)
-        check_steps("stride", strides)
-        check_steps("dilation", dilations)
+        check_steps("kernel size", kernel_sizes, 2)
+        check_steps("stride", strides, 2)
+        check_steps("dilation", dilations, 2)
         pads = unfold_pads(paddings, kernel_sizes)
         counts = [
             window_output(size, d * (k - 1) + 1, stride, pad, False)
@@ -171,6 +173,7 @@ class Fold(OpaqueOp):
         shape = shape_of(x)
         if len(shape) != 3:
             raise ProgramError(f"fold needs columns [n, c * kh * kw, windows], found {list(shape)}")
+        check_steps("kernel size", kernel_sizes, 2)
         window = product(kernel_sizes)
         channels = UNKNOWN if shape[1] == UNKNOWN else shape[1] // window
         if shape[1] != UNKNOWN and shape[1] % window:
@@ -190,7 +193,7 @@ def unfold_pads(paddings: Sequence[int], kernel: Sequence[int]) -> tuple[tuple[i
     if len(paddings) == 4:
         top, left, bottom, right = paddings
         return (top, bottom), (left, right)
-    return explicit_pads(paddings, "EXPLICIT", (), kernel, (), ())
+    return given_pads(paddings, len(kernel))
 
 
 PADDING_MODES = ("zeros", "border", "reflection")

@@ -94,6 +94,7 @@ FORWARD: Mapping[str, str] = {
     "Input InputLength -> Output OutputLength": "ctc_align",
     "Input Offset Filter Mask -> Output": "deformable_conv",
     "Input PreState WeightList SequenceLength - -> Out DropoutState State Reserve": "rnn",
+    "Input Transition Length -> Scores Path": "viterbi_decode",
     "Input ValueTensor starts= ends= steps= -> Out": "set_value_with_tensor=set_value",
     "Input starts= ends= steps= -> Out": "set_value",
     "Input starts=StartsTensor ends=EndsTensor -> Out": "slice",

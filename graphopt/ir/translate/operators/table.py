@@ -288,6 +288,7 @@ ROWS: tuple[Row, ...] = (
     _row("ctc_align", "ctc_align", "Input InputLength -> Output OutputLength"),
     _row("edit_distance", "edit_distance", "Hyps Refs HypsLength RefsLength -> Out SequenceNum"),
     _row("gather_tree", "gather_tree", "Ids Parents -> Out"),
+    _row("viterbi_decode", "viterbi_decode", "Input Transition Length -> Scores Path"),
     _row("sequence_mask", "sequence_mask", "X -> Y", max_len="maxlen"),
     _row(
         "hierarchical_sigmoid",

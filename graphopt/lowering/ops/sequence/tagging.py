@@ -7,7 +7,14 @@ from jax import lax
 from jax import numpy as jnp
 from jax.scipy.special import logsumexp
 
-from graphopt.ir.dialect.ops.sequence.tagging import ChunkEval, CrfDecoding, LinearChainCrf
+from graphopt.errors import FeedError
+from graphopt.ir.dialect.ops.sequence.tagging import (
+    ChunkEval,
+    CrfDecoding,
+    LinearChainCrf,
+    ViterbiDecode,
+)
+from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.sequence.layers import ends_of, numbers_of
 from graphopt.lowering.registry import lowers
@@ -110,6 +117,41 @@ def crf_decoding(emission: Array, transition: Array, lengths: Array, label: Arra
         tags = tags == steps.tags(label)
     tags = jnp.where(steps.inside, tags, 0).astype(np.int64)
     return tags.T if steps.is_padded else tags[:, None]
+
+
+@lowers(ViterbiDecode)
+def viterbi_decode(
+    potentials: Array, transition: Array, lengths: Array, include_bos_eos_tag: bool
+) -> tuple[Array, Array]:
+    sizes = concrete(lengths, "the number of steps of viterbi_decode").astype(np.int64)
+    longest = int(sizes.max(initial=0))
+    if not 0 < longest <= potentials.shape[1] or sizes.min() < 0:
+        raise FeedError(
+            f"viterbi_decode: sequences of {potentials.shape[1]} steps need lengths from 0 to "
+            f"that, at least one of them above 0; found {sizes.tolist()}"
+        )
+    scores, between = jnp.swapaxes(wide(potentials), 0, 1)[:longest], jnp.asarray(wide(transition))
+    steps = np.arange(longest)[:, None]
+    start = scores[0] + between[-1] if include_bos_eos_tag else scores[0]
+
+    def forwards(before: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        own, inside = now
+        ways = before[:, :, None] + between
+        out = jnp.where(inside[:, None], own + ways.max(1), before)
+        return out, ways.argmax(1)
+
+    def backwards(after: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        back, inside = now
+        tag = jnp.take_along_axis(back, after[:, None], 1)[:, 0]
+        return (found := jnp.where(inside, tag, after)), found
+
+    whole, back = lax.scan(forwards, start, (scores[1:], steps[1:] < sizes))
+    if include_bos_eos_tag:
+        whole += jnp.where(sizes[:, None] > 0, between[-2], 0)
+    last = whole.argmax(1)
+    _, tags = lax.scan(backwards, last, (back, steps[1:] < sizes), reverse=True)
+    path = jnp.where(steps < sizes, jnp.concatenate([tags, last[None]]), 0)
+    return whole.max(1).astype(potentials.dtype), path.T.astype(np.int64)
 
 
 # the number of kinds of tags of a scheme, and its tags for begin, inside, end, single

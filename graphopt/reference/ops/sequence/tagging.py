@@ -8,7 +8,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops.sequence import tagging as ops
 from graphopt.reference.ops.sequence.rows import rows_of
-from graphopt.reference.registry import rule
+from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array, value_of
 
 
@@ -73,3 +73,31 @@ def crf_decoding(emission: Array, transition: Array, lengths: Array, label: Arra
         return np.array([tag for path in found for tag in path], np.int64).reshape(-1, 1)
     steps = emission.shape[1]
     return np.array([path + [0] * (steps - len(path)) for path in found], np.int64)
+
+
+@rule(ops.ViterbiDecode)
+def viterbi_decode(
+    potentials: Array, transition: Array, lengths: Array, include_bos_eos_tag: bool
+) -> tuple[Array, Array]:
+    longest = int(np.max(lengths, initial=0))
+    if not 0 < longest <= potentials.shape[1] or np.any(lengths < 0):
+        raise Unsupported("pd.viterbi_decode", "a length is out of range")
+    scores: list[Array] = []
+    path = np.zeros((len(lengths), longest), np.int64)
+    for number, size in enumerate(lengths.tolist()):
+        best = potentials[number, 0]
+        if include_bos_eos_tag:
+            best = best + transition[-1]
+        back: list[Array] = []
+        for row in potentials[number, 1:size]:
+            ways = best[:, None] + transition
+            back.append(np.argmax(value_of(ways), 0))
+            best = row + np.max(ways, 0)
+        if include_bos_eos_tag and size:
+            best = best + transition[-2]
+        tags = [int(np.argmax(value_of(best)))]
+        for step in reversed(back):
+            tags.insert(0, int(step[tags[0]]))
+        path[number, :size] = tags[:size]
+        scores.append(np.max(best))
+    return np.stack(scores), path

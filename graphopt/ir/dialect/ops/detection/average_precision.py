@@ -59,10 +59,10 @@ class DetectionMap(DataSizedOp):
     ) -> tuple[Tensor, ...]:
         check_integer("detection_lengths", detection_lengths)
         check_integer("label_lengths", label_lengths)
-        columns = shape_of(detections)[-1], shape_of(labels)[-1]
-        if rank_of(detections) != 2 or rank_of(labels) != 2 or columns[0] not in (6, UNKNOWN):
+        ranks = rank_of(detections), rank_of(labels)
+        if ranks != (2, 2) or shape_of(detections)[1] not in (6, UNKNOWN):
             raise ProgramError(f"expected rows of boxes, found {show(detections)}, {show(labels)}")
-        if columns[1] not in (5, 6, UNKNOWN):
+        if shape_of(labels)[1] not in (5, 6, UNKNOWN):
             raise ProgramError(f"a label has 5 or 6 numbers, found {show(labels)}")
         if ap_type not in KINDS or class_num < 1 or len(state) not in (0, 6):
             raise ProgramError(f"detection_map of {class_num} classes by '{ap_type}'")

@@ -37,6 +37,11 @@ def _check_columns(what: str, value: Tensor) -> None:
         )
 
 
+def _check_counts(rois_num: Tensor | None) -> None:
+    if rois_num is not None and rank_of(rois_num) != 1:
+        raise ProgramError(f"'rois_num' should be [images], found {show(rois_num)}")
+
+
 @irdl_op_definition
 class Nms(DataSizedOp):
     """Boxes of [m, 4], given from best to worst, that no better one covers. Paddle: nms."""
@@ -89,6 +94,7 @@ class MulticlassNms(DataSizedOp):
                 f"expected boxes [n, m, 4] and scores [n, classes, m], found {show(bboxes)} and "
                 f"{show(scores)}"
             )
+        _check_counts(rois_num)
         if rank_of(scores) == 2 and rois_num is None:
             raise UnsupportedError("boxes of several images in one list need 'RoisNum'")
         images = shape_of(bboxes)[0] if rois_num is None else shape_of(rois_num)[0]
@@ -197,6 +203,7 @@ class DistributeFpnProposals(DataSizedOp):
         fpn_rois: Tensor, rois_num: Tensor | None, min_level: int, max_level: int, refer_scale: int
     ) -> tuple[Tensor, ...]:
         _check_columns("fpn_rois", fpn_rois)
+        _check_counts(rois_num)
         if rank_of(fpn_rois) != 2 or not 0 <= max_level - min_level < 64 or refer_scale < 1:
             raise ProgramError(
                 f"expected boxes [r, 4], levels that go up and a scale above 0, found "

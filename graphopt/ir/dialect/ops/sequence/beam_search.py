@@ -59,6 +59,8 @@ class BeamSearch(DataSizedOp):
             check_integer(what, value)
         if rank_of(scores) < 2 or (ids is not None and rank_of(ids) != rank_of(scores)):
             raise ProgramError(f"scores and ids need a row for each beam, found {show(scores)}")
+        if any(rank_of(each) != 1 for each in lengths):
+            raise ProgramError("lengths need one axis, found " + ", ".join(map(show, lengths)))
         if not 0 <= level < len(lengths) or beam_size < 1:
             raise ProgramError(
                 f"beam_search needs level {level} of {len(lengths)} levels of lengths, and a "

@@ -280,8 +280,8 @@ class SequenceLstm(OpaqueOp):
         names = gate_activation, cell_activation, candidate_activation
         out = _check_gates(x, lengths, weight, 4, *names)
         size = shape_of(out)[1] * (7 if use_peepholes else 4)
-        if bias is None or size not in (shape_of(bias)[-1],):
-            raise ProgramError(f"lstm needs a bias of {size} numbers, found {bias}")
+        if bias is None or shape_of(bias)[-1:] != (size,):
+            raise ProgramError(f"lstm needs a bias of {size} numbers, found {bias and show(bias)}")
         return out, out
 
 
@@ -336,7 +336,7 @@ class SequenceLstmp(OpaqueOp):
             raise ProgramError(f"weights {show(weight)} and {show(proj_weight)} do not fit")
         if rank_of(x) != 2 or wide not in (4 * size, UNKNOWN):
             raise ProgramError(f"the weight {show(weight)} does not fit rows {show(x)}")
-        if shape_of(bias)[-1] != size * (7 if use_peepholes else 4):
+        if shape_of(bias)[-1:] != (size * (7 if use_peepholes else 4),):
             raise ProgramError(f"the bias {show(bias)} does not fit cells of {size} numbers")
         names = gate_activation, cell_activation, candidate_activation, proj_activation
         if not set(names) <= set(ACTIVATIONS):

@@ -1,4 +1,4 @@
-"""Tags of sequences: conditional random fields and chunks.
+"""Tags of sequences: conditional random fields, paths and chunks.
 
 Sequences are rows [n, ...] with lengths, or padded [sequences, steps, ...] with lengths.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dialect.attrs import integer, integers, string
+from graphopt.ir.dialect.attrs import flag, integer, integers, string
 from graphopt.ir.dialect.definition import SEGMENTS
-from graphopt.ir.dialect.ops.base import OpaqueOp
+from graphopt.ir.dialect.ops.base import DataSizedOp, OpaqueOp
 from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.types import (
     UNKNOWN,
@@ -111,6 +111,44 @@ class CrfDecoding(OpaqueOp):
             _check_tags("label", label, emission, rank)
         sizes = shape_of(emission)[:rank]
         return like(emission, shape=sizes if rank == 2 else (*sizes, 1), dtype="int64")
+
+
+@irdl_op_definition
+class ViterbiDecode(DataSizedOp):
+    """The likeliest tags, int64 [sequences, longest] with 0 after each end, and their score.
+
+    `transition` [tags, tags] has the scores between tags. With `include_bos_eos_tag` each sequence
+    comes from the last tag and goes on to the one before it. Paddle: viterbi_decode.
+    """
+
+    name = "pd.viterbi_decode"
+    potentials = operand_def(Tensor)
+    transition = operand_def(Tensor)
+    lengths = operand_def(Tensor)
+    scores = result_def(Tensor)
+    path = result_def(Tensor)
+    include_bos_eos_tag = flag(True)
+
+    @staticmethod
+    def infer(potentials: Tensor, transition: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        check_integer("lengths", lengths)
+        same_dtype(potentials, transition)
+        if rank_of(potentials) != 3 or rank_of(lengths) != 1 or rank_of(transition) != 2:
+            raise ProgramError(
+                "viterbi_decode needs [sequences, steps, tags] with transitions [tags, tags] and "
+                f"lengths [sequences], found {show(potentials)}, {show(transition)} and "
+                f"{show(lengths)}"
+            )
+        tags = {shape_of(potentials)[2], *shape_of(transition)} - {UNKNOWN}
+        if not dtype_of(potentials).is_floating or not _as_many(potentials, lengths):
+            raise ProgramError(f"lengths {show(lengths)} do not fit scores {show(potentials)}")
+        if len(tags) > 1:
+            raise ProgramError(
+                f"transitions {show(transition)} do not fit scores {show(potentials)}"
+            )
+        sequences = shape_of(lengths)[0]
+        path = like(potentials, shape=(sequences, UNKNOWN), dtype="int64")
+        return like(potentials, shape=(sequences,)), path
 
 
 @irdl_op_definition
