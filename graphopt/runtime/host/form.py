@@ -31,7 +31,7 @@ from graphopt.reference.interpreter import WALKED, Environment, Run, supports
 from graphopt.reference.registry import RULES, Rule
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
-from graphopt.runtime.host.draws import Draws, is_drawn
+from graphopt.runtime.host.by_lowering import ByLowering, is_lowered
 from graphopt.runtime.host.rules import QUICK
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results, Step
 
@@ -104,7 +104,7 @@ class HostForm:
 
     def _computed(self, given: Sequence[HostArray], key: HostArray) -> list[HostArray]:
         began, block = time.thread_time(), self._main.body.block
-        run = HostRun(began + self._price, self._dead, Draws(key, self._device, self._hashes))
+        run = HostRun(began + self._price, self._dead, ByLowering(key, self._device, self._hashes))
         env: Environment = {
             argument: run.entered(given[at])
             for argument, at in zip(block.args, self._positions, strict=True)
@@ -121,16 +121,16 @@ class HostRun(Run):
     """One evaluation in the declared precision, until a time of this thread's CPU clock.
 
     Values that are `dead` after an op are dropped then, so that the next ones have their memory.
-    `draws` computes random ops.
+    `by_lowering` computes the ops that NumPy does not.
     """
 
     def __init__(
-        self, end: float, dead: Mapping[Operation, Sequence[SSAValue]], draws: Draws
+        self, end: float, dead: Mapping[Operation, Sequence[SSAValue]], by_lowering: ByLowering
     ) -> None:
         super().__init__("native", 0)
         self._end = end
         self._dead = dead
-        self._draws = draws
+        self._by_lowering = by_lowering
 
     def rule(self, op_class: type[PdOp]) -> Rule:
         """The quick rule if there is one."""
@@ -140,14 +140,14 @@ class HostRun(Run):
         """The results of one op; GivenUp when time is up."""
         if time.thread_time() > self._end:
             raise GivenUp
-        results = self._drawn(op, env) if is_drawn(op) else super().op(op, env, followed)
+        results = self._lowered(op, env) if is_lowered(op) else super().op(op, env, followed)
         for value in self._dead.get(op, ()):
             env.pop(value, None)
         return results
 
-    def _drawn(self, op: Operation, env: Environment) -> list[HostArray]:
+    def _lowered(self, op: Operation, env: Environment) -> list[HostArray]:
         operands = {value: self.left(value, env[value]) for value in op.operands}
-        results = self._draws(op, operands, self.iterations, self.rng_shift)
+        results = self._by_lowering(op, operands, self.iterations, self.rng_shift)
         return [self.entered(array) for array in results]
 
 
@@ -188,7 +188,7 @@ def _may_need_data(op: Operation) -> bool:
 
 
 def _is_computed(op: Operation) -> bool:
-    """True for an op that has a rule, or is drawn; those in its regions are others."""
+    """True for an op that NumPy or its lowering computes; those in its regions are others."""
     if isinstance(op, (Grad, RegionOp)):
         return isinstance(op, WALKED)
-    return is_drawn(op) or supports(op)
+    return is_lowered(op) or supports(op)

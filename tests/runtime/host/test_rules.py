@@ -17,7 +17,7 @@ from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.reference import Unsupported, evaluate_ops
 from graphopt.reference.registry import RULES
-from graphopt.runtime.host.draws import Draws
+from graphopt.runtime.host.by_lowering import ByLowering
 from graphopt.runtime.host.error_function import erf
 from graphopt.runtime.host.form import HostRun
 from graphopt.runtime.host.rules import QUICK
@@ -43,7 +43,7 @@ def assert_close(have: Any, want: Any, name: str) -> None:
 
 def host_run() -> HostRun:
     """An evaluation that takes its time and draws nothing."""
-    return HostRun(math.inf, {}, Draws(np.zeros(2, np.uint32), None, hashes=False))
+    return HostRun(math.inf, {}, ByLowering(np.zeros(2, np.uint32), None, hashes=False))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -1,7 +1,8 @@
-"""Random ops of the host form: XLA computes each of them alone.
+"""The ops of the host form that NumPy does not compute: their lowering does, each alone.
 
-So a step draws the numbers that its other forms draw. A draw is compiled once for its shape,
-whatever is around it.
+These are random ops, so that a step draws the numbers that its other forms draw, and ops without a
+reference rule. XLA compiles such an op once for its shapes, whatever is around it; one whose sizes
+depend on data is NumPy in its lowering, too.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ import jax
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
-from graphopt.reference.interpreter import is_random
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.comm import Collective
+from graphopt.ir.dialect.ops.control import RegionOp
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.reference.interpreter import is_random, supports
 from graphopt.runtime.state.arrays import HostArray
 
 
 @dataclass(frozen=True)
-class Draws:
-    """Draws of the random ops of one run, by its random key on its device.
+class ByLowering:
+    """The lowering of single ops in one run, with its random key, on its device.
 
     `hashes` is true when dropouts draw by hashing a counter.
     """
@@ -38,7 +42,7 @@ class Draws:
         rng_shift: int,
     ) -> list[HostArray]:
         """The results of an op in these iterations of the loops around it."""
-        # few programs draw, and the lowering takes a while to import
+        # few programs need it, and it takes a while to import
         from graphopt.lowering.collectives import ALONE
         from graphopt.lowering.evaluate import Context, evaluate_op
 
@@ -53,6 +57,7 @@ class Draws:
         return [np.asarray(env[result][0]) for result in op.results]
 
 
-def is_drawn(op: Operation) -> bool:
-    """True for an op whose results are random numbers, or depend on some."""
-    return is_random(op) or (isinstance(op, Dynamic) and bool(draws(op)))
+def is_lowered(op: Operation) -> bool:
+    """True for an op that its lowering computes."""
+    own = isinstance(op, PdOp) and not isinstance(op, (Collective, Grad, RegionOp))
+    return own and (is_random(op) or not supports(op))
