@@ -37,6 +37,7 @@ from graphopt.ir.dialect.signature import Port, function_signature, main_functio
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show
 from graphopt.ir.dtypes import DType
 from graphopt.reference.differences import by_differences
+from graphopt.reference.ragged import Ragged
 from graphopt.reference.registry import RULES, Rule, Unsupported
 from graphopt.reference.tape import Array, Node, NoDerivative, apply, pull_back, value_of
 
@@ -162,7 +163,7 @@ class Run:
 
     def rounded(self, array: Array, dtype: DType) -> Array:
         """The array as this dtype holds it, in the dtype that rules work in."""
-        if not isinstance(array, Node):
+        if not isinstance(array, (Node, Ragged)):
             array = np.asarray(array)
         working = self.working(dtype)
         if array.dtype != working:

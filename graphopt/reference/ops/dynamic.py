@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphopt.ir.dialect.ops import dynamic as ops
+from graphopt.reference.ragged import Ragged
 from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array, value_of
 
@@ -63,19 +64,21 @@ def repeat_interleave(x: Array, repeats: Array, axis: int) -> Array:
 
 
 @rule(ops.ArrayWrite)
-def array_write(array: Array, position: Array, x: Array) -> Array:
+def array_write(array: Array | Ragged, position: Array, x: Array) -> Array | Ragged:
     length, place = len(array), int(np.reshape(position, -1)[0])
     if not 0 <= place <= length:
         raise Unsupported("pd.array_write", f"position {place} is beyond its {length} elements")
     if not length:
         return x[None]
-    if array.shape[1:] != x.shape:
-        raise Unsupported("pd.array_write", "elements differ in their sizes")
+    if isinstance(array, Ragged) or array.shape[1:] != x.shape:
+        if x.ndim != len(array.shape) - 1 or not x.ndim or x.shape[1:] != array.shape[2:]:
+            raise Unsupported("pd.array_write", "elements differ in more than their first axis")
+        return Ragged([*array[:place], x, *array[place + 1 :]])
     return np.concatenate([array[:place], x[None], array[place + 1 :]], 0)
 
 
 @rule(ops.ArrayRead)
-def array_read(array: Array, position: Array) -> Array:
+def array_read(array: Array | Ragged, position: Array) -> Array:
     place = int(np.reshape(position, -1)[0])
     if not 0 <= place < len(array):
         raise Unsupported("pd.array_read", f"position {place} was never written")
@@ -83,10 +86,10 @@ def array_read(array: Array, position: Array) -> Array:
 
 
 @rule(ops.ArrayToTensor)
-def array_to_tensor(array: Array, axis: int, use_stack: bool) -> tuple[Array, Array]:
+def array_to_tensor(array: Array | Ragged, axis: int, use_stack: bool) -> tuple[Array, Array]:
     elements = [array[place] for place in range(len(array))]
     if not elements:
         raise Unsupported("pd.array_to_tensor", "the array is empty")
+    sizes = [1 if use_stack else element.shape[axis] for element in elements]
     joined = np.stack(elements, axis) if use_stack else np.concatenate(elements, axis)
-    size = 1 if use_stack else elements[0].shape[axis]
-    return joined, np.full(len(elements), size, np.int32)
+    return joined, np.array(sizes, np.int32)

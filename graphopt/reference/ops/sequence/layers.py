@@ -8,7 +8,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops.sequence import layers as ops
 from graphopt.reference.derivatives import place
-from graphopt.reference.registry import rule
+from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array, value_of
 
 
@@ -111,3 +111,38 @@ def sequence_expand(x: Array, y: Array, lengths: Array) -> Array:
     sequence = np.repeat(np.arange(x.shape[0]), np.reshape(lengths, -1))
     found = np.take(x, sequence, 0)
     return place(found, np.arange(len(sequence)), (y.shape[0], *x.shape[1:]))
+
+
+@rule(ops.SequencePad)
+def sequence_pad(
+    x: Array, lengths: Array, pad_value: Array, steps: Array | None, padded_length: int
+) -> Array:
+    longest = int(np.max(lengths, initial=0))
+    count = padded_length if padded_length > 0 else longest
+    if steps is not None:
+        count = len(steps)
+    elif longest > count:
+        raise Unsupported("pd.sequence_pad", f"a sequence has {longest} of {count} rows")
+    sizes = np.reshape(lengths, (-1, 1)).astype(np.int64)
+    live = np.arange(count) < sizes
+    rows = np.cumsum(sizes, 0) - sizes + np.arange(count)
+    shape = (*live.shape, *x.shape[1:])
+    fill = np.broadcast_to(np.reshape(pad_value, ()) if pad_value.size == 1 else pad_value, shape)
+    if not x.shape[0]:
+        return fill
+    mask = np.reshape(live, live.shape + (1,) * (x.ndim - 1))
+    return np.where(mask, np.take(x, np.where(live, rows, 0), 0), fill)
+
+
+@rule(ops.SequenceUnpad)
+def sequence_unpad(x: Array, lengths: Array, rows: Array | None) -> Array:
+    last = max(x.shape[1] - 1, 0)
+    sizes = np.reshape(lengths, -1).tolist()
+    if rows is None:
+        sizes = [min(size, x.shape[1]) for size in sizes]
+    at = [(n, min(step, last)) for n, size in enumerate(sizes) for step in range(size)]
+    if rows is not None:
+        at = (at + [(len(sizes) - 1, last)] * len(rows))[: len(rows)]
+    sequences, steps = np.array(at, np.int64).reshape(-1, 2).T
+    flat = np.reshape(x, (-1, *x.shape[2:]))
+    return np.take(flat, sequences * x.shape[1] + steps, 0)
