@@ -80,13 +80,13 @@ class HostForm:
         self, updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray
     ) -> Results:
         """The fetches of one step, which changes no state."""
-        if self._keeps:
-            self.last = updated, read_only, fed, key
         given = [*map(np.asarray, (*read_only, *fed))]
         instead = self._instead
         if instead is None:
             try:
-                return self._results(given, key)
+                results = self._results(given, key)
+                self.last = (updated, read_only, fed, key) if self._keeps else None
+                return results
             except GivenUp:
                 instead = self._compiled_step()
                 if instead is None:
@@ -96,8 +96,18 @@ class HostForm:
                 self._compiled.slow_elements = min(self._compiled.slow_elements, elements)
             except Exception:  # whatever it is, XLA runs the step or says what is wrong
                 instead = self._compiled_step() or self._compiled.by_op().function
-            self._instead = instead
-        return instead(updated, read_only, fed, key)
+        results = instead(updated, read_only, fed, key)
+        self._instead = instead  # feeds that no form computes do not end this one
+        return results
+
+    @property
+    def is_over(self) -> bool:
+        """True when a compiled step runs instead."""
+        return self._instead is not None
+
+    def timed(self) -> None:
+        """The other form has been timed, so that no arguments are needed."""
+        self._keeps, self.last = False, None
 
     def _results(self, given: Sequence[HostArray], key: HostArray) -> Results:
         return tuple(jax.device_put(self._computed(given, key), self._device)), ()

@@ -44,6 +44,7 @@ def op_by_op_or_host(compiled: Compiled, host: HostForm) -> tuple[Step, str]:
     with jax.enable_x64(True):
         seconds(by_op)
         ratio = seconds(by_op) / seconds(host)
+    host.timed()
     if ratio <= GAIN:
         return by_op, f"op by op: XLA takes {ratio:.2f} of the time of NumPy"
     return host, f"host: op by op, XLA takes {ratio:.2f} of its time"

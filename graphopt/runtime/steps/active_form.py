@@ -91,7 +91,7 @@ class ActiveForm:
         elif successor.error is not None:
             self._successor = None
             warnings.warn(
-                f"a program stays in its {successor.form} form, which runs longer: the full one "
+                f"a program stays in its {successor.form()} form, which runs longer: the full one "
                 f"did not compile: {successor.error}",
                 stacklevel=caller_level(),
             )
@@ -172,11 +172,12 @@ def _on_host(
     def instead() -> Step | None:
         try:
             with announced():
-                found = quick.load() or quick.make()
+                return quick.load() or quick.make()
         except NeedsData:
-            found = op_by_op(compiled)
-        successor.form = HOST if found is None else FAST
-        return found
+            return op_by_op(compiled)
+
+    def name() -> str:
+        return FAST if host.is_over else HOST
 
     def spent(seconds: float) -> None:
         successor.spend(seconds)
@@ -184,5 +185,5 @@ def _on_host(
             successor.start()
 
     host = HostForm(compiled, instead, spent)
-    successor = Successor(make, HOST, patience=PATIENCE * price_of(compiled))
+    successor = Successor(make, name, patience=PATIENCE * price_of(compiled))
     return host, successor

@@ -118,11 +118,17 @@ class Successor(Generic[F]):
     """The full form of a step whose first form runs: each run looks whether it is there.
 
     `make` compiles it, in a thread: from the second run on, and not before runs have taken
-    `patience` seconds. `form` is the first form, for reports. Where `make` finds no full form, as
+    `patience` seconds. `form` gives the name of the first form. Where `make` finds no full form, as
     sizes depend on data, `said` is what it made and why.
     """
 
-    def __init__(self, make: Callable[[], F], form: str = FAST, *, patience: float = 0.0) -> None:
+    def __init__(
+        self,
+        make: Callable[[], F],
+        form: Callable[[], str] = lambda: FAST,
+        *,
+        patience: float = 0.0,
+    ) -> None:
         self.form = form
         self.said = ""
         self.runs = 0
@@ -168,12 +174,12 @@ class Successor(Generic[F]):
     def __str__(self) -> str:
         """Its state, for reports."""
         if self.error is not None:
-            return f"{self.form}: the full form did not compile: {self.error}"
+            return f"{self.form()}: the full form did not compile: {self.error}"
         if self._made is not None:
             if self.said:
                 return self.said
             return f"full: from run {self.runs + 1} on, after {self.seconds:.1f} s in a thread"
         if not self._submitted:
             which = "a later" if self._patience > 0 else "a second"
-            return f"{self.form}: {which} run has the full form compiled"
-        return f"{self.form}: the full form is being compiled"
+            return f"{self.form()}: {which} run has the full form compiled"
+        return f"{self.form()}: the full form is being compiled"

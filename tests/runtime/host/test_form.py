@@ -198,6 +198,21 @@ def test_a_size_of_the_data(monkeypatch: pytest.MonkeyPatch, gain: float, said: 
     assert form_of(net).startswith(said)
 
 
+def test_a_wrong_feed_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA says what is wrong with it, and NumPy computes the next one."""
+    monkeypatch.setattr(active_form, "PATIENCE", 0.5)
+
+    def make() -> tuple[Any, Any]:
+        x, times = static.data("x", [None], "float32"), static.data("times", [None], "int64")
+        return x, paddle.repeat_interleave(x, times)
+
+    net, x = build(make), np.ones(2, "float32")
+    with pytest.raises(ValueError, match="repeats must not be negative"):
+        net.run({"x": x, "times": np.array([-1, 2])}, net.out)
+    assert net.run({"x": x, "times": np.array([1, 2])}, net.out)[0].shape == (3,)
+    assert form_of(net).startswith("host: ")
+
+
 def growing() -> Net:
     """A loop whose tensor has one row more in each step."""
 
