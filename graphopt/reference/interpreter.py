@@ -7,7 +7,6 @@ follows, they are nodes of `tape.py`.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -38,7 +37,7 @@ from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show
 from graphopt.ir.dtypes import DType
 from graphopt.reference.differences import by_differences
 from graphopt.reference.ragged import Ragged
-from graphopt.reference.registry import RULES, Rule, Unsupported
+from graphopt.reference.registry import RULES, Unsupported
 from graphopt.reference.tape import Array, Node, NoDerivative, apply, pull_back, value_of
 
 Precision = Literal["float64", "declared", "native"]
@@ -144,8 +143,6 @@ class Run:
         self.is_native = precision == "native"
         self.seed = seed
         self.rng_shift = 0  # of the layer that is computed
-        self.iterations: list[int] = []
-        """The numbers of the iterations of the loops around the op that is computed."""
 
     def entered(self, array: Any) -> Array:
         """An array from outside as rules take it."""
@@ -225,7 +222,7 @@ class Run:
                 groups.append(values[start : start + len(group)])
                 start += len(group)
             bound = bind_groups(type(op), groups) | op.attr_values() | self.helpers(op)
-            found = call_rule(self.rule(type(op)), bound)
+            found = call_rule(RULES[type(op)], bound)
             return found if isinstance(found, tuple) else (found,)
 
         try:
@@ -240,12 +237,8 @@ class Run:
         for name, value in zip(op.attr("dynamic"), operands[count:], strict=True):
             bound[name] = as_property(op_class, name, value_of(value).reshape(-1).tolist())
         bound |= bind_groups(op_class, grouped(operands[:count], op.attr("groups")))
-        found = call_rule(self.rule(op_class), bound | self.helpers(op))
+        found = call_rule(RULES[op_class], bound | self.helpers(op))
         return found if isinstance(found, tuple) else (found,)
-
-    def rule(self, op_class: type[PdOp]) -> Rule:
-        """The rule of an op that has one."""
-        return RULES[op_class]
 
     def helpers(self, op: PdOp) -> dict[str, Any]:
         """The arguments that rules get beside operands and properties."""
@@ -296,19 +289,10 @@ class Run:
         if isinstance(op, If):
             return run(0 if _holds(env[op.condition]) else 1)
 
-        def iteration(number: int, arguments: Sequence[Array]) -> list[Array]:
-            self.iterations.append(number)
-            try:
-                return run(0, arguments)
-            finally:
-                self.iterations.pop()
-
         if isinstance(op, While):
             condition, values = env[op.condition], [env[value] for value in op.carried]
-            for number in itertools.count():
-                if not _holds(condition):
-                    break
-                condition, *values = iteration(number, values)
+            while _holds(condition):
+                condition, *values = run(0, values)
             return values
         if isinstance(op, Layers):
             values = [env[value] for value in op.carried]
@@ -324,7 +308,7 @@ class Run:
             steps: list[list[Array]] = []
             order = range(len(value_of(sequences[0])))
             for step in reversed(order) if op.attr("reverse") else order:
-                found = iteration(step, [*memories, *(s[step] for s in sequences)])
+                found = run(0, [*memories, *(s[step] for s in sequences)])
                 memories = found[: len(memories)]
                 steps.append(found[len(memories) :])
             if not steps:

@@ -9,39 +9,32 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation
 
-from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.control import If, RegionOp
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.signature import (
     FEED,
     function_signature,
     hashes_dropout,
     main_function,
 )
-from graphopt.reference.interpreter import WALKED, Environment, Run, supports
-from graphopt.reference.registry import RULES, Rule
+from graphopt.reference.interpreter import WALKED, supports
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
+from graphopt.runtime.host.body import NATIVE, Body, GivenUp, Running, Slots
 from graphopt.runtime.host.by_lowering import ByLowering, is_lowered
-from graphopt.runtime.host.rules import QUICK
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results, Step
 
 SECONDS, PER_OP = 0.3, 3e-3
 """The time in which XLA compiles a program and each of its operators, about. A run that takes as
 long as compiling the program is given up."""
-
-
-class GivenUp(Exception):
-    """A run takes too long."""
 
 
 class HostForm:
@@ -59,12 +52,16 @@ class HostForm:
         compiled_step: Callable[[], Step | None],
         spend: Callable[[float], None],
     ) -> None:
-        self._main = main_function(compiled.module)
-        self._dead = _dead_after(self._main.body.block)
+        main = main_function(compiled.module)
+        slots: Slots = {}
+        self._body = Body(main.body.block, slots)
+        self._slots = len(slots)
+        assert main.body.block.last_op is not None
+        self._returned = main.body.block.last_op.operands
         plan = compiled.plan
         read_only = (*plan.read_only, *plan.prepared)
         given = {(p.kind, p.name): at for at, p in enumerate((*read_only, *plan.feeds))}
-        signature = function_signature(self._main)
+        signature = function_signature(main)
         self._positions = [given[port.kind, port.name] for port in signature.arguments]
         self._device = device_of(compiled.compilation.places[0])
         self._hashes = hashes_dropout(compiled.module)
@@ -73,7 +70,7 @@ class HostForm:
         self._spend = spend
         self._price = price_of(compiled)
         self._instead: Step | None = None
-        self._keeps = any(map(_may_need_data, self._main.body.walk()))
+        self._keeps = any(map(_may_need_data, main.body.walk()))
         self.last: tuple[Arrays, Arrays, FedArrays, HostArray] | None = None
 
     def __call__(
@@ -113,62 +110,13 @@ class HostForm:
         return tuple(jax.device_put(self._computed(given, key), self._device)), ()
 
     def _computed(self, given: Sequence[HostArray], key: HostArray) -> list[HostArray]:
-        began, block = time.thread_time(), self._main.body.block
-        run = HostRun(began + self._price, self._dead, ByLowering(key, self._device, self._hashes))
-        env: Environment = {
-            argument: run.entered(given[at])
-            for argument, at in zip(block.args, self._positions, strict=True)
-        }
+        began = time.thread_time()
+        by_lowering = ByLowering(key, self._device, self._hashes)
+        running = Running([None] * self._slots, began + self._price, by_lowering)
         with np.errstate(all="ignore"):
-            values = run.block(block, env)
-        assert block.ops.last is not None
-        results = zip(block.ops.last.operands, values, strict=True)
+            values = self._body.run(running, [NATIVE.entered(given[at]) for at in self._positions])
         self._spend(time.thread_time() - began)
-        return [run.left(result, value) for result, value in results]
-
-
-class HostRun(Run):
-    """One evaluation in the declared precision, until a time of this thread's CPU clock.
-
-    Values that are `dead` after an op are dropped then, so that the next ones have their memory.
-    `by_lowering` computes the ops that NumPy does not.
-    """
-
-    def __init__(
-        self, end: float, dead: Mapping[Operation, Sequence[SSAValue]], by_lowering: ByLowering
-    ) -> None:
-        super().__init__("native", 0)
-        self._end = end
-        self._dead = dead
-        self._by_lowering = by_lowering
-
-    def rule(self, op_class: type[PdOp]) -> Rule:
-        """The quick rule if there is one."""
-        return QUICK.get(op_class) or RULES[op_class]
-
-    def op(self, op: Operation, env: Environment, followed: bool) -> list[HostArray]:
-        """The results of one op; GivenUp when time is up."""
-        if time.thread_time() > self._end:
-            raise GivenUp
-        results = self._lowered(op, env) if is_lowered(op) else super().op(op, env, followed)
-        for value in self._dead.get(op, ()):
-            env.pop(value, None)
-        return results
-
-    def _lowered(self, op: Operation, env: Environment) -> list[HostArray]:
-        operands = {value: self.left(value, env[value]) for value in op.operands}
-        results = self._by_lowering(op, operands, self.iterations, self.rng_shift)
-        return [self.entered(array) for array in results]
-
-
-def _dead_after(block: Block) -> dict[Operation, list[SSAValue]]:
-    """For each op the values that nothing after it reads."""
-    read, dead = set[SSAValue](), dict[Operation, list[SSAValue]]()
-    for op in reversed([*block.ops]):
-        own = dict.fromkeys(values_read(op))
-        dead[op] = [value for value in own if value not in read]
-        read.update(own)
-    return dead
+        return [NATIVE.left(*pair) for pair in zip(self._returned, values, strict=True)]
 
 
 def price_of(compiled: Compiled) -> float:

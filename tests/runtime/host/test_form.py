@@ -18,7 +18,7 @@ from graphopt.ir.dialect.ops.conv import Conv2d
 from graphopt.nn import functional as F
 from graphopt.reference.registry import Unsupported
 from graphopt.runtime.disk import known
-from graphopt.runtime.host import form, op_by_op
+from graphopt.runtime.host import body, form, op_by_op
 from graphopt.runtime.host.rules import QUICK
 from graphopt.runtime.settings.flags import TIER
 from graphopt.runtime.steps import active_form, tiers
@@ -137,7 +137,7 @@ def test_what_numpy_cannot_compute(monkeypatch: pytest.MonkeyPatch) -> None:
 
     net = infer()
     wanted = in_full(net)
-    monkeypatch.setattr(form, "QUICK", {**QUICK, Conv2d: refuse})
+    monkeypatch.setattr(body, "QUICK", {**QUICK, Conv2d: refuse})
     close(net.run(feed(), net.out)[0], wanted[0])
     assert form_of(net) == "fast: a second run has the full form compiled"
 
@@ -256,7 +256,7 @@ def test_threads_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     net = infer()
     wanted = in_full(net)[0]
-    monkeypatch.setattr(form, "QUICK", {**QUICK, Conv2d: meet})
+    monkeypatch.setattr(body, "QUICK", {**QUICK, Conv2d: meet})
     with ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(net.run, feed(), net.out, scope=static.global_scope()) for _ in "ab"]
         for run in runs:

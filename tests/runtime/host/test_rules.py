@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block
 
 from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops.conv import Conv2d, Conv2dTranspose, DepthwiseConv2d
@@ -17,9 +20,9 @@ from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.reference import Unsupported, evaluate_ops
 from graphopt.reference.registry import RULES
+from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
 from graphopt.runtime.host.by_lowering import ByLowering
 from graphopt.runtime.host.error_function import erf
-from graphopt.runtime.host.form import HostRun
 from graphopt.runtime.host.rules import QUICK
 from graphopt.testing import programs, random_inputs, run_module
 from graphopt.testing.programs import Generated
@@ -41,9 +44,14 @@ def assert_close(have: Any, want: Any, name: str) -> None:
     np.testing.assert_allclose(have, want, rtol=0, atol=tolerance * largest, err_msg=name)
 
 
-def host_run() -> HostRun:
-    """An evaluation that takes its time and draws nothing."""
-    return HostRun(math.inf, {}, ByLowering(np.zeros(2, np.uint32), None, hashes=False))
+def computed(block: Block, given: Sequence[Any]) -> list[Any]:
+    """The values that a block returns, for its arguments; a run that takes its time."""
+    slots: Slots = {}
+    body = Body(block, slots)
+    by_lowering = ByLowering(np.zeros(2, np.uint32), None, hashes=False)
+    running = Running([None] * len(slots), math.inf, by_lowering)
+    with np.errstate(all="ignore"):
+        return body.run(running, list(map(NATIVE.entered, given)))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -56,12 +64,9 @@ def test_samples(family: str) -> None:
             wanted = evaluate_ops([op], given_)
         except Unsupported:
             continue  # for a property of this sample
-        run = host_run()
-        env = {value: run.entered(array) for value, array in given_.items()}
-        with np.errstate(all="ignore"):
-            run.ops([op], env)
-        for result in op.results:
-            assert_close(run.left(result, env[result]), wanted[result], name)
+        block.add_op(ReturnOp(*op.results))
+        for result, value in zip(op.results, computed(block, flat(sample)), strict=True):
+            assert_close(NATIVE.left(result, value), wanted[result], name)
 
 
 @settings(max_examples=examples(10))
@@ -70,12 +75,8 @@ def test_generated_programs(generated: Generated) -> None:
     """The outputs are those of XLA, but for rounding."""
     inputs = random_inputs(generated.module)
     main = main_function(generated.module)
-    signature, run = function_signature(main), host_run()
-    env = {
-        argument: run.entered(inputs[port.name])
-        for argument, port in zip(main.body.block.args, signature.arguments, strict=True)
-    }
-    found = run.block(main.body.block, env)
+    signature = function_signature(main)
+    found = computed(main.body.block, [inputs[port.name] for port in signature.arguments])
     wanted = run_module(generated.module, inputs)
     for port, value in zip(signature.results, found, strict=True):
         want = wanted[f"{port.kind} {port.name}"]

@@ -1,0 +1,263 @@
+"""A block of ops made ready for NumPy: each op with its rule, its properties, and its slots.
+
+To look them up in the IR takes longer than NumPy computes small tensors, so it is done once for all
+runs. Each value of a program, those in regions too, has a slot in one list; an iteration of a loop
+overwrites those of the one before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.ir import Block, Operation, SSAValue
+
+from graphopt.ir.dialect.definition import as_property
+from graphopt.ir.dialect.op import PdOp, bind_groups, class_of, parameters_of
+from graphopt.ir.dialect.ops.control import If, Layers, RegionOp, Scan, While
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, grouped
+from graphopt.ir.dialect.regions import values_read
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
+from graphopt.reference.interpreter import Run
+from graphopt.reference.ragged import Ragged
+from graphopt.reference.registry import RULES
+from graphopt.runtime.host.by_lowering import ByLowering, is_lowered
+from graphopt.runtime.host.rules import QUICK
+
+NATIVE = Run("native", 0)
+"""The helpers of rules that compute in the declared dtypes."""
+Slots: TypeAlias = "dict[SSAValue, int]"
+Step: TypeAlias = "Callable[[Running], Sequence[Any]]"
+"""One op: its results, from the values in their slots."""
+
+
+class GivenUp(Exception):
+    """A run takes too long."""
+
+
+@dataclass
+class Running:
+    """One run: its values, and the time of this thread's CPU clock at which it is given up."""
+
+    values: list[Any]
+    end: float
+    by_lowering: ByLowering
+    iterations: list[int] = field(default_factory=list[int])
+    """The numbers of the iterations of the loops around the op that is computed."""
+    rng_shift: int = 0
+    """The offset of the numbers of random ops in the layer that is computed."""
+
+
+class Body:
+    """A block as steps. A value that nothing reads after a step has its slot emptied then."""
+
+    def __init__(self, block: Block, slots: Slots) -> None:
+        *ops, last = block.ops
+        inside = {*block.args, *(result for op in ops for result in op.results)}
+        self._arguments = [slots.setdefault(value, len(slots)) for value in block.args]
+        steps = [(_step_of(op, slots), _own(op.results, slots)) for op in ops]
+        self._ends = [slots[value] for value in last.operands]
+        read, dead = {*last.operands}, list[list[int]]()
+        for op in reversed(ops):
+            own = {*values_read(op), *op.results} & inside
+            dead.append([slots[value] for value in own - read])
+            read |= own
+        pairs = zip(steps, reversed(dead), strict=True)
+        self._steps = [(step, outs, gone) for (step, outs), gone in pairs]
+
+    def run(self, running: Running, arguments: Sequence[Any] = ()) -> list[Any]:
+        """The values that the block returns or yields; GivenUp when time is up."""
+        values, now = running.values, time.thread_time
+        for slot, value in zip(self._arguments, arguments, strict=True):
+            values[slot] = value
+        for step, outs, gone in self._steps:
+            if now() > running.end:
+                raise GivenUp
+            for slot, value in zip(outs, step(running), strict=True):
+                values[slot] = value
+            for slot in gone:
+                values[slot] = None
+        return [values[slot] for slot in self._ends]
+
+
+def _own(results: Sequence[SSAValue], slots: Slots) -> list[int]:
+    return [slots.setdefault(value, len(slots)) for value in results]
+
+
+def _step_of(op: Operation, slots: Slots) -> Step:
+    if isinstance(op, RegionOp):
+        return _region_step(op, slots)
+    assert isinstance(op, PdOp)
+    if is_lowered(op):
+        return _lowered_step(op, slots)
+    if isinstance(op, Dynamic):
+        return _dynamic_step(op, slots)
+    fixed = op.attr_values() | NATIVE.helpers(op)
+    groups = [[slots[value] for value in group] for group in op.operand_groups()]
+    return _rule_step(op, type(op), groups, fixed)
+
+
+# -- single ops ------------------------------------------------------------------------------------
+
+
+def _rule_step(
+    op: PdOp, op_class: type[PdOp], groups: Sequence[Sequence[int]], fixed: Mapping[str, Any]
+) -> Step:
+    """An op by its NumPy rule, the quick one if there is one, for operands in these slots."""
+    rule = QUICK.get(op_class) or RULES[op_class]
+    wanted = parameters_of(rule)
+
+    def taken(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {n: v for n, v in values.items() if wanted is None or n in wanted}
+
+    operands = taken(bind_groups(op_class, groups))
+    constant = {**taken(fixed), **{n: None for n, slot in operands.items() if slot is None}}
+    single = [(n, slot) for n, slot in operands.items() if isinstance(slot, int)]
+    several = [(n, slots) for n, slots in operands.items() if isinstance(slots, tuple)]
+    finish = _finish(op)
+
+    def step(running: Running) -> Sequence[Any]:
+        values, given = running.values, constant.copy()
+        for name, slot in single:
+            given[name] = values[slot]
+        for name, slots in several:
+            given[name] = tuple([values[slot] for slot in slots])
+        return finish(rule(**given))
+
+    return step
+
+
+def _dynamic_step(op: Dynamic, slots: Slots) -> Step:
+    """The rule of another op, with properties that the run decides."""
+    op_class = class_of(op.attr("op"))
+    fixed = decoded(op_class, op.attr("attrs")) | NATIVE.helpers(op)
+    groups = grouped([slots[value] for value in op.inputs], op.attr("groups"))
+    read = [(name, slots[v]) for name, v in zip(op.attr("dynamic"), op.values, strict=True)]
+
+    def step(running: Running) -> Sequence[Any]:
+        decided = {
+            name: as_property(op_class, name, running.values[slot].reshape(-1).tolist())
+            for name, slot in read
+        }
+        return _rule_step(op, op_class, groups, fixed | decided)(running)
+
+    return step
+
+
+def _lowered_step(op: PdOp, slots: Slots) -> Step:
+    """An op by its lowering."""
+    read = [(value, slots[value]) for value in op.operands]
+
+    def step(running: Running) -> Sequence[Any]:
+        operands = {value: NATIVE.left(value, running.values[slot]) for value, slot in read}
+        found = running.by_lowering(op, operands, running.iterations, running.rng_shift)
+        return [NATIVE.entered(array) for array in found]
+
+    return step
+
+
+def _finish(op: PdOp) -> Callable[[Any], Sequence[Any]]:
+    """The function from a rule's results to those of an op: arrays of its dtypes and sizes."""
+    dtypes = [dtype_of(result.type) for result in op.results]
+    working = [NATIVE.working(dtype) for dtype in dtypes]
+    shapes = [shape_of(result.type) for result in op.results]
+    known = [None if UNKNOWN in shape else shape for shape in shapes]
+    is_plain = [dtype.numpy == wide for dtype, wide in zip(dtypes, working, strict=True)]
+
+    def finish(found: Any) -> Sequence[Any]:
+        results: list[Any] = []
+        given = found if isinstance(found, tuple) else (found,)
+        for value, dtype, wide, plain, shape in zip(
+            given, dtypes, working, is_plain, known, strict=True
+        ):
+            if not isinstance(value, (np.ndarray, Ragged)):
+                value = np.asarray(value)
+            if not plain:
+                value = NATIVE.rounded(value, dtype)
+            elif value.dtype != wide:
+                value = value.astype(wide)
+            if shape is not None and value.shape != shape:
+                raise AssertionError(f"the rule of {op.name} gives {list(value.shape)}")
+            results.append(value)
+        return results
+
+    return finish
+
+
+# -- ops with regions ------------------------------------------------------------------------------
+
+
+def _region_step(op: RegionOp, slots: Slots) -> Step:
+    operands = [slots[value] for value in op.operands]
+    bodies = [Body(region.block, slots) for region in op.regions]
+    body = bodies[0]
+    if isinstance(op, If):
+        return lambda running: bodies[not _holds(running.values[operands[0]])].run(running)
+    if isinstance(op, While):
+        return lambda running: _loop(body, running, [running.values[slot] for slot in operands])
+    if isinstance(op, Layers):
+        count, stride = len(op.carried), op.attr("rng_stride")
+        return lambda running: _layers(body, running, operands[:count], operands[count:], stride)
+    if isinstance(op, Scan):
+        count, is_reverse = len(op.memories), op.attr("reverse")
+        return lambda running: _scan(body, running, operands[:count], operands[count:], is_reverse)
+    return body.run
+
+
+def _holds(condition: Any) -> bool:
+    return bool(np.all(condition))
+
+
+def _iteration(
+    body: Body, running: Running, number: int, arguments: Sequence[Any]
+) -> Sequence[Any]:
+    running.iterations.append(number)
+    found = body.run(running, arguments)
+    running.iterations.pop()
+    return found
+
+
+def _loop(body: Body, running: Running, given: Sequence[Any]) -> Sequence[Any]:
+    """The variables of a loop once its condition, the first of them, is false."""
+    for number in itertools.count():
+        condition, *variables = given
+        if not _holds(condition):
+            return variables
+        given = _iteration(body, running, number, variables)
+    raise AssertionError("counting does not end")
+
+
+def _layers(
+    body: Body, running: Running, carried: Sequence[int], stacks: Sequence[int], stride: int
+) -> Sequence[Any]:
+    """The values after the last of equal layers, each with its part of the stacks."""
+    values = [running.values[slot] for slot in carried]
+    parts = [running.values[slot] for slot in stacks]
+    before = running.rng_shift
+    for layer in range(len(parts[0])):
+        values = body.run(running, [*values, *(part[layer] for part in parts)])
+        running.rng_shift += stride
+    running.rng_shift = before
+    return values
+
+
+def _scan(
+    body: Body,
+    running: Running,
+    memories: Sequence[int],
+    sequences: Sequence[int],
+    is_reverse: bool,
+) -> Sequence[Any]:
+    """The outputs of all steps over sequences, each stacked."""
+    carried: Sequence[Any] = [running.values[slot] for slot in memories]
+    parts = [running.values[slot] for slot in sequences]
+    order = range(len(parts[0]))
+    outputs: dict[int, Sequence[Any]] = {}
+    for number in reversed(order) if is_reverse else order:
+        found = _iteration(body, running, number, [*carried, *(part[number] for part in parts)])
+        carried, outputs[number] = found[: len(carried)], found[len(carried) :]
+    return [np.stack(items) for items in zip(*(outputs[n] for n in order), strict=True)]
