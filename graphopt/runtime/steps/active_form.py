@@ -5,6 +5,7 @@ A step begins with one form. Another form that a thread compiles may take over b
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Callable
@@ -169,6 +170,7 @@ def _on_host(
             step, successor.said = op_by_op_or_host(compiled, host)
             return step
 
+    @functools.cache
     def instead() -> Step | None:
         try:
             with announced():
