@@ -18,6 +18,8 @@ _RENAMED = {
     "core": "fluid.core",
     "distributed.transpiler": "fluid.transpiler",
     "fluid.annotations": "utils",
+    "fluid.core_avx": "fluid.core",
+    "fluid.core_noavx": "fluid.core",
     "framework.core": "fluid.core",
     "framework.io": "framework",
     "metric.metrics": "metric",
