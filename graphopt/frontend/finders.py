@@ -20,6 +20,7 @@ _RENAMED = {
     "fluid.annotations": "utils",
     "fluid.core_avx": "fluid.core",
     "fluid.core_noavx": "fluid.core",
+    "fluid.layer_helper_base": "fluid.layer_helper",
     "framework.core": "fluid.core",
     "framework.io": "framework",
     "metric.metrics": "metric",

@@ -1,7 +1,7 @@
 """Advice for public names of Paddle that graphopt lacks.
 
-`public_names.txt` has the public names of Paddle 1.8.5, 2.6.2 and 3.3.1, recorded by
-`tests/frontend/record_public_names.py`.
+`public_names.txt` has the public names of Paddle 1.8.5, 2.6.2 and 3.3.1, and `paddle_modules.txt`
+the modules of 1.8.5 and 2.6.2; `tests/frontend` has what records them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from types import FunctionType
 from typing import Any
 
 _RECORD = Path(__file__).with_name("public_names.txt")
+_MODULES = Path(__file__).with_name("paddle_modules.txt")
 _ROOT = __name__.partition(".")[0]
 _DYNAMIC = "graphopt runs static programs only"
 _DATA_PARALLEL = "static.CompiledProgram(program).with_data_parallel(loss_name), over all trainers"
@@ -235,6 +236,13 @@ def public_names() -> Mapping[str, set[str]]:
             space, _, names = line.partition(": ")
             found.setdefault(space, set()).update(names.split())
     return found
+
+
+@cache
+def paddle_modules() -> Mapping[str, set[str]]:
+    """The modules of Paddle by the package that they are in."""
+    lines = _MODULES.read_text("utf-8").splitlines()
+    return {package: set(names.split()) for package, _, names in (s.partition(": ") for s in lines)}
 
 
 def missing_module(name: str) -> str | None:
