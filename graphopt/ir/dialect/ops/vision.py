@@ -64,8 +64,9 @@ class Interpolate(OpaqueOp):
     `linear` works along each of one to three axes. `align_corners` lets the centres of the outer
     pixels meet; without it their edges meet, or (linear with `align_mode` 1) their first corners.
     The size is that of the images `like`, if there are any, else `size`, else by `scale`. Where
-    there is a `scale` it says how far apart the positions are, whatever the size. Paddle before 3
-    multiplied by it in float32 (`single_scale`).
+    there is a `scale` it says how far apart the positions are, whatever the size, unless the sizes
+    do (`spaced_by_size`), as in Paddle 1. Before Paddle 3 it was a factor in float32
+    (`single_scale`).
     """
 
     name = "pd.interpolate"
@@ -75,6 +76,7 @@ class Interpolate(OpaqueOp):
     size = integers(())
     scale = numbers(())
     single_scale = flag(False)
+    spaced_by_size = flag(False)
     mode = string("nearest")
     align_corners = flag(True)
     align_mode = integer(1)
