@@ -92,3 +92,15 @@ def test_shapes_of_other_tensors(height: int, expected: list[float]) -> None:
         outs = [broadcast, repeated, flat, loss, *gradients]
         found = fluid.Executor().run(main, feed, outs)
     assert sums(found) == expected
+
+
+@pytest.mark.parametrize("sizes", [(None, None), (4, 6)])
+def test_boxes_of_yolo(sizes: tuple[int | None, int | None]) -> None:
+    with fresh() as main:
+        x, image = fluid.data("x", [None, 14, *sizes]), fluid.data("image", [None, 2], "int32")
+        made = layers.yolo_box(x, image, [10, 13, 16, 30], 2, 0.3, 32, scale_x_y=1.05)
+        numbers = np.random.RandomState(0).randn(2, 14, 4, 6).astype("float32")
+        feed = {"x": numbers, "image": np.array([[100, 120], [90, 130]], "int32")}
+        found = fluid.Executor().run(main, feed, made)
+    assert [array.shape for array in found] == [(2, 48, 4), (2, 48, 2)]
+    assert sums(found) == [21128.434, 44.651]
