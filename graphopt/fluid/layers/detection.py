@@ -102,7 +102,8 @@ def box_coder(
 
     Encoding takes targets [n, 4] and priors [m, 4] to [n, m, 4]; decoding takes targets [n, m, 4]
     and priors [m, 4] (`axis` 0) or [n, 4] (`axis` 1) to boxes [n, m, 4]. `prior_box_var` is a
-    Variable like the priors, four numbers, or None.
+    Variable like the priors, four numbers, or None. The sequences of the result are those of the
+    targets, or of the priors with `axis` 1.
     """
     arguments.variable(prior_box, "prior_box", "box_coder")
     arguments.variable(target_box, "target_box", "box_coder")
@@ -112,6 +113,7 @@ def box_coder(
     if along not in (0, 1):
         raise ValueError(f"box_coder(): 'axis' should be 0 or 1, found {axis}")
     extra = 0.0 if box_normalized else 1.0
+    levels = levels_of(prior_box if along else target_box)
     x, y, width, height = centred(unsqueeze(prior_box, [along]), extra)
     spread = _variances(prior_box_var, along, target_box.dtype.numpy)
     if encode:
@@ -128,14 +130,16 @@ def box_coder(
             ],
             2,
         )
-        return code if spread is None else divide(code, spread)
+        made = code if spread is None else divide(code, spread)
+        return note(made, levels) if levels else made
     code = target_box if spread is None else multiply(target_box, spread)
     right, down, wide, tall = sides_of(code)
     middle = add(multiply(right, width), x), add(multiply(down, height), y)
     half = scale(multiply(exp(wide), width), 0.5), scale(multiply(exp(tall), height), 0.5)
     low = [subtract(m, h) for m, h in zip(middle, half, strict=True)]
     high = [scale(add(m, h), 1.0, -extra) for m, h in zip(middle, half, strict=True)]
-    return concat([*low, *high], 2)
+    made = concat([*low, *high], 2)
+    return note(made, levels) if levels else made
 
 
 def _variances(given: Any, axis: int, dtype: Any) -> Variable | None:
