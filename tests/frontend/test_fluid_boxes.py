@@ -158,3 +158,23 @@ def test_decoded_boxes_keep_the_sequences_of_their_priors() -> None:
         [1, 0.4143, 9.0987, 0.9262, 19.181, 19.3898],
     ]
     np.testing.assert_allclose(rows, expected, atol=1e-4)
+
+
+def test_the_derivative_of_boxes_that_share_a_cell() -> None:
+    """Each box has its loss; the derivative is that of the last one, as in 1.8.5."""
+    with fresh():
+        x = fluid.data("x", [1, 14, 2, 2])
+        x.stop_gradient = False
+        box, label = fluid.data("box", [1, 3, 4]), fluid.data("label", [1, 3], "int32")
+        loss = layers.yolov3_loss(x, box, label, [10, 13, 30, 30], [0, 1], 2, 0.7, 32)
+        found, back = run(
+            loss,
+            *fluid.gradients(loss, x),
+            x=np.random.RandomState(0).randn(1, 14, 2, 2).astype("float32"),
+            box=np.array([[[0.7, 0.2, 0.45, 0.5], [0.6, 0.3, 0.5, 0.4], [0.2] * 4]], "float32"),
+            label=np.array([[1, 0, 0]], "int32"),
+        )
+    np.testing.assert_allclose(found, [37.477131], rtol=1e-6)
+    np.testing.assert_allclose(np.abs(back).sum(), 17.208973, rtol=1e-5)
+    expected = [1.10333, -0.86178, 1.8, -1.8, -0.6078, -0.52799, 0.20994]
+    np.testing.assert_allclose(back[0, 7:, 0, 1], expected, atol=1e-5)
