@@ -104,3 +104,22 @@ def test_boxes_of_yolo(sizes: tuple[int | None, int | None]) -> None:
         found = fluid.Executor().run(main, feed, made)
     assert [array.shape for array in found] == [(2, 48, 4), (2, 48, 2)]
     assert sums(found) == [21128.434, 44.651]
+
+
+def test_images_are_resized_as_tensors_say() -> None:
+    """By the size of others, by a size or by a scale; the channels stay known."""
+    with fresh() as main:
+        x, y = images(), fluid.data("y", [None, 5, None, None])
+        wanted = layers.cast(layers.slice(layers.shape(y), [0], [2], [4]), "int32")
+        size, scale = fluid.data("size", [2], "int32"), fluid.data("scale", [1])
+        made = [
+            layers.resize_bilinear(x, scale=2, out_shape=wanted),
+            layers.resize_nearest(x, out_shape=size),
+            layers.resize_nearest(x, scale=scale),
+        ]
+        assert [tuple(image.shape) for image in made] == [(-1, 3, -1, -1)] * 3
+        feed = {"x": rows(2, 3, 4, 5), "y": np.zeros((2, 5, 7, 9), "float32")}
+        feed |= {"size": np.array([3, 6], "int32"), "scale": np.array([1.5], "float32")}
+        found = fluid.Executor().run(main, feed, made)
+    assert [image.shape[2:] for image in found] == [(7, 9), (3, 6), (6, 7)]
+    assert sums(found) == [191.515, 53.889, 130.461]

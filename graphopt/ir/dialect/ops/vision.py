@@ -111,6 +111,14 @@ class Interpolate(OpaqueOp):
         channels = shape[-1 if last else 1]
         return tensor(with_spatial(shape, channels, new, data_layout), dtype_of(x))
 
+    @staticmethod
+    def infer_partly(x: Tensor, size: Partial, data_layout: str) -> Tensor:
+        shape = shape_of(x)
+        known = size if size is not None and len(size) == len(shape) - 2 else (None,) * 3
+        new = [UNKNOWN if dim is None else dim for dim in known[: len(shape) - 2]]
+        channels = shape[-1 if is_channels_last(data_layout) else 1]
+        return tensor(with_spatial(shape, channels, new, data_layout), dtype_of(x))
+
 
 @irdl_op_definition
 class Unfold(OpaqueOp):
