@@ -36,17 +36,19 @@ def pixels_and_labels(image_path: str, label_path: str) -> tuple[Pixels, Pixels]
 
 def train() -> Reader:
     """The training set."""
-    return _reader(TRAIN_IMAGES.path(), TRAIN_LABELS.path())
+    return reader_creator(TRAIN_IMAGES.path(), TRAIN_LABELS.path(), 100)
 
 
 def test() -> Reader:
     """The test set."""
-    return _reader(TEST_IMAGES.path(), TEST_LABELS.path())
+    return reader_creator(TEST_IMAGES.path(), TEST_LABELS.path(), 100)
 
 
-def _reader(image_path: str, label_path: str) -> Reader:
+def reader_creator(image_filename: str, label_filename: str, buffer_size: int) -> Reader:
+    """A reader of a pair of files; they are read as a whole, whatever the buffer's size."""
+
     def samples() -> Iterator[tuple[Any, int]]:
-        for image, label in zip(*pixels_and_labels(image_path, label_path), strict=True):
+        for image, label in zip(*pixels_and_labels(image_filename, label_filename), strict=True):
             yield image.astype(np.float32) / 255.0 * 2.0 - 1.0, int(label)
 
     return samples

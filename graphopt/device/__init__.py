@@ -69,6 +69,13 @@ def set_device(device: str) -> Place:
     return place
 
 
+def _convert_to_place(device: str | Place) -> Place:
+    """The place of a device such as 'cpu' or 'gpu:0', which stays the caller's to use."""
+    place = as_place(device)
+    check_place(place)
+    return place
+
+
 def get_device() -> str:
     """The device that was set, else the first GPU when JAX supports it, else 'cpu'."""
     place = chosen_place()

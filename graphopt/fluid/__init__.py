@@ -18,6 +18,7 @@ from graphopt.fluid import executor as executor
 from graphopt.fluid import framework as framework
 from graphopt.fluid import incubate as incubate
 from graphopt.fluid import initializer as initializer
+from graphopt.fluid import install_check as install_check
 from graphopt.fluid import io as io
 from graphopt.fluid import layer_helper as layer_helper
 from graphopt.fluid import layers as layers
@@ -95,6 +96,8 @@ _NAMES["set_global_initializer"] = ("graphopt.fluid.initializer", "set_global_in
 # after the modules that it builds on
 _NAMES["op"] = ("graphopt.fluid.op", "")
 _NAMES["dygraph"] = ("graphopt.fluid.dygraph", "")
+# the library that 1.8 imports on processors with AVX
+_NAMES["core_avx"] = ("graphopt.fluid.core", "")
 _lazy.attach(globals(), _NAMES, refused=_REFUSED)
 _lazy.keep_functions(__name__)
 # the mode has these names as well

@@ -36,6 +36,7 @@ from graphopt.runtime.state.slots import SelectedRows as SelectedRows
 _INFERENCE = frozenset(
     (
         "AnalysisConfig",
+        "NativeConfig",
         "PaddleBuf",
         "PaddleDType",
         "PaddlePredictor",
@@ -206,6 +207,10 @@ def _set_eager_deletion_mode(threshold: float, fraction: float, fast: bool) -> N
             "FLAGS_fast_eager_deletion_mode": fast,
         }
     )
+
+
+def save_op_compatible_info(program_desc: Any) -> None:
+    """Do nothing: a saved program says by itself which versions of operators it needs."""
 
 
 def is_float16_supported(place: Place) -> bool:

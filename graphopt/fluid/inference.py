@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.inference.config import Config, PrecisionType
+from graphopt.inference.config import Config
 from graphopt.inference.predictor import Predictor
 from graphopt.inference.predictor import Tensor as ZeroCopyTensor
 
@@ -24,7 +24,27 @@ class PaddleDType(IntEnum):
 class AnalysisConfig(Config):
     """The Config of 1.8; see `graphopt.inference.Config`."""
 
-    Precision = PrecisionType
+
+class NativeConfig:
+    """A config of which only the model and the device are set, as attributes.
+
+    The model is the folder `model_dir`, or the files `prog_file` and `param_file`; `device` is the
+    number of the GPU if `use_gpu`, and `fraction_of_gpu_memory` has no effect.
+    """
+
+    def __init__(self) -> None:
+        self.model_dir = self.prog_file = self.param_file = ""
+        self.use_gpu = False
+        self.device = 0
+        self.fraction_of_gpu_memory = 0.0
+
+    def config(self) -> AnalysisConfig:
+        """The same settings as an AnalysisConfig."""
+        files = (self.prog_file, self.param_file) if self.prog_file else (self.model_dir,)
+        made = AnalysisConfig(*files)
+        if self.use_gpu:
+            made.enable_use_gpu(device_id=self.device)
+        return made
 
 
 class PaddleTensor:
@@ -118,6 +138,6 @@ class PaddlePredictor(Predictor):
         return self.get_output_handle(name)
 
 
-def create_paddle_predictor(config: AnalysisConfig) -> PaddlePredictor:
+def create_paddle_predictor(config: AnalysisConfig | NativeConfig) -> PaddlePredictor:
     """The predictor of a config (fluid.core.create_paddle_predictor)."""
-    return PaddlePredictor(config)
+    return PaddlePredictor(config.config() if isinstance(config, NativeConfig) else config)

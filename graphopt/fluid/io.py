@@ -29,7 +29,7 @@ from graphopt.ir.formats.parameters import (
 )
 from graphopt.ir.formats.seal import Piece, sealed_message
 from graphopt.ir.formats.tensor_stream import SavedTensor, write_tensor
-from graphopt.ir.program import Parameter, Program, Variable
+from graphopt.ir.program import Block, Parameter, Program, Variable
 from graphopt.reader.decorator import ComposeNotAligned as ComposeNotAligned
 from graphopt.reader.decorator import batch as batch
 from graphopt.reader.decorator import buffered as buffered
@@ -78,6 +78,12 @@ def _chosen(
     block = program.global_block()
     found = {v.name: v for v in (block.var(v) if isinstance(v, str) else v for v in vars)}
     return [found[name] for name in sorted(found)]
+
+
+def _clone_var_in_block_(block: Block, var: Variable) -> Variable:
+    """A persistable variable of this name, shape and dtype in another block."""
+    kept = {"lod_level": var.lod_level, "persistable": True}
+    return block.create_var(var.name, var.shape, var.dtype, **kept)
 
 
 def save_vars(

@@ -215,4 +215,7 @@ class LayerHelper:
             )
 
 
+# 1.8 has what layers of programs and of dynamic mode share apart
+LayerHelperBase = LayerHelper
+
 publish(globals(), __name__)

@@ -31,14 +31,21 @@ def absent(name: str, words: str) -> Absent:
 
 
 class AbsentModule(ModuleType):
-    """A module that graphopt lacks: every name in it is `absent`."""
+    """A module that graphopt lacks: every name in it is `absent`.
 
-    def __init__(self, name: str, words: str) -> None:
+    Functions and classes of the package that it is in are its own as well, if it has one: Paddle
+    has them in files that are others here.
+    """
+
+    def __init__(self, name: str, words: str, package: ModuleType | None = None) -> None:
         super().__init__(name, words)
         self.words = words
+        self.package = package
         self.__path__ = list[str]()  # a package, whose modules can be imported
 
-    def __getattr__(self, name: str) -> Absent:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if not name.startswith("_") and callable(found := getattr(self.package, name, None)):
+            return found
         return absent(name, self.words)

@@ -1,7 +1,7 @@
 """Advice for public names of Paddle that graphopt lacks.
 
-`public_names.txt` has the public names of Paddle 1.8.5, 2.6.2 and 3.3.1, recorded by
-`tests/frontend/record_public_names.py`.
+`public_names.txt` has the public names of Paddle 1.8.5, 2.6.2 and 3.3.1, and `paddle_modules.txt`
+the modules of 1.8.5 and 2.6.2; `tests/frontend` has what records them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from types import FunctionType
 from typing import Any
 
 _RECORD = Path(__file__).with_name("public_names.txt")
+_MODULES = Path(__file__).with_name("paddle_modules.txt")
 _ROOT = __name__.partition(".")[0]
 _DYNAMIC = "graphopt runs static programs only"
 _DATA_PARALLEL = "static.CompiledProgram(program).with_data_parallel(loss_name), over all trainers"
@@ -56,7 +57,6 @@ MODULES: Mapping[str, str] = {
     ),
     "paddle.fluid.contrib.op_frequence": "the operators of program.global_block()",
     "paddle.fluid.contrib.quantize": _QUANTISED,
-    "paddle.fluid.contrib.reader": "paddle.io.DistributedBatchSampler",
     "paddle.fluid.contrib.slim": _QUANTISED,
     "paddle.fluid.contrib.utils": "files of this machine",
     "paddle.fluid.data_feed_desc": _FEED,
@@ -80,7 +80,6 @@ MODULES: Mapping[str, str] = {
     "paddle.fluid.incubate.fleet.base.mode": "paddle.fluid.incubate.fleet.collective",
     "paddle.fluid.incubate.fleet.parameter_server": "paddle.fluid.incubate.fleet.collective",
     "paddle.fluid.incubate.fleet.utils": "fleet.util of paddle.distributed, and local files",
-    "paddle.fluid.install_check": "paddle.utils.run_check",
     "paddle.fluid.layers.layer_function_generator": "a function around fluid.layer_helper",
     "paddle.fluid.log_helper": "Python's logging",
     "paddle.fluid.trainer_desc": _FEED,
@@ -236,6 +235,13 @@ def public_names() -> Mapping[str, set[str]]:
             space, _, names = line.partition(": ")
             found.setdefault(space, set()).update(names.split())
     return found
+
+
+@cache
+def paddle_modules() -> Mapping[str, set[str]]:
+    """The modules of Paddle by the package that they are in."""
+    lines = _MODULES.read_text("utf-8").splitlines()
+    return {package: set(names.split()) for package, _, names in (s.partition(": ") for s in lines)}
 
 
 def missing_module(name: str) -> str | None:

@@ -12,9 +12,9 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from graphopt.frontend.absent import AbsentModule
+from graphopt.frontend.absent import Absent, AbsentModule
 from graphopt.frontend.finders import own_name, same_module
-from graphopt.frontend.missing import missing_module, words
+from graphopt.frontend.missing import missing_module, paddle_modules, words
 from graphopt.frontend.version import now_fluid
 
 _ROOT = __name__.partition(".")[0]
@@ -29,7 +29,8 @@ class PaddleFinder(MetaPathFinder):
         """The spec of a module of paddle; None for other modules.
 
         A module that graphopt is known to lack can be imported, by its name here as well, and
-        refuses each call; for others ModuleNotFoundError is raised.
+        refuses each call; for others ModuleNotFoundError is raised. A file of Paddle's that there
+        is not here has the names of the package that it is in.
         """
         top, _, rest = fullname.partition(".")
         if top == _ROOT and missing_module(f"paddle.{rest}"):
@@ -38,17 +39,29 @@ class PaddleFinder(MetaPathFinder):
             return None
         if fullname == "paddle.fluid":
             now_fluid()
-        return same_module(fullname)
+        try:
+            return same_module(fullname)
+        except ModuleNotFoundError:
+            package, _, last = fullname.rpartition(".")
+            above = sys.modules.get(package)
+            known = isinstance(above, AbsentModule) or last in paddle_modules().get(package, ())
+            namesake = getattr(above, last, None)
+            # a module would take the place of a function of that name
+            if not known or (callable(namesake) and not isinstance(namesake, Absent)):
+                raise
+            text = f"graphopt has no module {fullname}. Instead: the names of {package}"
+            return ModuleSpec(fullname, _Absent(text, above), is_package=True)
 
 
 class _Absent(Loader):
     """Makes the module that stands for one that graphopt lacks."""
 
-    def __init__(self, words: str) -> None:
+    def __init__(self, words: str, package: ModuleType | None = None) -> None:
         self.words = words
+        self.package = package
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return AbsentModule(spec.name, self.words)
+        return AbsentModule(spec.name, self.words, self.package)
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing is left to do."""

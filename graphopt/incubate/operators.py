@@ -6,6 +6,7 @@ from typing import Any
 
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit
+from graphopt.frontend.missing import explain
 from graphopt.geometric import send_u_recv
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign
@@ -51,3 +52,6 @@ def identity_loss(x: Variable, reduction: Any = "none") -> Variable:
     kind = _REDUCTIONS[reduction] if reduction in (0, 1, 2) else reduction
     arguments.choice(kind, "reduction", "identity_loss", _REDUCTIONS)
     return assign(x) if kind == "none" else sum(x) if kind == "sum" else mean(x)
+
+
+explain(globals())

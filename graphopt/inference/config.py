@@ -114,6 +114,8 @@ class Config:
     paddle.inference.Config.
     """
 
+    Precision = PrecisionType
+
     def __init__(self, *files: str | os.PathLike[str]) -> None:
         self._folder = self._program = self._parameters = ""
         self._buffers: tuple[bytes, bytes] | None = None

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.dataset import conll05, imdb, imikolov, movielens, uci_housing, wmt14, wmt16
+from graphopt.frontend.missing import explain
 from graphopt.frontend.mode import get_default_dtype
 from graphopt.io.dataset import Dataset
 
@@ -211,3 +212,6 @@ class Conll05st(_Samples):
     def get_embedding(self) -> str:
         """The path of the trained vectors of words."""
         return self.emb_file
+
+
+explain(globals())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from zlib import crc32
 
 import numpy as np
+import pytest
 
 from graphopt import fluid
 from graphopt.fluid.contrib.layers import BasicGRUUnit, basic_gru, basic_lstm
@@ -54,3 +56,50 @@ def test_a_unit_has_the_parameters_of_its_first_call() -> None:
             f"unit/BasicGRUUnit_0.{end}" for end in ("w_0", "b_0", "w_1", "b_1")
         ]
         fluid.parallel_executor.ParallelExecutor  # noqa: B018 - the module of 1.8 has it
+
+
+def test_rows_are_shuffled_and_carry_their_gradients() -> None:
+    with fresh() as main:
+        x = fluid.data("x", [None, 3])
+        x.stop_gradient = False
+        weights = fluid.data("w", [None, 3])
+        shuffled = fluid.contrib.layers.shuffle_batch(x)
+        loss = fluid.layers.reduce_sum(shuffled * weights)
+        (gradient,) = fluid.gradients(loss, x)
+        exe = fluid.Executor()
+        rows = np.arange(24, dtype="float32").reshape(8, 3)
+        feed = {"x": rows, "w": rows + 100}
+        orders = []
+        for _ in range(2):
+            found, back = exe.run(main, feed, [shuffled, gradient])
+            order = (found[:, 0] / 3).astype(int)
+            assert sorted(order) == list(range(8))
+            np.testing.assert_array_equal(found, rows[order])
+            np.testing.assert_array_equal(back[order], feed["w"])
+            orders.append(list(order))
+    assert orders[0] != orders[1]
+
+
+def test_shuffled_rows_of_three_axes() -> None:
+    with fresh() as main:
+        x = fluid.data("x", [None, 2, 3])
+        shuffled = fluid.contrib.layers.shuffle_batch(x)
+        rows = np.arange(24, dtype="float32").reshape(4, 2, 3)
+        (found,) = fluid.Executor().run(main, {"x": rows}, [shuffled])
+    assert found.shape == rows.shape
+    assert sorted(map(tuple, found.reshape(8, 3))) == list(map(tuple, rows.reshape(8, 3)))
+
+
+def test_a_trainer_has_one_batch_of_each_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    def batches() -> Iterator[int]:
+        yield from range(8)
+
+    alone = fluid.contrib.reader.distributed_batch_reader(batches)
+    monkeypatch.setenv("PADDLE_TRAINERS_NUM", "3")
+    monkeypatch.setenv("PADDLE_TRAINER_ID", "1")
+    second = fluid.contrib.distributed_batch_reader(batches)
+    assert list(alone()) == list(range(8))
+    assert list(second()) == list(second()) == [1, 4]
+    monkeypatch.setenv("PADDLE_TRAINER_ID", "3")
+    with pytest.raises(ValueError, match="numbers from 0 to 2"):
+        fluid.contrib.distributed_batch_reader(batches)

@@ -82,6 +82,8 @@ def test_mnist(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     data_files.write_mnist(tmp_path / "mnist", np.random.RandomState(0), count=3)
     monkeypatch.setattr(dataset.common, "DATA_HOME", str(tmp_path))
     assert len(list(dataset.mnist.test()())) == 3
+    files = dataset.mnist.TEST_IMAGES.path(), dataset.mnist.TEST_LABELS.path()
+    assert len(list(dataset.mnist.reader_creator(*files, buffer_size=100)())) == 3
 
 
 def test_uci_housing(home: Path) -> None:

@@ -17,6 +17,7 @@ def test_what_there_is() -> None:
     assert not paddle.is_compiled_with_custom_device("npu")
     assert not paddle.is_compiled_with_cinn() and not device.is_compiled_with_ipu()
     assert paddle.is_compiled_with_distribute()
+    assert device._convert_to_place("cpu") == paddle.CPUPlace()
     assert device.get_all_custom_device_type() == device.get_available_custom_device() == []
 
 

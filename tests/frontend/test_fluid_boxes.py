@@ -132,3 +132,49 @@ def test_mean_of_what_classes_have_in_common() -> None:
         mean, wrong, right = run(*iou, found=classes[0], wanted=classes[1])
     np.testing.assert_allclose(mean, [(1 / 2 + 2 / 3) / 2], rtol=1e-6)
     assert (wrong.tolist(), right.tolist()) == ([1, 1, 0], [1, 2, 0])
+
+
+def test_decoded_boxes_keep_the_sequences_of_their_priors() -> None:
+    """With axis 1. By them, the boxes of all images in one list are chosen, as in 1.8.5."""
+    numbers = np.random.RandomState(0)
+    low, high = numbers.rand(5, 2) * 10, numbers.rand(5, 2) * 10 + 12
+    priors = np.concatenate([low, high], 1).astype("float32")
+    with fresh() as main:
+        prior = fluid.data("prior", [None, 4], lod_level=1)
+        offsets, scores = fluid.data("offsets", [None, 2, 4]), fluid.data("scores", [None, 2])
+        decoded = layers.box_coder(
+            prior, [0.1, 0.1, 0.2, 0.2], offsets, "decode_center_size", False, axis=1
+        )
+        chosen = layers.multiclass_nms(decoded, scores, 0.2, 10, 5, 0.4)
+        feed = {
+            "prior": fluid.create_lod_tensor(priors, [[2, 3]], fluid.CPUPlace()),
+            "offsets": numbers.randn(5, 2, 4).astype("float32"),
+            "scores": numbers.rand(5, 2).astype("float32"),
+        }
+        (rows,) = fluid.Executor().run(main, feed, [chosen], return_numpy=False)
+    assert rows.recursive_sequence_lengths() == [[1, 1]]
+    expected = [
+        [1, 0.6048, 0.0931, 8.648, 17.4342, 17.2488],
+        [1, 0.4143, 9.0987, 0.9262, 19.181, 19.3898],
+    ]
+    np.testing.assert_allclose(rows, expected, atol=1e-4)
+
+
+def test_the_derivative_of_boxes_that_share_a_cell() -> None:
+    """Each box has its loss; the derivative is that of the last one, as in 1.8.5."""
+    with fresh():
+        x = fluid.data("x", [1, 14, 2, 2])
+        x.stop_gradient = False
+        box, label = fluid.data("box", [1, 3, 4]), fluid.data("label", [1, 3], "int32")
+        loss = layers.yolov3_loss(x, box, label, [10, 13, 30, 30], [0, 1], 2, 0.7, 32)
+        found, back = run(
+            loss,
+            *fluid.gradients(loss, x),
+            x=np.random.RandomState(0).randn(1, 14, 2, 2).astype("float32"),
+            box=np.array([[[0.7, 0.2, 0.45, 0.5], [0.6, 0.3, 0.5, 0.4], [0.2] * 4]], "float32"),
+            label=np.array([[1, 0, 0]], "int32"),
+        )
+    np.testing.assert_allclose(found, [37.477131], rtol=1e-6)
+    np.testing.assert_allclose(np.abs(back).sum(), 17.208973, rtol=1e-5)
+    expected = [1.10333, -0.86178, 1.8, -1.8, -0.6078, -0.52799, 0.20994]
+    np.testing.assert_allclose(back[0, 7:, 0, 1], expected, atol=1e-5)

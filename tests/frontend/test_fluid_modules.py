@@ -43,6 +43,19 @@ def test_star_imports_take_layers_only() -> None:
     assert not {"nn", "ops", "io", "Any", "publish", "elsewhere"} & names.keys()
 
 
+def test_names_around_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    with fresh() as main:
+        x = fluid.data("x", [None, 2], lod_level=1)
+        other = fluid.Program()
+        clone = fluid.io._clone_var_in_block_(other.global_block(), x)
+        fluid.core.save_op_compatible_info(main.desc)
+    assert (clone.name, clone.shape, clone.lod_level) == ("x", (-1, 2), 1)
+    assert clone.persistable and clone.block is other.global_block()
+    fluid.install_check.run_check()
+    assert "works well" in capsys.readouterr().out
+    assert fluid.core_avx is import_module("graphopt.fluid.core_avx") is fluid.core
+
+
 def test_the_graph_of_quantisation_refuses_at_a_call() -> None:
     with pytest.raises(UnsupportedError, match=r"IrGraph.*saved quantised models"):
         fluid.framework.IrGraph(None, for_test=True)

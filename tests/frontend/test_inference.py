@@ -156,6 +156,17 @@ def test_predictors_of_1_8(recorded: tuple[Any, Any]) -> None:
     assert (flat.data.tolist(), flat.shape) == ([1, 2, 3, 4], [2, 2])
 
 
+def test_a_config_of_attributes(recorded: tuple[Any, Any]) -> None:
+    x, expected = recorded
+    config = fluid.core.NativeConfig()
+    config.prog_file, config.param_file = FILES
+    (output,) = fluid.core.create_paddle_predictor(config).run([fluid.core.PaddleTensor(x)])
+    np.testing.assert_allclose(output.as_ndarray(), expected, rtol=1e-5, atol=1e-5)
+    config.use_gpu, config.device = True, 1
+    assert config.config().place() == fluid.CUDAPlace(1)
+    assert inference.Config.Precision is inference.PrecisionType
+
+
 @pytest.mark.parametrize("setting", ["auto", "off"])
 def test_sizes_in_buckets(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the third size on inputs are padded, and give what they give without padding."""

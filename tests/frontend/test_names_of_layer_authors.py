@@ -92,3 +92,22 @@ def test_a_variable_can_be_fed_in_any_shape() -> None:
     assert not x.desc.need_check_feed()
     (value,) = static.Executor().run(main, {"x": np.ones(3, "float32")}, [out])
     assert value.shape == (3,)
+
+
+def test_layers_keep_what_they_were_made_of() -> None:
+    """Where models of users read it."""
+    nn = paddle.nn
+    with static.program_guard(static.Program()):
+        table = nn.Embedding(4, 3)
+        assert (table._num_embeddings, table._embedding_dim, table._size) == (4, 3, [4, 3])
+        linear = nn.Linear(2, 3, bias_attr=False)
+        assert (linear._weight_attr, linear._bias_attr) == (None, False)
+        back = nn.Conv2DTranspose(2, 4, 3, stride=2)
+        assert (back._in_channels, back._out_channels, back._stride) == (2, 4, 2)
+        assert (back._kernel_size, back._groups, back._data_format) == ([3, 3], 1, "NCHW")
+        assert nn.Conv2D(2, 4, 3, bias_attr=False)._bias_attr is False
+        assert (nn.MaxPool2D(2, 1).ksize, nn.AvgPool2D(2, 1).stride) == (2, 1)
+        norm = nn.BatchNorm2D(3, weight_attr=False)
+        assert (norm._num_features, norm._weight_attr, norm._bias_attr) == (3, False, None)
+        older = nn.BatchNorm(3, momentum=0.8)
+        assert (older._momentum, older._epsilon, older._param_attr) == (0.8, 1e-05, None)

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from graphopt.frontend.missing import MODULES
+from graphopt.frontend.missing import MODULES, paddle_modules
 from graphopt.frontend.script import run_script
 from graphopt_tests.frontend.programs import fresh
 
@@ -233,6 +233,43 @@ def test_missing_modules_can_be_imported(tmp_path: Path) -> None:
     text = f"import importlib\nfor name in [\n{names}\n]:\n"
     text += "    made = importlib.import_module(name)\n"
     text += "    if type(made).__name__ != 'AbsentModule':\n        raise SystemExit(name)\n"
+    assert run_script(script(tmp_path, text)) == 0
+
+
+def test_modules_of_paddle_can_be_imported(tmp_path: Path) -> None:
+    """Of 1.8.5 and 2.6.2: a file that is not here has its package's names, and refuses the others.
+
+    Where a module has the name of a function of its package, an import would take its place.
+    """
+    names = sorted(f"{package}.{name}" for package, own in paddle_modules().items() for name in own)
+    text = f"names = {names!r}\n"
+    text += """
+import importlib
+import sys
+
+import paddle
+
+for name in names:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        package, _, last = name.rpartition(".")
+        assert callable(getattr(sys.modules[package], last)), name
+
+from paddle.fluid.layer_helper_base import LayerHelperBase
+from paddle.fluid.layers.collective import _c_allreduce
+from paddle.fluid.transpiler.memory_optimization_transpiler import memory_optimize
+from paddle.optimizer.adamw import AdamW
+from paddle.vision.datasets.cifar import Cifar10
+
+assert AdamW is paddle.optimizer.AdamW and Cifar10 is paddle.vision.datasets.Cifar10
+assert memory_optimize is paddle.fluid.transpiler.memory_optimize
+assert LayerHelperBase is paddle.fluid.layer_helper.LayerHelper
+try:
+    _c_allreduce(None)
+except NotImplementedError as error:
+    print(error)
+"""
     assert run_script(script(tmp_path, text)) == 0
 
 

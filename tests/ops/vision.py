@@ -46,6 +46,18 @@ SAMPLES = {
             ).gives(lambda x, _, places=places: [[places]])
             for single, places in ((True, [0, 1, 2, 4, 5, 7, 8]), (False, [0, 1, 2, 4, 5, 7]))
         ),
+        # 5 halved are 2, which are 2.5 apart by the sizes, and 2 by the scale
+        *(
+            sample(
+                f32([[range(5)]]),
+                None,
+                scale=(0.5,),
+                spaced_by_size=by_size,
+                mode="linear",
+                align_corners=False,
+            ).gives(lambda x, _, second=second: [[[0, second]]])
+            for by_size, second in ((True, 2.5), (False, 2))
+        ),
         # a single position is the first one, whatever the scale
         sample(f32(LINE), None, size=(1,), mode="linear", align_corners=False, align_mode=0).gives(
             lambda x, _: [[[0]]]

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from graphopt.frontend.missing import explain
+
 Sample = Sequence[tuple[str, Sequence[Any]]]
 
 
@@ -122,3 +124,6 @@ def _check_field(name: Any, values: Any) -> None:
     for value in values:
         if not isinstance(value, (int, float)):
             raise ValueError(f"the type of element {type(value)} must be in int or float")
+
+
+explain(globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
 from graphopt.nn.functional.activation import sigmoid
-from graphopt.tensor.creation import assign, full_like
+from graphopt.tensor.attribute import shape as shape_of
+from graphopt.tensor.creation import arange, assign, full, full_like
 from graphopt.tensor.elementary import log1p
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.logic import equal, less_than, not_equal
@@ -100,7 +102,8 @@ def box_coder(
 
     Encoding takes targets [n, 4] and priors [m, 4] to [n, m, 4]; decoding takes targets [n, m, 4]
     and priors [m, 4] (`axis` 0) or [n, 4] (`axis` 1) to boxes [n, m, 4]. `prior_box_var` is a
-    Variable like the priors, four numbers, or None.
+    Variable like the priors, four numbers, or None. The sequences of the result are those of the
+    targets, or of the priors with `axis` 1.
     """
     arguments.variable(prior_box, "prior_box", "box_coder")
     arguments.variable(target_box, "target_box", "box_coder")
@@ -110,6 +113,7 @@ def box_coder(
     if along not in (0, 1):
         raise ValueError(f"box_coder(): 'axis' should be 0 or 1, found {axis}")
     extra = 0.0 if box_normalized else 1.0
+    levels = levels_of(prior_box if along else target_box)
     x, y, width, height = centred(unsqueeze(prior_box, [along]), extra)
     spread = _variances(prior_box_var, along, target_box.dtype.numpy)
     if encode:
@@ -126,14 +130,16 @@ def box_coder(
             ],
             2,
         )
-        return code if spread is None else divide(code, spread)
+        made = code if spread is None else divide(code, spread)
+        return note(made, levels) if levels else made
     code = target_box if spread is None else multiply(target_box, spread)
     right, down, wide, tall = sides_of(code)
     middle = add(multiply(right, width), x), add(multiply(down, height), y)
     half = scale(multiply(exp(wide), width), 0.5), scale(multiply(exp(tall), height), 0.5)
     low = [subtract(m, h) for m, h in zip(middle, half, strict=True)]
     high = [scale(add(m, h), 1.0, -extra) for m, h in zip(middle, half, strict=True)]
-    return concat([*low, *high], 2)
+    made = concat([*low, *high], 2)
+    return note(made, levels) if levels else made
 
 
 def _variances(given: Any, axis: int, dtype: Any) -> Variable | None:
@@ -228,12 +234,10 @@ def yolo_box(
     shape = arguments.variable(x, "x", "yolo_box").shape
     sizes = np.asarray(arguments.integers(anchors, "anchors", "yolo_box")).reshape(-1, 2)
     count, parts = len(sizes), 5 + arguments.integer(class_num, "class_num", "yolo_box")
-    if len(shape) != 4 or shape[1] != count * parts or min(shape[2:]) < 1:
-        raise ValueError(
-            f"yolo_box(): 'x' should be [n, {count * parts}, h, w] of known size, found {[*shape]}"
-        )
-    rows, columns = shape[2:]
+    if len(shape) != 4 or shape[1] != count * parts:
+        raise ValueError(f"yolo_box(): 'x' should be [n, {count * parts}, h, w], found {[*shape]}")
     dtype = x.dtype.numpy
+    rows, columns = _map_size(x)
     apart = reshape(x, [-1, count, parts, rows, columns])
 
     def part(start: int, end: int) -> Variable:
@@ -241,16 +245,17 @@ def yolo_box(
 
     image = cast(arguments.variable(img_size, "img_size", "yolo_box"), x.dtype)
     height, width = (reshape(side, [-1, 1, 1, 1, 1]) for side in sides_of(image, 2))
-    grid = np.mgrid[:rows, :columns].astype(dtype).reshape(2, 1, 1, 1, rows, columns)
+    # 1.8 divides both by the number of rows
+    whole = cast(rows, x.dtype) if isinstance(rows, Variable) else full([1], rows, x.dtype)
+    grid = _numbers(columns, [1, 1, 1, 1, -1], x.dtype), _numbers(rows, [1, 1, 1, -1, 1], x.dtype)
     shift = -0.5 * (scale_x_y - 1.0)
     halves: list[Variable] = []
     middles: list[Variable] = []
     for at, side in ((0, width), (1, height)):
-        place = add(scale(sigmoid(part(at, at + 1)), scale_x_y, shift), assign(grid[1 - at]))
-        # 1.8 divides both by the number of rows
-        middles.append(multiply(scale(place, 1.0 / rows), side))
-        share = (sizes[:, at] / (downsample_ratio * rows)).astype(dtype)
-        own = assign(share.reshape(1, -1, 1, 1, 1))
+        place = add(scale(sigmoid(part(at, at + 1)), scale_x_y, shift), grid[at])
+        middles.append(multiply(divide(place, whole), side))
+        share = (sizes[:, at] / downsample_ratio).astype(dtype)
+        own = divide(assign(share.reshape(1, -1, 1, 1, 1)), whole)
         halves.append(scale(multiply(multiply(exp(part(at + 2, at + 3)), own), side), 0.5))
     corners = [subtract(m, h) for m, h in zip(middles, halves, strict=True)]
     corners += [add(m, h) for m, h in zip(middles, halves, strict=True)]
@@ -261,8 +266,22 @@ def yolo_box(
     kept = scale(kept, -1.0, 1.0)
     boxes = multiply(concat(corners, 2), kept)
     scores = multiply(multiply(sigmoid(part(5, parts)), sure), kept)
-    total = count * rows * columns
-    return _listed(boxes, 4, total), _listed(scores, class_num, total)
+    return _listed(boxes, 4, shape), _listed(scores, class_num, shape)
+
+
+def _map_size(x: Variable) -> list[int | Variable]:
+    """The height and width of images [n, c, h, w], as integers or int32 Variables [1]."""
+    return [
+        size if size > 0 else slice_(shape_of(x), [0], [axis], [axis + 1])
+        for axis, size in enumerate(x.shape[2:], 2)
+    ]
+
+
+def _numbers(count: int | Variable, shape: list[int], dtype: Any) -> Variable:
+    """The numbers from 0 on, before `count`, in a shape."""
+    if isinstance(count, Variable):
+        return reshape(cast(arange(0, count, 1, "int32"), dtype), shape)
+    return assign(np.arange(count, dtype=dtype.numpy).reshape(shape))
 
 
 def _inside(corners: list[Variable], width: Variable, height: Variable) -> list[Variable]:
@@ -272,6 +291,8 @@ def _inside(corners: list[Variable], width: Variable, height: Variable) -> list[
     return [*low, *[minimum(c, limit) for c, limit in zip(corners[2:], limits, strict=True)]]
 
 
-def _listed(x: Variable, size: int, count: int) -> Variable:
-    """[n, a, size, h, w] as [n, a * h * w, size]."""
-    return reshape(transpose(x, [0, 1, 3, 4, 2]), [-1, count, size])
+def _listed(x: Variable, size: int, of: Sequence[int]) -> Variable:
+    """[n, a, size, h, w], made of images of this shape, as [n, a * h * w, size]."""
+    count = x.shape[1] * of[2] * of[3] if min(of[2:]) > 0 else -1
+    rows = -1 if count > 0 else 0
+    return reshape(transpose(x, [0, 1, 3, 4, 2]), [rows, count, size])

@@ -157,8 +157,11 @@ def _chosen(
     """The rows, with the number of each image as their lengths, and which boxes they are."""
     slots = zip(("BBoxes", "Scores"), ("bboxes", "scores"), boxes, strict=True)
     inputs = {slot: arguments.variable(value, known, function) for slot, known, value in slots}
-    if type == "multiclass_nms3" and levels_of(inputs["Scores"]):
-        inputs["RoisNum"] = cast(of_one_level(inputs["Scores"], function, "scores"), "int32")
+    if type == "multiclass_nms3" and len(inputs["Scores"].shape) == 2:
+        # one list of the boxes of all images; 1.8 has their numbers with the boxes
+        argument = "bboxes" if levels_of(inputs["BBoxes"]) else "scores"
+        lengths = of_one_level(boxes[argument == "scores"], function, argument)
+        inputs["RoisNum"] = cast(lengths, "int32")
     helper = LayerHelper(function, name)
     made = helper.emit_all(type, inputs, attrs, ("Out", "Index", number), stop_gradient=True)
     lengths = [made[2].name]

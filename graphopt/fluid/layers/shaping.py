@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.errors import UnsupportedError
 from graphopt.fluid.common import activate
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper, emit
@@ -39,12 +38,15 @@ def reshape(
 ) -> Variable:
     """The elements in another shape: 0 copies a dimension, one -1 is the rest (layers.reshape).
 
-    `inplace` has no effect. Raises UnsupportedError for `actual_shape`: sizes that tensors hold
-    are not known before the program runs.
+    Where there is an `actual_shape`, an integer Variable, a run takes it in place of `shape`.
+    `inplace` has no effect.
     """
-    if actual_shape is not None:
-        raise UnsupportedError("reshape(): 'actual_shape' is a tensor; give 'shape' instead")
-    return activate(_reshape(x, shape, name), act)
+    if actual_shape is None:
+        return activate(_reshape(x, shape, name), act)
+    arguments.variable(x, "x", "reshape")
+    inputs = {"X": x, "Shape": arguments.variable(actual_shape, "actual_shape", "reshape")}
+    declared = arguments.integers(shape, "shape", "reshape")
+    return activate(emit("reshape2", inputs, {"shape": list(declared)}, name=name), act)
 
 
 def squeeze(input: Variable, axes: Any, name: str | None = None) -> Variable:

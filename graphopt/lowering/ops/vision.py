@@ -32,6 +32,7 @@ def interpolate(
     size: Ints,
     scale: tuple[float, ...],
     single_scale: bool,
+    spaced_by_size: bool,
     mode: str,
     align_corners: bool,
     align_mode: int,
@@ -40,8 +41,9 @@ def interpolate(
     sizes = spatial_sizes(x.shape, data_layout)
     size = size if like is None else spatial_sizes(like.shape, data_layout)
     first = 1 if is_channels_last(data_layout) else 2
-    scales = scale if len(scale) > 1 else scale * len(sizes)
     wanted = ops.resized(sizes, size, scale, single_scale)
+    scale = () if spaced_by_size else scale
+    scales = scale if len(scale) > 1 else scale * len(sizes)
     if wanted == tuple(sizes):
         return x  # as in Paddle, whatever the scale
     dtype = x.dtype

@@ -46,6 +46,7 @@ class _Conv(Layer):
         self._groups, self._data_format = groups, data_format
         # layers of users read these
         self._in_channels, self._out_channels, self._kernel_size = inputs, outputs, kernel
+        self._param_attr, self._bias_attr = weight_attr, bias_attr
         std = math.sqrt(2.0 / (math.prod(kernel) * inputs))
         shape = [outputs, inputs // groups, *kernel]
         self.weight: Any = self.create_parameter(
@@ -212,6 +213,10 @@ class _ConvTranspose(Layer):
             )
         kernel = arguments.pair(kernel_size, "kernel_size", kind, self.rank)
         self._window = window
+        # layers of users read these
+        self.__dict__.update({f"_{name}": value for name, value in window.items()})
+        self._in_channels, self._out_channels, self._kernel_size = inputs, outputs, kernel
+        self._param_attr, self._bias_attr = weight_attr, bias_attr
         self.weight: Any = self.create_parameter([inputs, outputs // groups, *kernel], weight_attr)
         self.bias: Any = self.create_parameter([outputs], bias_attr, is_bias=True)
 

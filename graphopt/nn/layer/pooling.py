@@ -17,8 +17,12 @@ class _Pool(Layer):
     def __init__(self, **arguments: Any) -> None:
         super().__init__()
         self._arguments = arguments
-        if "output_size" in arguments:  # layers of users read these
+        # layers of users read these
+        if "output_size" in arguments:
             self.__dict__.update({f"_{name}": value for name, value in arguments.items()})
+        else:
+            named = {"kernel_size": "ksize", "divisor_override": "divisor"}
+            self.__dict__.update({named.get(n, n): value for n, value in arguments.items()})
 
     def forward(self, x: Any) -> Any:
         return type(self).function(x, **self._arguments)

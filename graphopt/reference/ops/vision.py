@@ -27,6 +27,7 @@ def interpolate(
     size: Sequence[int],
     scale: Sequence[float],
     single_scale: bool,
+    spaced_by_size: bool,
     mode: str,
     align_corners: bool,
     align_mode: int,
@@ -37,6 +38,7 @@ def interpolate(
     sizes = x.shape[2:]
     size = size if like is None else channels_first(like, layout).shape[2:]
     wanted = ops.resized(sizes, size, scale, single_scale)
+    scale = () if spaced_by_size else scale
     scales = tuple(scale) * (len(sizes) // max(len(scale), 1)) or (0.0,) * len(sizes)
     if wanted == sizes:
         return channels_back(x, layout)

@@ -37,6 +37,10 @@ FIELDS: Mapping[str, Field] = {
     "without_graph_optimization": Field(True, "build_strategy is always obeyed"),
     "fuse_grad_size_in_MB": Field(32, "FLAGS_fuse_parameter_memory_size sets the size of a sum"),
     "fuse_grad_size_in_num": Field(8, "FLAGS_fuse_parameter_groups_size sets the size of a sum"),
+    "_fuse_grad_size_in_TFLOPS": Field(
+        50.0, "FLAGS_fuse_parameter_memory_size sets the size of a sum"
+    ),
+    "_calc_comm_same_stream": Field(False, _XLA),
     "fuse_grad_merge": Field(False, "gradients are merged one by one"),
     "last_comm_group_size_MB": Field(1.0, "all sums of gradients have one size"),
     "find_unused_parameters": Field(False, "a static program knows which parameters it uses"),

@@ -6,6 +6,7 @@ from graphopt.fluid.contrib.layers.nn import fused_elemwise_activation as fused_
 from graphopt.fluid.contrib.layers.nn import multiclass_nms2 as multiclass_nms2
 from graphopt.fluid.contrib.layers.nn import partial_concat as partial_concat
 from graphopt.fluid.contrib.layers.nn import partial_sum as partial_sum
+from graphopt.fluid.contrib.layers.nn import shuffle_batch as shuffle_batch
 from graphopt.fluid.contrib.layers.rnn_impl import BasicGRUUnit as BasicGRUUnit
 from graphopt.fluid.contrib.layers.rnn_impl import BasicLSTMUnit as BasicLSTMUnit
 from graphopt.fluid.contrib.layers.rnn_impl import basic_gru as basic_gru

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt.fluid.layers.proposals import multiclass_nms2 as multiclass_nms2
+from graphopt.fluid.layers.random import uniform_random_batch_size_like
+from graphopt.fluid.layers.shaping import gather, reshape
+from graphopt.fluid.layers.tensor import argsort
 from graphopt.frontend import arguments
 from graphopt.frontend.calls import publish
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.missing import explain as _explain
+from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.ir.program import Variable
 
 
@@ -50,6 +54,21 @@ def partial_concat(input: Sequence[Variable], start_index: int = 0, length: int 
 def partial_sum(input: Sequence[Variable], start_index: int = 0, length: int = -1) -> Variable:
     """The columns from `start_index` on of each matrix, added up (contrib.partial_sum)."""
     return _partial("partial_sum", input, start_index, length)
+
+
+def shuffle_batch(x: Variable, seed: int | Variable | None = None) -> Variable:
+    """The rows of x in random order, another one at each run (contrib.layers.shuffle_batch).
+
+    The rows are along the last axis, of which there are as many as all other axes have places. The
+    order follows from the seed of the program and the number of the run; `seed` has no effect.
+    """
+    x = arguments.variable(x, "x", "shuffle_batch")
+    rows = x if len(x.shape) == 2 else reshape(x, [-1, x.shape[-1]])
+    keys = uniform_random_batch_size_like(rows, [-1], min=0.0, max=1.0)
+    shuffled = gather(rows, argsort(keys, axis=0)[1])
+    shuffled = shuffled if rows is x else reshape(shuffled, [-1, *x.shape[1:]])
+    levels = levels_of(x)
+    return note(shuffled, levels) if levels else shuffled
 
 
 def _partial(function: str, input: Sequence[Variable], start: int, length: int) -> Variable:

@@ -66,8 +66,9 @@ class Interpolate(OpaqueOp):
     `linear` works along each of one to three axes. `align_corners` lets the centres of the outer
     pixels meet; without it their edges meet, or (linear with `align_mode` 1) their first corners.
     The size is that of the images `like`, if there are any, else `size`, else by `scale`. Where
-    there is a `scale` it says how far apart the positions are, whatever the size. Paddle before 3
-    multiplied by it in float32 (`single_scale`).
+    there is a `scale` it says how far apart the positions are, whatever the size, unless the sizes
+    do (`spaced_by_size`), as in Paddle 1. Before Paddle 3 it was a factor in float32
+    (`single_scale`).
     """
 
     name = "pd.interpolate"
@@ -77,6 +78,7 @@ class Interpolate(OpaqueOp):
     size = integers(())
     scale = numbers(())
     single_scale = flag(False)
+    spaced_by_size = flag(False)
     mode = string("nearest")
     align_corners = flag(True)
     align_mode = integer(1)
@@ -109,6 +111,14 @@ class Interpolate(OpaqueOp):
         if any(dim < 1 and dim != UNKNOWN for dim in new):
             raise ProgramError(f"the new size {list(new)} must be positive")
         channels = shape[-1 if last else 1]
+        return tensor(with_spatial(shape, channels, new, data_layout), dtype_of(x))
+
+    @staticmethod
+    def infer_partly(x: Tensor, size: Partial, data_layout: str) -> Tensor:
+        shape = shape_of(x)
+        known = size if size is not None and len(size) == len(shape) - 2 else (None,) * 3
+        new = [UNKNOWN if dim is None else dim for dim in known[: len(shape) - 2]]
+        channels = shape[-1 if is_channels_last(data_layout) else 1]
         return tensor(with_spatial(shape, channels, new, data_layout), dtype_of(x))
 
 

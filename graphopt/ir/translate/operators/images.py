@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.known import Known, known_numbers
 from graphopt.ir.dialect.ops.conv import is_channels_last
 from graphopt.ir.dialect.ops.creation import AssignValue
@@ -74,14 +73,15 @@ def interpolate(emit: Emitter) -> Written:
     size = [emit.attr(name, -1) for name in names]
     scale = float(emit.op.attrs.get("scale") or 0.0)
     wanted = _wanted_size(emit, x, is_channels_last(layout), len(spatial))
-    if wanted is None and scale > 0:
-        if UNKNOWN in spatial:
-            raise UnsupportedError(
-                f"{emit.op.type} by a scale needs known sizes, found {list(shape)}"
-            )
+    scaled = wanted is None and scale > 0
+    is_open = scaled and UNKNOWN in spatial
+    if scaled:
         size = resized(spatial, (), [scale], single=True)
     attrs = {
-        "size": () if wanted is not None else size,
+        "size": () if wanted is not None or is_open else size,
+        "scale": (scale,) if is_open else (),
+        "single_scale": is_open,
+        "spaced_by_size": is_open,
         "mode": "linear" if method in ("bilinear", "trilinear") else method,
         "align_corners": emit.attr("align_corners", True),
         "align_mode": emit.attr("align_mode", 1),

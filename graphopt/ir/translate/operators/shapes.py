@@ -7,15 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.errors import ProgramError
 from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
-from graphopt.ir.dialect.ops.math import Add, Cast, Equal, Where
+from graphopt.ir.dialect.ops.math import Add, Cast, Equal, FloorDivide, Where
 from graphopt.ir.dialect.ops.rearrange import ExpandAs, Flip, RepeatInterleave, Tile
 from graphopt.ir.dialect.ops.shape import (
     Expand,
     Flatten,
     Reshape,
+    ShapeOf,
     Slice,
     Squeeze,
     Transpose,
@@ -90,15 +91,17 @@ def expand(emit: Emitter) -> Written:
 def expand_as(emit: Emitter) -> Written:
     """As often as x fits into the target, along each axis."""
     emit.only_constants_besides("X", "target_tensor")
-    x = emit.input("X")
-    sizes, wanted = shape_of(x.type), shape_of(emit.input("target_tensor").type)
+    x, target = emit.input("X"), emit.input("target_tensor")
+    sizes, wanted = shape_of(x.type), shape_of(target.type)
     fits = len(sizes) == len(wanted)
+    if fits and UNKNOWN in (*sizes, *wanted):
+        pairs = list(zip(sizes, wanted, strict=True))
+        if all(own == 1 or own == other != UNKNOWN for own, other in pairs):
+            return emit.results(Out=emit(ExpandAs, x, target))
+        tensors = {"repeat_times": emit(FloorDivide, emit(ShapeOf, target), emit(ShapeOf, x))}
+        return emit.results(Out=emit.dynamic(Tile, [x], {}, tensors)[0])
     times: list[int] = []
     for own, other in zip(sizes, wanted, strict=False):
-        if UNKNOWN in (own, other) and own != other:
-            raise UnsupportedError(
-                f"expand_as needs known shapes, found {list(sizes)} and {list(wanted)}"
-            )
         fits = fits and (own == other or (own > 0 and other % own == 0))
         times.append(1 if own == other else other // max(own, 1))
     if not fits:

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import lax
 from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops.detection.yolo import YoloBox, YoloLoss
@@ -112,11 +113,12 @@ def yolo_loss(
     smooth = min(1 / class_num, MOST_SMOOTHED) if use_label_smooth else 0.0
     right = jax.nn.one_hot(gt_label, class_num, dtype=jnp.bool_)
     class_loss = jnp.sum(_cross_entropy(own[..., 5:], jnp.where(right, 1 - smooth, smooth)), -1)
-    box_loss = jnp.sum(jnp.where(counts, (place_loss + class_loss) * score, 0), 1)
+    of_box = jnp.where(counts, (place_loss + class_loss) * score, 0)
 
-    # the last box of a cell says what it counts
+    # the last box of a cell says what it counts; only its derivative is in Paddle's
     number = jnp.where(counts, jnp.arange(1, boxes.shape[1] + 1, dtype=jnp.int32), 0)
     last = jnp.zeros((n, len(anchor_mask), rows, columns), jnp.int32).at[cell].max(number)
+    box_loss = jnp.sum(jnp.where(last[cell] == number, of_box, lax.stop_gradient(of_box)), 1)
     overlap = _best_overlap(out, boxes, there, sizes[list(anchor_mask)], scale_x_y)
     ignored = jnp.where(overlap > ignore_thresh, -1.0, 0.0).astype(out.dtype)
     chosen = jnp.take_along_axis(score, jnp.maximum(last - 1, 0).reshape(n, -1), 1)

@@ -72,7 +72,8 @@ class YoloLoss(OpaqueOp):
     [n, b], `gt_score` [n, b] how much each counts; a box of no size is none. Of the pairs of a
     width and a height in `anchors`, x has those that `anchor_mask` names. Further results: what
     counts of each cell [n, a, h, w], -1 for those that are ignored, and which of the a anchors
-    suits each box, int32 [n, b], -1 for none. Redmon and Farhadi, 2018. Paddle: yolo_loss.
+    suits each box, int32 [n, b], -1 for none. Where boxes share a cell the derivative is that of
+    the last one, as in Paddle. Redmon and Farhadi, 2018. Paddle: yolo_loss.
     """
 
     name = "pd.yolo_loss"
