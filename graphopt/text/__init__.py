@@ -9,7 +9,7 @@ from graphopt.text.datasets import Imdb as Imdb
 from graphopt.text.datasets import Imikolov as Imikolov
 from graphopt.text.datasets import Movielens as Movielens
 from graphopt.text.datasets import UCIHousing as UCIHousing
-from graphopt.text.viterbi_decode import ViterbiDecoder as ViterbiDecoder
-from graphopt.text.viterbi_decode import viterbi_decode as viterbi_decode
+from graphopt.text.decoding import ViterbiDecoder as ViterbiDecoder
+from graphopt.text.decoding import viterbi_decode as viterbi_decode
 
 publish(globals(), __name__)
