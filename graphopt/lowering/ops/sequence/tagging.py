@@ -131,26 +131,26 @@ def viterbi_decode(
             f"that, at least one of them above 0; found {sizes.tolist()}"
         )
     scores, between = jnp.swapaxes(wide(potentials), 0, 1)[:longest], jnp.asarray(wide(transition))
-    steps = np.arange(longest)[:, None]
+    inside = jnp.asarray(np.arange(longest)[:, None] < sizes)
     start = scores[0] + between[-1] if include_bos_eos_tag else scores[0]
 
     def forwards(before: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
-        own, inside = now
+        own, is_inside = now
         ways = before[:, :, None] + between
-        out = jnp.where(inside[:, None], own + ways.max(1), before)
+        out = jnp.where(is_inside[:, None], own + ways.max(1), before)
         return out, ways.argmax(1)
 
     def backwards(after: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
-        back, inside = now
+        back, is_inside = now
         tag = jnp.take_along_axis(back, after[:, None], 1)[:, 0]
-        return (found := jnp.where(inside, tag, after)), found
+        return (found := jnp.where(is_inside, tag, after)), found
 
-    whole, back = lax.scan(forwards, start, (scores[1:], steps[1:] < sizes))
+    whole, back = lax.scan(forwards, start, (scores[1:], inside[1:]))
     if include_bos_eos_tag:
         whole += jnp.where(sizes[:, None] > 0, between[-2], 0)
     last = whole.argmax(1)
-    _, tags = lax.scan(backwards, last, (back, steps[1:] < sizes), reverse=True)
-    path = jnp.where(steps < sizes, jnp.concatenate([tags, last[None]]), 0)
+    _, tags = lax.scan(backwards, last, (back, inside[1:]), reverse=True)
+    path = jnp.where(inside, jnp.concatenate([tags, last[None]]), 0)
     return whole.max(1).astype(potentials.dtype), path.T.astype(np.int64)
 
 
