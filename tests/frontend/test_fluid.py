@@ -356,9 +356,19 @@ def test_refused_names_say_why(name: str) -> None:
         getattr(fluid, name)()
 
 
-def test_unsupported_uses_say_why() -> None:
-    with fresh(), pytest.raises(UnsupportedError, match="their lengths are unknown"):
-        fluid.nets.sequence_conv_pool(fluid.data("x", [None, 3]), 2, 3)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda x: layers.reshape(x, [3, 2], actual_shape=x),
+            "dimensions in 'shape' must be known",
+        ),
+        (lambda x: fluid.nets.sequence_conv_pool(x, 2, 3), "their lengths are unknown"),
+    ],
+)
+def test_unsupported_uses_say_why(call: Any, message: str) -> None:
+    with fresh(), pytest.raises(UnsupportedError, match=message):
+        call(fluid.data("x", [None, 3]))
 
 
 @pytest.mark.parametrize(

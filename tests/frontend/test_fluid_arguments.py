@@ -36,6 +36,10 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
     "logsumexp": (TypeError, lambda: layers.logsumexp(image("float16"))),
     "logsumexp of None": (AssertionError, lambda: layers.logsumexp(None)),  # pyright: ignore
     "fill": (TypeError, lambda: layers.fill_constant([1], "float64", 5, out=image("int32"))),
+    "fill an array": (
+        TypeError,
+        lambda: layers.fill_constant([1], "int32", 5, out=np.zeros(1, "int32")),  # pyright: ignore[reportArgumentType]
+    ),
     "full": (AssertionError, lambda: layers.full([], 1.0)),
     "kron": (TypeError, lambda: layers.kron(image("uint8"), rois())),
     "randperm": (ValueError, lambda: layers.randperm(3, device="disk")),

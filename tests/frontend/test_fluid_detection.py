@@ -160,6 +160,7 @@ def test_the_stages_of_faster_rcnn() -> None:
     """Proposals, the boxes of each level of a pyramid, and both losses train the network."""
     draw = np.random.RandomState(0)
     with fresh():
+        fluid.default_startup_program().random_seed = 1
         features = fluid.data("features", [2, 4, 4, 4])
         info = fluid.data("info", [2, 3])
         objects = fluid.data("objects", [None, 4], lod_level=1)

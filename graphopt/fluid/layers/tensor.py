@@ -59,10 +59,12 @@ def fill_constant(
 ) -> Variable:
     """A tensor filled with one number, written to `out` when it is given (layers.fill_constant).
 
-    `force_cpu` has no effect: XLA decides where operators run. Raises TypeError when `out` has
-    another dtype.
+    `force_cpu` has no effect: XLA decides where operators run. Raises TypeError when `out` is no
+    Variable, or has another dtype.
     """
     element = arguments.dtype(dtype, "dtype", "fill_constant")
+    if out is not None:
+        arguments.variable(out, "out", "fill_constant")
     if out is not None and out.has_type and out.dtype != element:
         raise OperandError(
             f"fill_constant(): 'dtype' is {element!s}, but 'out' is '{out.name}' of {out.dtype!s}; "
