@@ -214,7 +214,6 @@ _ADVICE: Mapping[str, Mapping[str, str]] = {
         "paddle.static.Program.all_parameters and list_vars": "*",
         "paddle.static.Program.clone": "set_is_test_attr copy_to_block",
     },
-    "paddle.text": {"paddle.fluid.layers.crf_decoding": "*"},
     "paddle.utils": {"matplotlib": "Ploter", "print(program)": "dump_config"},
     "paddle.version": {"paddle.version.full_version": "*"},
 }
