@@ -24,7 +24,7 @@ from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
 from graphopt.nn.functional.activation import sigmoid
 from graphopt.tensor.attribute import shape as shape_of
-from graphopt.tensor.creation import arange, assign, full, full_like
+from graphopt.tensor.creation import assign, full, full_like
 from graphopt.tensor.elementary import log1p
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.logic import equal, less_than, not_equal
@@ -44,6 +44,7 @@ from graphopt.tensor.math import (
     scale,
     subtract,
 )
+from graphopt.tensor.ranges import arange
 from graphopt.tensor.search import where
 
 
