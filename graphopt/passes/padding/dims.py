@@ -149,10 +149,12 @@ def _take(rest: list[Factor], factor: Factor, end: int) -> None:
             return
         if not isinstance(found, int) or not isinstance(factor, int):
             raise _mixed([found])
+        if 0 in (found, factor):
+            raise _mixed([found])
         if found % factor == 0:
             rest[end] = found // factor
             return
-        if found == 0 or factor % found:
+        if factor % found:
             raise _mixed([found])
         rest.pop(end)
         factor //= found

@@ -157,8 +157,10 @@ def _tagged(
     check_free(axes, (len(axes) - 1,), "the scores of the tags")
     check_weights(padded, [transition])
     steps = axes[:-1]
-    if any(padded.of(value)[: len(steps)] != steps for value in label):
-        raise CannotPad("different-padding", "tags and scores are padded differently")
+    for tags in map(padded.of, label):
+        if tags[: len(steps)] != steps:
+            raise CannotPad("different-padding", "tags and scores are padded differently")
+        check_free(tags, range(len(steps), len(tags)), "the one tag of a step")
     if len(steps) == 1:
         return steps, _rows_and_sequences(axes, own)[1]
     check_rows(steps[0], [own], 0, "scores and lengths")

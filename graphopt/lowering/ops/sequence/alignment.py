@@ -124,9 +124,10 @@ def edit_distance(
         new = lax.cummin(new - at, axis=1) + at
         return jnp.where((number < rows)[:, None], new, row), None
 
-    start = jnp.broadcast_to(at, (batch, width + 1))
+    row = jnp.broadcast_to(at, (batch, width + 1))
     numbers = jnp.arange(hyps.shape[1], dtype=np.int64)
-    row, _ = lax.scan(step, start, (hyps.T, numbers))
+    if hyps.shape[1]:
+        row, _ = lax.scan(step, row, (hyps.T, numbers))
     found = jnp.take_along_axis(row, columns[:, None].astype(np.int64), 1)
     distance = found.astype(np.float32)
     if normalized:
