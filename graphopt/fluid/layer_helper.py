@@ -215,7 +215,7 @@ class LayerHelper:
             )
 
 
-# 1.8 has what layers of programs and of dynamic mode share apart
+# in 1.8, the base class of the helpers of static programs and of dynamic mode
 LayerHelperBase = LayerHelper
 
 publish(globals(), __name__)

@@ -33,8 +33,8 @@ def absent(name: str, words: str) -> Absent:
 class AbsentModule(ModuleType):
     """A module that graphopt lacks: every name in it is `absent`.
 
-    Functions and classes of the package that it is in are its own as well, if it has one: Paddle
-    has them in files that are others here.
+    With a `package`, the functions and classes of that package can be read from it, too: Paddle
+    defines them in this file, graphopt in another one.
     """
 
     def __init__(self, name: str, words: str, package: ModuleType | None = None) -> None:

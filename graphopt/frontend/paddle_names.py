@@ -29,8 +29,8 @@ class PaddleFinder(MetaPathFinder):
         """The spec of a module of paddle; None for other modules.
 
         A module that graphopt is known to lack can be imported, by its name here as well, and
-        refuses each call; for others ModuleNotFoundError is raised. A file of Paddle's that there
-        is not here has the names of the package that it is in.
+        refuses each call; for others ModuleNotFoundError is raised. A file of
+        Paddle's that graphopt does not have gives the names of its package.
         """
         top, _, rest = fullname.partition(".")
         if top == _ROOT and missing_module(f"paddle.{rest}"):

@@ -171,7 +171,7 @@ def test_evicted_shapes_are_released() -> None:
     first = weakref.ref(executables.all()[0])
     for number in range(MAX_SHAPES):
         executables.find(number, 1, even=True)
-    # the thread of the first call may take a moment to end
+    # once, on a busy machine, something still held it here; a leak would last
     end = time.monotonic() + 5
     while first() is not None and time.monotonic() < end:
         gc.collect()

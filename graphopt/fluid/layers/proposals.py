@@ -159,8 +159,8 @@ def _chosen(
     inputs = {slot: arguments.variable(value, known, function) for slot, known, value in slots}
     if type == "multiclass_nms3" and len(inputs["Scores"].shape) == 2:
         # one list of the boxes of all images; 1.8 has their numbers with the boxes
-        argument = "bboxes" if levels_of(inputs["BBoxes"]) else "scores"
-        lengths = of_one_level(boxes[argument == "scores"], function, argument)
+        slot = "BBoxes" if levels_of(inputs["BBoxes"]) else "Scores"
+        lengths = of_one_level(inputs[slot], function, slot.lower())
         inputs["RoisNum"] = cast(lengths, "int32")
     helper = LayerHelper(function, name)
     made = helper.emit_all(type, inputs, attrs, ("Out", "Index", number), stop_gradient=True)
