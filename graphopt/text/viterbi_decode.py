@@ -20,8 +20,8 @@ def viterbi_decode(
     The scores are [batch], the tags int64 [batch, longest], with 0 after the end of a sequence.
     `potentials` [batch, steps, tags] has the scores of each tag at each step, `transition_params`
     [tags, tags] those from one tag to the next. `lengths` [batch] has the numbers of steps;
-    `longest` is the largest of them. With `include_bos_eos_tag` the last tag stands for the start of
-    a sequence, and the one before it for its end.
+    `longest` is the largest of them. With `include_bos_eos_tag` the last tag stands for the start
+    of a sequence, and the one before it for its end.
 
     Raises TypeError for arguments that are no Variables, ProgramError for shapes that do not fit,
     and, when the program runs, FeedError for lengths that are negative, above the steps, or all 0.

@@ -59,9 +59,9 @@ def partial_sum(input: Sequence[Variable], start_index: int = 0, length: int = -
 def shuffle_batch(x: Variable, seed: int | Variable | None = None) -> Variable:
     """The rows of x in random order, another one at each run (contrib.layers.shuffle_batch).
 
-    A row is along the last axis of x [..., columns]; the result has the shape of x. The order follows
-    from the seed of the program and the number of the run; `seed` has no effect. Raises TypeError
-    for an x that is no Variable.
+    A row is along the last axis of x [..., columns]; the result has the shape of x. The order
+    follows from the seed of the program and the number of the run; `seed` has no effect. Raises
+    TypeError for an x that is no Variable.
     """
     x = arguments.variable(x, "x", "shuffle_batch")
     rows = x if len(x.shape) == 2 else reshape(x, [-1, x.shape[-1]])
