@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import math
 import sys
+import weakref
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -21,7 +22,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.ir.dialect.attrs import NUMBER
 from graphopt.ir.dialect.bulk import open_operands, replace_uses
-from graphopt.ir.dialect.collector import paused_collector
+from graphopt.ir.dialect.collector import keep_imported, paused_collector
 from graphopt.ir.dialect.text import text_of
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.passes.table.manager import optimize
@@ -62,6 +63,35 @@ def test_the_collector_comes_back() -> None:
         assert not gc.isenabled()
         _ = 1 / 0
     assert gc.isenabled()
+
+
+def test_what_is_imported_grows_old_and_is_still_looked_at() -> None:
+    """Garbage that grew old is found; what the caller froze stays frozen."""
+
+    class Node:
+        """An object in a circle."""
+
+        itself: Node
+
+    def leave(node: Node) -> weakref.ref[Node]:
+        node.itself = node
+        return weakref.ref(node)
+
+    frozen = gc.get_freeze_count()  # the tests freeze what they import
+    gc.unfreeze()
+    try:
+        node = leave(Node())
+        keep_imported.__wrapped__()
+        assert not any(gc.get_count()[1:]) and gc.get_freeze_count() == 0
+        gc.collect()
+        assert node() is None
+        gc.freeze()
+        held = gc.get_freeze_count()
+        keep_imported.__wrapped__()
+        assert gc.get_freeze_count() == held
+    finally:
+        if not frozen:
+            gc.unfreeze()
 
 
 def program(layers: int) -> tuple[static.Program, tuple[str, ...], tuple[str, ...]]:

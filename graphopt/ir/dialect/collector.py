@@ -1,4 +1,4 @@
-"""No garbage collection while a large graph is built, which contains no garbage yet.
+"""No garbage collection where there is no garbage: while a large graph is built, and at the end.
 
 Python's cycle collector looks at all objects again and again as their number grows, which takes
 longer than the building itself.
@@ -6,9 +6,14 @@ longer than the building itself.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import gc
 from collections.abc import Generator
 from contextlib import contextmanager
+
+# the end of the process frees what there is, and need not look for cycles in it first
+atexit.register(gc.freeze)
 
 
 @contextmanager
@@ -21,3 +26,16 @@ def paused_collector() -> Generator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+@functools.cache
+def keep_imported() -> None:
+    """Move all that is alive to the oldest generation, once in a process.
+
+    It is called when the large packages are imported: their modules and classes live as long as the
+    process, and the young generations are looked at often. Nothing moves where someone froze
+    objects.
+    """
+    if not gc.get_freeze_count():
+        gc.freeze()
+        gc.unfreeze()  # to the oldest generation

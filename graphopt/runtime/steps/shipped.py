@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
-from graphopt.ir.dialect.collector import paused_collector
+from graphopt.ir.dialect.collector import keep_imported, paused_collector
 from graphopt.ir.program import Program
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.settings.jax_import import import_jax
@@ -46,13 +46,13 @@ def executables_of(program: Program, compilation: Compilation, reason: str) -> E
     """
     with paused_collector():  # modules that are imported are no garbage either
         import_jax()
-        from graphopt.runtime.disk.summaries import compiled_or_known
         from graphopt.runtime.steps.executable import Executables
 
-    if (shipped := _shipped.get(program)) is not None:
-        found = shipped.executables(compilation)
-        if found is not None:
-            return found
-    with paused_collector():
-        compiled = compiled_or_known(compilation)
-    return Executables(compiled, reason)
+        shipped = _shipped.get(program)
+        executables = shipped.executables(compilation) if shipped is not None else None
+        if executables is None:
+            from graphopt.runtime.disk.summaries import compiled_or_known
+
+            executables = Executables(compiled_or_known(compilation), reason)
+        keep_imported()
+    return executables
