@@ -25,8 +25,8 @@ from graphopt.cli import opt_arguments
 from graphopt.fluid import refused
 from graphopt.ir.dialect import ops
 from graphopt.ir.dialect.definition import attr_kinds, default_attrs, definition
+from graphopt.ir.dialect.families import ALL, FAMILIES
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops import ALL, FAMILIES
 from graphopt.ir.translate.blocks.program import HANDLERS
 from graphopt.ir.translate.operators.registry import TRANSLATIONS
 from graphopt.ir.translate.operators.table import BY_TYPE, ROWS

@@ -15,8 +15,8 @@ import jax
 from jax import numpy as jnp
 
 from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.families import family_of
 from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule
-from graphopt.ir.dialect.ops import family_of
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.comm import Collective, WeighByRows
 from graphopt.ir.dialect.ops.random import RandomOp

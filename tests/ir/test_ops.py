@@ -28,8 +28,8 @@ from xdsl.utils.exceptions import VerifyException
 
 import graphopt
 from graphopt.ir.dialect.context import new_context
+from graphopt.ir.dialect.families import ALL, family_of
 from graphopt.ir.dialect.op import PdOp, infer_types
-from graphopt.ir.dialect.ops import ALL, family_of
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.control import RegionOp, Yield
 from graphopt.ir.dialect.ops.dynamic import Dynamic

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from graphopt.ir.dialect.definition import attr_kinds
+from graphopt.ir.dialect.families import ALL
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops import ALL
 from graphopt.ir.dialect.ops.activation import Softmax
 from graphopt.ir.dialect.ops.math import Square
 from graphopt.ir.dialect.ops.rearrange import Pad

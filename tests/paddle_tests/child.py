@@ -1,6 +1,8 @@
 """One file of Paddle's tests, run by unittest; each outcome is a line of JSON as it is known.
 
-python -m graphopt run tests/paddle_tests/child.py FILE LOG
+python -m graphopt run tests/paddle_tests/child.py FILE LOG MEMORY
+
+It may take MEMORY GiB, and runs behind other work.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import resource
 import sys
 import time
 import traceback
@@ -101,7 +104,14 @@ def main(file: Path, log: Path) -> None:
         suite.run(Logged(out))
 
 
+def limit(memory: int) -> None:
+    """Set the most memory of this process, in GiB, and its place behind other work."""
+    resource.setrlimit(resource.RLIMIT_DATA, (memory << 30, memory << 30))
+    os.nice(10)
+
+
 if __name__ == "__main__":
+    limit(int(sys.argv[3]))
     main(Path(sys.argv[1]), Path(sys.argv[2]))
     sys.stdout.flush()
     os._exit(0)  # threads that a test has left do not matter

@@ -15,7 +15,6 @@ import gzip
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -82,12 +81,6 @@ def head(error: str) -> str:
     return (named or lines or [""])[-1][:300]
 
 
-def limits(memory: int) -> None:
-    """In the child: its limit of memory, in GiB, and its place behind other work."""
-    resource.setrlimit(resource.RLIMIT_DATA, (memory << 30, memory << 30))
-    os.nice(10)
-
-
 def run_file(file: Path, seconds: float, memory: int) -> list[Outcome]:
     """What became of each case of a file; those that never began are not among them."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "CPU_NUM": "2"}
@@ -95,13 +88,12 @@ def run_file(file: Path, seconds: float, memory: int) -> list[Outcome]:
         log = Path(folder) / "log"
         command = [sys.executable, "-m", "graphopt", "run", str(HERE / "child.py")]
         child = subprocess.Popen(
-            [*command, str(file), str(log)],
+            [*command, str(file), str(log), str(memory)],
             cwd=folder,
             env={**environment, "HOME": folder},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            preexec_fn=lambda: limits(memory),
         )
         ended = "crash"
         try:

@@ -23,8 +23,8 @@ from xdsl.ir import Block, Region
 
 from graphopt.debug.compare import run_module
 from graphopt.errors import ProgramError
+from graphopt.ir.dialect.families import ALL
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops import ALL
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.control import RegionOp, Yield
 from graphopt.ir.dialect.ops.dynamic import Dynamic

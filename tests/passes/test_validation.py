@@ -11,8 +11,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.cli.opt import main
+from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops import BY_NAME
 from graphopt.ir.dialect.ops.math import Abs, Scale
 from graphopt.passes.engine.fusion import Applied, Declined, Fusion, Match, Node, Value, sweep
 from graphopt.passes.engine.validation import (

@@ -16,8 +16,8 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from graphopt.ir.dialect.definition import encode_attrs
+from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops import BY_NAME
 from graphopt.ir.dialect.ops.activation import Gelu, LeakyRelu, Relu, Softmax
 from graphopt.ir.dialect.ops.conv import Conv2d
 from graphopt.ir.dialect.ops.creation import Full

@@ -17,8 +17,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import graphopt
 from graphopt import passes
+from graphopt.ir.dialect.families import ALL
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops import ALL
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.passes.engine.fusion import FusionPass
 from graphopt.passes.table.registry import own_passes

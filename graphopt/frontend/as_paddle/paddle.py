@@ -1,10 +1,11 @@
-"""`import paddle` as graphopt, in the readers that a script starts."""
+"""`import paddle` as graphopt, in the readers that a script starts: this folder is on their path."""
 
 import importlib
 import sys
 
-from graphopt.frontend.paddle_names import PaddleFinder
+if __name__ == "paddle":
+    from graphopt.frontend.paddle_names import PaddleFinder
 
-sys.meta_path.insert(0, PaddleFinder())
-del sys.modules[__name__]
-importlib.import_module(__name__)
+    sys.meta_path.insert(0, PaddleFinder())
+    del sys.modules[__name__]
+    importlib.import_module(__name__)

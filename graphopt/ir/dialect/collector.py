@@ -33,8 +33,7 @@ def keep_imported() -> None:
     """Move all that is alive to the oldest generation, once in a process.
 
     It is called when the large packages are imported: their modules and classes live as long as the
-    process, and the young generations are looked at often. Nothing moves where someone froze
-    objects.
+    process, and the young generations are looked at often. Nothing moves where objects are frozen.
     """
     if not gc.get_freeze_count():
         gc.freeze()

@@ -8,7 +8,7 @@ from xdsl.dialects.func import Func
 from xdsl.ir import Dialect
 
 from graphopt.ir.dialect.collector import paused_collector
-from graphopt.ir.dialect.ops import ALL
+from graphopt.ir.dialect.families import ALL
 from graphopt.ir.dialect.text import ModuleParser
 
 Pd = Dialect("pd", list(ALL), [])

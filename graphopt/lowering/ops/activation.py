@@ -11,8 +11,8 @@ from jax import numpy as jnp
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.definition import default_attrs
+from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.dialect.op import call_rule
-from graphopt.ir.dialect.ops import BY_NAME
 from graphopt.ir.dialect.ops import activation as ops
 from graphopt.ir.dialect.ops.base import Unary
 from graphopt.ir.dialect.types import normalize_axis

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from graphopt.ir.dialect.ops import ALL, comm
+from graphopt.ir.dialect.families import ALL
+from graphopt.ir.dialect.ops import comm
 from graphopt.ir.dialect.ops.control import Fence
 from graphopt.ir.dialect.ops.norm import BatchNormBase
 from graphopt.ir.dialect.signature import main_function

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.definition import default_attrs
+from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.dialect.op import call_rule
-from graphopt.ir.dialect.ops import BY_NAME
 from graphopt.ir.dialect.ops import activation as ops
 from graphopt.reference.derivatives import erfc, held
 from graphopt.reference.registry import RULES, Unsupported, rule

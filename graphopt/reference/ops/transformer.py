@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.definition import attr_kinds
-from graphopt.ir.dialect.ops import BY_NAME
+from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.dialect.ops import transformer as ops
 from graphopt.reference.derivatives import held
 from graphopt.reference.ops.activation import activate

@@ -10,8 +10,8 @@ from xdsl.irdl import VarOperandDef, VarResultDef
 
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.definition import attr_kinds, definition
+from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops import BY_NAME
 from graphopt.ir.dialect.ops.activation import (
     Gelu,
     Hardsigmoid,

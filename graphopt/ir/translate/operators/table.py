@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops import BY_NAME, elementary
+from graphopt.ir.dialect.ops import elementary
 
 
 @dataclass(frozen=True)
