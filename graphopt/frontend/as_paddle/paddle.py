@@ -1,4 +1,4 @@
-"""`import paddle` as graphopt, in the readers that a script starts: this folder is on their path."""
+"""`import paddle` as graphopt, in the readers that a script starts; this is on their path."""
 
 import importlib
 import sys

@@ -73,6 +73,13 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
         "takes the kernels from the first step on, and keeps nothing of such a program for the "
         "next process; `off` takes none (not Paddle's)",
     ),
+    "graphopt_keep_scratch": (
+        True,
+        "the memory of a step's intermediate values, if it is more than 32 MB, stays with the "
+        "process, on CPUs with glibc, where the main thread runs the step and JAX is first "
+        "imported by graphopt; otherwise the system maps and clears it for each step (not "
+        "Paddle's)",
+    ),
     "graphopt_mapper": (
         "auto",
         "what makes one replica of a data-parallel program several, from the next compilation on: "

@@ -46,6 +46,7 @@ BUCKETS = "FLAGS_graphopt_buckets"
 PROGRESS = "FLAGS_graphopt_progress"
 FULL_TRACEBACK = "FLAGS_graphopt_full_traceback"
 IDS = "FLAGS_graphopt_check_ids"
+SCRATCH = "FLAGS_graphopt_keep_scratch"
 TIER = "FLAGS_graphopt_tier"
 HOST, FAST, FULL, AUTO = TIERS = ("host", "fast", "full", "auto")
 KERNELS = "FLAGS_graphopt_kernels"
@@ -207,6 +208,11 @@ def pads_sizes() -> bool:
     return setting == "auto"
 
 
+def keeps_scratch() -> bool:
+    """True when the memory of intermediate values shall stay with the process."""
+    return _value(SCRATCH)
+
+
 def shows_progress() -> bool:
     """True when long compilations are reported on standard error."""
     return _value(PROGRESS)
@@ -246,7 +252,7 @@ def changed() -> list[tuple[str, str]]:
 
 
 # flags about where programs are kept, how they are reported, and which of their forms runs
-_NOT_COMPILED = (CACHE, PROGRESS, FULL_TRACEBACK, TIER, CUDA_PLACE, LEVEL)
+_NOT_COMPILED = (CACHE, PROGRESS, FULL_TRACEBACK, TIER, CUDA_PLACE, LEVEL, SCRATCH)
 
 
 def _known(name: str) -> Any:

@@ -1,4 +1,7 @@
-"""JAX's first import, which is ours and not the caller's: it leaves no trace in random numbers."""
+"""JAX's first import, which is ours and not the caller's.
+
+It leaves no trace in random numbers, and steps on CPUs run in the thread that calls them.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,17 @@ def import_jax() -> None:
 
     JAX draws from NumPy's global generator when it is imported. Python's and NumPy's are left as
     they were, so that a script that seeds them sees the numbers that it sees with Paddle.
+
+    A thread of JAX would run the steps that take long, while ours goes on. Nearly all of them are
+    waited for, and what they take from the heap is better kept in one thread (`steps/scratch.py`).
     """
     if "jax" in sys.modules:
         return
     state, numpy_state = random.getstate(), np.random.get_state()
     try:
-        import jax  # noqa: F401
+        import jax
+
+        jax.config.update("jax_cpu_enable_async_dispatch", False)
     finally:
         random.setstate(state)
         np.random.set_state(numpy_state)

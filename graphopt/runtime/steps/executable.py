@@ -37,6 +37,7 @@ from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
 from graphopt.runtime.steps.active_form import ActiveForm, first_form
 from graphopt.runtime.steps.run_hook import Watcher, watcher
+from graphopt.runtime.steps.scratch import Scratch
 from graphopt.runtime.steps.size_costs import SizeCosts, Sizes
 from graphopt.runtime.steps.step_calls import StepCalls
 from graphopt.runtime.steps.tiers import shall_repeat
@@ -95,6 +96,7 @@ class Executable:
         # the compiled form that runs, None before the first step
         self.active: ActiveForm | None = None
         self._calls: StepCalls | None = None
+        self._scratch: Scratch | None = None
         self.prepare = compiled.prepare
         self.bounds = compiled.bounds
 
@@ -227,9 +229,12 @@ class Executable:
         if self.compiled.callers:
             fetches, written = self._calling(function, *state, ordered, key)
         else:
+            scratch = self._scratch
+            if scratch is None or scratch.function is not function:
+                self._scratch = scratch = Scratch(function)
             try:
-                with jax.enable_x64(True):
-                    fetches, written = function(*state, ordered, key)
+                with jax.enable_x64(True), scratch:
+                    fetches, written = function(*state, scratch.fed(ordered), key)
             except RuntimeError:
                 if not any(map(_is_gone, (*state[0], *state[1]))):
                     raise

@@ -15,6 +15,7 @@ import numpy as np
 
 from graphopt.runtime.state.arrays import Array, Arrays, FedArrays, HostArray, Results, Step
 from graphopt.runtime.steps.aside import aside
+from graphopt.runtime.steps.scratch import Scratch
 
 _JITTED = type(jax.jit(lambda: None))
 
@@ -30,6 +31,7 @@ class StepCalls:
     def __init__(self, function: Step) -> None:
         self.function = function
         self.is_wide = _is_wide(function)
+        self._scratch = Scratch(function)
         # the same as a function of C, by the kinds of feeds with which it has been called
         self._direct: dict[Hashable, Step] = {}
 
@@ -45,11 +47,13 @@ class StepCalls:
 
         After an interrupt `noted` has the results of a step that has run.
         """
+        fed = self._scratch.fed(fed)
         kinds = _kinds(fed)
         direct = self._direct.get(kinds)
         if direct is not None:
-            # one call of C runs it and notes its results
-            noted.extend(map(direct, (updated,), (read_only,), (fed,), (key,)))
+            with self._scratch:
+                # one call of C runs it and notes its results
+                noted.extend(map(direct, (updated,), (read_only,), (fed,), (key,)))
             return
 
         def step() -> Results:

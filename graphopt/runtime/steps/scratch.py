@@ -1,0 +1,98 @@
+"""The memory of a step's intermediate values, which stays with the process from step to step.
+
+XLA takes one block for all of them from the C library in each run. glibc maps a block of more than
+32 MB from the system and gives it back after the run, so that the kernel finds and clears each of
+its pages in every step. For the time of a run such a block is taken from the heap here, which keeps
+it. glibc has that heap for the main thread alone; elsewhere blocks are mapped as before.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+import threading
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+from graphopt.runtime.settings.flags import keeps_scratch
+from graphopt.runtime.state.arrays import FedArrays, Step
+
+MAPPED = 32 << 20
+"""The bytes from which on glibc maps a block; it takes no larger limit."""
+COPIED_LATER = 100_000
+"""Fed arrays of more bytes are copied by another thread of JAX, which then runs the step, too..."""
+ALIGNMENT = 64
+"""...unless they begin at a multiple of so many bytes: those are not copied."""
+
+# options of mallopt, in malloc.h
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
+_MOST_MAPPED = 65536
+_MOST = (1 << 31) - 1
+
+
+class Scratch:
+    """The block of one compiled step; a context manager for its runs."""
+
+    def __init__(self, function: Step) -> None:
+        self.function = function
+        size = temporary_bytes(function)
+        mallopt = _mallopt() if size >= MAPPED and keeps_scratch() else None
+        self._mallopt = mallopt
+        if mallopt is not None:
+            mallopt(_MMAP_THRESHOLD, MAPPED)
+            # the heap gives back what is free at its end, from so many bytes on
+            mallopt(_TRIM_THRESHOLD, min(2 * size + MAPPED, _MOST))
+
+    def fed(self, arrays: FedArrays) -> FedArrays:
+        """Feeds for which JAX runs the step in the thread that calls it."""
+        if self._mallopt is None:
+            return arrays
+        return tuple([_aligned(a) if isinstance(a, np.ndarray) else a for a in arrays])
+
+    def __enter__(self) -> None:
+        if self._mallopt is not None and _is_main_thread():
+            self._mallopt(_MMAP_MAX, 0)
+
+    def __exit__(self, *_: object) -> None:
+        if self._mallopt is not None and _is_main_thread():
+            self._mallopt(_MMAP_MAX, _MOST_MAPPED)
+
+
+def temporary_bytes(function: Step) -> int:
+    """The size of the block of an executable; 0 for what XLA has not compiled."""
+    if not isinstance(function, jax.stages.Compiled):
+        return 0
+    found = function.memory_analysis()
+    return 0 if found is None else int(found.temp_size_in_bytes)
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """The same numbers in an array that JAX need not copy."""
+    if array.nbytes < COPIED_LATER:
+        return array
+    address = array.__array_interface__["data"][0]
+    if address % ALIGNMENT == 0 and array.flags.c_contiguous:
+        return array
+    room = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+    offset = -room.__array_interface__["data"][0] % ALIGNMENT
+    copy = np.ndarray(array.shape, array.dtype, room, offset)
+    copy[...] = array
+    return copy
+
+
+def _is_main_thread() -> bool:
+    return threading.get_ident() == threading.main_thread().ident
+
+
+@functools.cache
+def _mallopt() -> Callable[[int, int], int] | None:
+    """The function of glibc that sets options of its heap; None with another C library."""
+    if sys.platform != "linux":
+        return None
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version"):
+        return None
+    return getattr(library, "mallopt", None)

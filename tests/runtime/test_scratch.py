@@ -1,0 +1,114 @@
+"""The memory of intermediate values stays with the process, and the numbers stay the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import jax
+import numpy as np
+import pytest
+
+from graphopt.runtime.steps import scratch
+from graphopt.runtime.steps.scratch import ALIGNMENT, COPIED_LATER, MAPPED, Scratch, temporary_bytes
+
+GLIBC = sys.platform == "linux" and scratch._mallopt() is not None
+SCRIPT = """
+import json, resource, threading
+import numpy as np
+import graphopt as paddle
+from graphopt import static
+
+paddle.seed(1)
+x = static.data("x", [1024, 1000])
+h = static.nn.fc(x, 8192, activation="relu")
+h = paddle.nn.functional.softmax(h)
+loss = paddle.mean(paddle.square(static.nn.fc(h, 8)))
+paddle.optimizer.SGD(0.1).minimize(loss)
+executor = static.Executor()
+executor.run(static.default_startup_program())
+room = np.random.default_rng(0).standard_normal(1024 * 1000 + 1).astype("float32")
+feed = {"x": room[1:].reshape(1024, 1000)}  # at no multiple of 64 bytes
+losses, faults = [], []
+
+def run():
+    for _ in range(4):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        losses.append(executor.run(feed=feed, fetch_list=[loss])[0].item().hex())
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+
+IN_MAIN
+print(json.dumps({"losses": losses, "faults": faults}))
+"""
+IN_MAIN = "run()"
+IN_THREAD = "thread = threading.Thread(target=run); thread.start(); thread.join()"
+
+
+def ran(how: str, keeps: str) -> dict[str, list]:
+    """What a process says that trains for four steps."""
+    environment = {**os.environ, "FLAGS_graphopt_keep_scratch": keeps, "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.replace("IN_MAIN", how)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.skipif(not GLIBC, reason="needs glibc")
+def test_pages_are_mapped_once() -> None:
+    """After the first steps the kernel maps hardly a page, and the losses have the same bits."""
+    kept, mapped, aside = ran(IN_MAIN, "1"), ran(IN_MAIN, "0"), ran(IN_THREAD, "1")
+    assert kept["losses"] == mapped["losses"] == aside["losses"]
+    pages = MAPPED // 4096
+    assert min(mapped["faults"]) > pages / 2 and min(kept["faults"]) < pages / 20
+
+
+def compiled(size: int) -> jax.stages.Compiled:
+    """An executable that keeps so many numbers until its end."""
+    sums = jax.jit(lambda x: (y := jax.numpy.cumsum(x) * 2, jax.numpy.sort(y)[::-1])[1].sum())
+    return sums.lower(jax.ShapeDtypeStruct((size,), "float32")).compile()
+
+
+def test_small_steps_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options of the heap are set for large blocks only, and only if the flag allows it."""
+    set_to: list[tuple[int, int]] = []
+    monkeypatch.setattr(scratch, "_mallopt", lambda: lambda *given: set_to.append(given))
+    small, large = compiled(1000), compiled(MAPPED // 4)
+    assert temporary_bytes(small) < MAPPED <= temporary_bytes(large)
+    assert temporary_bytes(lambda *_: ((), ())) == 0
+    fed = (np.zeros(COPIED_LATER, "float32")[1:],)
+    with Scratch(small) as _:
+        assert Scratch(small).fed(fed) is fed and not set_to
+    monkeypatch.setenv("FLAGS_graphopt_keep_scratch", "0")
+    with Scratch(large):
+        assert not set_to
+    monkeypatch.setenv("FLAGS_graphopt_keep_scratch", "1")
+    kept = Scratch(large)
+    del set_to[:]
+    with kept:
+        assert set_to == [(scratch._MMAP_MAX, 0)]
+    assert set_to[1:] == [(scratch._MMAP_MAX, scratch._MOST_MAPPED)]
+    thread = threading.Thread(target=lambda: kept.__enter__())
+    thread.start()
+    thread.join()
+    assert len(set_to) == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64", "bfloat16"])
+def test_feeds_begin_where_jax_does_not_copy(dtype: str) -> None:
+    """Large arrays are copied to an aligned place if need be; others are the same object."""
+    kind = jax.numpy.dtype(dtype)
+    room = np.random.default_rng(0).integers(0, 2, COPIED_LATER + 1).astype(kind)
+    for array in (room[1:], room[::-1], room[: COPIED_LATER // 4 * 4].reshape(4, -1).T):
+        found = scratch._aligned(array)
+        assert found.__array_interface__["data"][0] % ALIGNMENT == 0 and found.flags.c_contiguous
+        assert found.dtype == kind and np.array_equal(found, array)
+        assert scratch._aligned(found) is found
+    small = room[1 : 1 + COPIED_LATER // 16]
+    assert scratch._aligned(small) is small
