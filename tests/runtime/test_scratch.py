@@ -7,15 +7,24 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
 from graphopt.runtime.steps import scratch
-from graphopt.runtime.steps.scratch import ALIGNMENT, COPIED_LATER, MAPPED, Scratch, temporary_bytes
+from graphopt.runtime.steps.scratch import (
+    ALIGNMENT,
+    COPIED_LATER,
+    MAPPED,
+    TURNS,
+    Scratch,
+    temporary_bytes,
+)
 
-GLIBC = sys.platform == "linux" and scratch._mallopt() is not None
+GLIBC = sys.platform == "linux" and scratch._heap() is not None
 SCRIPT = """
 import json, resource, threading
 import numpy as np
@@ -75,29 +84,63 @@ def compiled(size: int) -> jax.stages.Compiled:
     return sums.lower(jax.ShapeDtypeStruct((size,), "float32")).compile()
 
 
-def test_small_steps_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Options of the heap are set for large blocks only, and only if the flag allows it."""
-    set_to: list[tuple[int, int]] = []
-    monkeypatch.setattr(scratch, "_mallopt", lambda: lambda *given: set_to.append(given))
+@dataclass
+class Heap:
+    """A heap that notes what is asked of it."""
+
+    asked: list[Any] = field(default_factory=list)
+
+    def mallopt(self, option: int, value: int) -> None:
+        self.asked.append((option, value))
+
+    def malloc_trim(self, _: int) -> None:
+        self.asked.append("trim")
+
+    def of(self, step: Scratch) -> list[Any]:
+        """What a run asks for."""
+        del self.asked[:]
+        with step:
+            pass
+        return self.asked
+
+
+OPENED, CLOSED = (scratch._MMAP_MAX, 0), (scratch._MMAP_MAX, scratch._MOST_MAPPED)
+
+
+@pytest.fixture
+def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
+    made = Heap()
+    monkeypatch.setattr(scratch, "_heap", lambda: made)
+    monkeypatch.setattr(scratch, "_turns", scratch._Turns())
+    return made
+
+
+def test_large_blocks_only(monkeypatch: pytest.MonkeyPatch, heap: Heap) -> None:
+    """Small steps are left alone, and so is everything without the flag and in other threads."""
     small, large = compiled(1000), compiled(MAPPED // 4)
     assert temporary_bytes(small) < MAPPED <= temporary_bytes(large)
     assert temporary_bytes(lambda *_: ((), ())) == 0
     fed = (np.zeros(COPIED_LATER, "float32")[1:],)
-    with Scratch(small) as _:
-        assert Scratch(small).fed(fed) is fed and not set_to
+    assert Scratch(small).fed(fed) is fed and not heap.of(Scratch(small))
     monkeypatch.setenv("FLAGS_graphopt_keep_scratch", "0")
-    with Scratch(large):
-        assert not set_to
+    assert not heap.of(Scratch(large))
     monkeypatch.setenv("FLAGS_graphopt_keep_scratch", "1")
     kept = Scratch(large)
-    del set_to[:]
-    with kept:
-        assert set_to == [(scratch._MMAP_MAX, 0)]
-    assert set_to[1:] == [(scratch._MMAP_MAX, scratch._MOST_MAPPED)]
-    thread = threading.Thread(target=lambda: kept.__enter__())
+    thread = threading.Thread(target=heap.of, args=(kept,))
     thread.start()
     thread.join()
-    assert len(set_to) == 2
+    assert not heap.asked and heap.of(kept)[-2:] == [OPENED, CLOSED]
+
+
+def test_a_block_is_given_back_for_another(heap: Heap) -> None:
+    """Unless steps take turns for long."""
+    function = compiled(MAPPED // 4)
+    one, other = Scratch(function), Scratch(function)
+    heap.of(one)
+    assert heap.of(one) == [OPENED, CLOSED]
+    for turn in range(TURNS):
+        assert heap.of((other, one)[turn % 2]) == ["trim", OPENED, CLOSED]
+    assert heap.of(other) == heap.of(one) == [OPENED, CLOSED]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64", "bfloat16"])

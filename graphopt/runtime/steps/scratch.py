@@ -4,6 +4,9 @@ XLA takes one block for all of them from the C library in each run. glibc maps a
 32 MB from the system and gives it back after the run, so that the kernel finds and clears each of
 its pages in every step. For the time of a run such a block is taken from the heap here, which keeps
 it. glibc has that heap for the main thread alone; elsewhere blocks are mapped as before.
+
+The block of a step is given back when another step begins. Steps that take turns for long, as those
+of two networks that train each other, keep one each.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import ctypes
 import functools
 import sys
 import threading
-from collections.abc import Callable
+import weakref
+from dataclasses import dataclass
 
 import jax
 import numpy as np
@@ -27,10 +31,24 @@ COPIED_LATER = 100_000
 ALIGNMENT = 64
 """...unless they begin at a multiple of so many bytes: those are not copied."""
 
+TURNS = 40
+"""The turns that steps take until each keeps its block."""
+
 # options of mallopt, in malloc.h
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
 _MOST_MAPPED = 65536
 _MOST = (1 << 31) - 1
+
+
+@dataclass
+class _Turns:
+    """The step that ran last, as one of those with a large block, and the turns taken so far."""
+
+    last: weakref.ref[Scratch] | None = None
+    count: int = 0
+
+
+_turns = _Turns()
 
 
 class Scratch:
@@ -38,27 +56,34 @@ class Scratch:
 
     def __init__(self, function: Step) -> None:
         self.function = function
+        self._itself: weakref.ref[Scratch] = weakref.ref(self)
         size = temporary_bytes(function)
-        mallopt = _mallopt() if size >= MAPPED and keeps_scratch() else None
-        self._mallopt = mallopt
-        if mallopt is not None:
-            mallopt(_MMAP_THRESHOLD, MAPPED)
+        heap = _heap() if size >= MAPPED and keeps_scratch() else None
+        self._heap = heap
+        if heap is not None:
+            heap.mallopt(_MMAP_THRESHOLD, MAPPED)
             # the heap gives back what is free at its end, from so many bytes on
-            mallopt(_TRIM_THRESHOLD, min(2 * size + MAPPED, _MOST))
+            heap.mallopt(_TRIM_THRESHOLD, min(2 * size + MAPPED, _MOST))
 
     def fed(self, arrays: FedArrays) -> FedArrays:
         """Feeds for which JAX runs the step in the thread that calls it."""
-        if self._mallopt is None:
+        if self._heap is None:
             return arrays
         return tuple([_aligned(a) if isinstance(a, np.ndarray) else a for a in arrays])
 
     def __enter__(self) -> None:
-        if self._mallopt is not None and _is_main_thread():
-            self._mallopt(_MMAP_MAX, 0)
+        if self._heap is None or not _is_main_thread():
+            return
+        if _turns.last is not self._itself:
+            _turns.count += _turns.last is not None
+            _turns.last = self._itself
+            if _turns.count <= TURNS:
+                self._heap.malloc_trim(0)
+        self._heap.mallopt(_MMAP_MAX, 0)
 
     def __exit__(self, *_: object) -> None:
-        if self._mallopt is not None and _is_main_thread():
-            self._mallopt(_MMAP_MAX, _MOST_MAPPED)
+        if self._heap is not None and _is_main_thread():
+            self._heap.mallopt(_MMAP_MAX, _MOST_MAPPED)
 
 
 def temporary_bytes(function: Step) -> int:
@@ -88,11 +113,9 @@ def _is_main_thread() -> bool:
 
 
 @functools.cache
-def _mallopt() -> Callable[[int, int], int] | None:
-    """The function of glibc that sets options of its heap; None with another C library."""
+def _heap() -> ctypes.CDLL | None:
+    """The C library, if it is glibc, whose heap has these options."""
     if sys.platform != "linux":
         return None
     library = ctypes.CDLL(None)
-    if not hasattr(library, "gnu_get_libc_version"):
-        return None
-    return getattr(library, "mallopt", None)
+    return library if hasattr(library, "gnu_get_libc_version") else None

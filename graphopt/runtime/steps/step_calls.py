@@ -48,13 +48,23 @@ class StepCalls:
         After an interrupt `noted` has the results of a step that has run.
         """
         fed = self._scratch.fed(fed)
-        kinds = _kinds(fed)
-        direct = self._direct.get(kinds)
-        if direct is not None:
-            with self._scratch:
+        direct = self._direct.get(_kinds(fed))
+        with self._scratch:
+            if direct is not None:
                 # one call of C runs it and notes its results
                 noted.extend(map(direct, (updated,), (read_only,), (fed,), (key,)))
-            return
+            else:
+                self._first(updated, read_only, fed, key, noted)
+
+    def _first(
+        self,
+        updated: Arrays,
+        read_only: Arrays,
+        fed: FedArrays,
+        key: HostArray,
+        noted: list[Results],
+    ) -> None:
+        """The first call with feeds of these kinds."""
 
         def step() -> Results:
             # the thread of the call has settings of its own
@@ -67,7 +77,7 @@ class StepCalls:
             noted.append(step())
         direct = _direct(self.function)
         if direct is not None:
-            self._direct[kinds] = direct
+            self._direct[_kinds(fed)] = direct
 
 
 def _is_wide(function: Step) -> bool:
