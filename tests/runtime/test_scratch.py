@@ -19,7 +19,7 @@ from graphopt.runtime.steps.scratch import (
     ALIGNMENT,
     COPIED_LATER,
     MAPPED,
-    TURNS,
+    CHANGES,
     Scratch,
     temporary_bytes,
 )
@@ -111,7 +111,7 @@ OPENED, CLOSED = (scratch._MMAP_MAX, 0), (scratch._MMAP_MAX, scratch._MOST_MAPPE
 def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
     made = Heap()
     monkeypatch.setattr(scratch, "_heap", lambda: made)
-    monkeypatch.setattr(scratch, "_turns", scratch._Turns())
+    monkeypatch.setattr(scratch, "_ran", scratch._Ran())
     return made
 
 
@@ -133,12 +133,12 @@ def test_large_blocks_only(monkeypatch: pytest.MonkeyPatch, heap: Heap) -> None:
 
 
 def test_a_block_is_given_back_for_another(heap: Heap) -> None:
-    """Unless steps take turns for long."""
+    """Unless steps alternate for long."""
     function = compiled(MAPPED // 4)
     one, other = Scratch(function), Scratch(function)
     heap.of(one)
     assert heap.of(one) == [OPENED, CLOSED]
-    for turn in range(TURNS):
+    for turn in range(CHANGES):
         assert heap.of((other, one)[turn % 2]) == ["trim", OPENED, CLOSED]
     assert heap.of(other) == heap.of(one) == [OPENED, CLOSED]
 

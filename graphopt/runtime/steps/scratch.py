@@ -5,8 +5,8 @@ XLA takes one block for all of them from the C library in each run. glibc maps a
 its pages in every step. For the time of a run such a block is taken from the heap here, which keeps
 it. glibc has that heap for the main thread alone; elsewhere blocks are mapped as before.
 
-The block of a step is given back when another step begins. Steps that take turns for long, as those
-of two networks that train each other, keep one each.
+The block of a step is given back when another step begins. Steps that alternate for long, as those of
+two networks that train each other, keep one each.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ COPIED_LATER = 100_000
 ALIGNMENT = 64
 """...unless they begin at a multiple of so many bytes: those are not copied."""
 
-TURNS = 40
-"""The turns that steps take until each keeps its block."""
+CHANGES = 40
+"""The changes from a step to another one until each keeps its block."""
 
 # options of mallopt, in malloc.h
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
@@ -41,14 +41,14 @@ _MOST = (1 << 31) - 1
 
 
 @dataclass
-class _Turns:
-    """The step that ran last, as one of those with a large block, and the turns taken so far."""
+class _Ran:
+    """The step with a large block that ran last, and the changes from one to another so far."""
 
     last: weakref.ref[Scratch] | None = None
-    count: int = 0
+    changes: int = 0
 
 
-_turns = _Turns()
+_ran = _Ran()
 
 
 class Scratch:
@@ -74,10 +74,10 @@ class Scratch:
     def __enter__(self) -> None:
         if self._heap is None or not _is_main_thread():
             return
-        if _turns.last is not self._itself:
-            _turns.count += _turns.last is not None
-            _turns.last = self._itself
-            if _turns.count <= TURNS:
+        if _ran.last is not self._itself:
+            _ran.changes += _ran.last is not None
+            _ran.last = self._itself
+            if _ran.changes <= CHANGES:
                 self._heap.malloc_trim(0)
         self._heap.mallopt(_MMAP_MAX, 0)
 
