@@ -17,9 +17,9 @@ import pytest
 from graphopt.runtime.steps import scratch
 from graphopt.runtime.steps.scratch import (
     ALIGNMENT,
+    CHANGES,
     COPIED_LATER,
     MAPPED,
-    CHANGES,
     Scratch,
     temporary_bytes,
 )
@@ -71,11 +71,11 @@ def ran(how: str, keeps: str) -> dict[str, list]:
 
 @pytest.mark.skipif(not GLIBC, reason="needs glibc")
 def test_pages_are_mapped_once() -> None:
-    """After the first steps the kernel maps hardly a page, and the losses have the same bits."""
+    """After the first steps the kernel maps few pages, and the losses have the same bits."""
     kept, mapped, aside = ran(IN_MAIN, "1"), ran(IN_MAIN, "0"), ran(IN_THREAD, "1")
     assert kept["losses"] == mapped["losses"] == aside["losses"]
-    pages = MAPPED // 4096
-    assert min(mapped["faults"]) > pages / 2 and min(kept["faults"]) < pages / 20
+    # those of other threads of XLA come and go
+    assert min(mapped["faults"]) > max(MAPPED // 4096, 3 * min(kept["faults"]))
 
 
 def compiled(size: int) -> jax.stages.Compiled:

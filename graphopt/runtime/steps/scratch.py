@@ -5,8 +5,8 @@ XLA takes one block for all of them from the C library in each run. glibc maps a
 its pages in every step. For the time of a run such a block is taken from the heap here, which keeps
 it. glibc has that heap for the main thread alone; elsewhere blocks are mapped as before.
 
-The block of a step is given back when another step begins. Steps that alternate for long, as those of
-two networks that train each other, keep one each.
+The block of a step is given back when another step begins. Steps that alternate for long, as those
+of two networks that train each other, keep one each.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHANGES = 40
 """The changes from a step to another one until each keeps its block."""
 
 # options of mallopt, in malloc.h
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -2, -3, -4
 _MOST_MAPPED = 65536
 _MOST = (1 << 31) - 1
 
@@ -62,6 +62,7 @@ class Scratch:
         self._heap = heap
         if heap is not None:
             heap.mallopt(_MMAP_THRESHOLD, MAPPED)
+            heap.mallopt(_TOP_PAD, 2 * MAPPED)
             # the heap gives back what is free at its end, from so many bytes on
             heap.mallopt(_TRIM_THRESHOLD, min(2 * size + MAPPED, _MOST))
 
