@@ -46,8 +46,6 @@ MODULES: Mapping[str, str] = {
     "paddle.distributed.launch": "python -m graphopt.launch --nproc N script.py",
     "paddle.distributed.rpc": _DATA_PARALLEL,
     "paddle.distributed.sharding": "build_strategy.reduce_strategy for optimizer state",
-    "paddle.distribution.chi2": "paddle.distribution.Dirichlet, or paddle.standard_gamma",
-    "paddle.distribution.lkj_cholesky": "paddle.distribution.Beta",
     "paddle.fluid.communicator": _DATA_PARALLEL,
     "paddle.fluid.contrib.decoder": "paddle.fluid.layers.dynamic_decode",
     "paddle.fluid.contrib.extend_optimizer": "paddle.optimizer.AdamW",
@@ -156,14 +154,6 @@ _ADVICE: Mapping[str, Mapping[str, str]] = {
     "paddle.dataset": {"a reader of your own": "*"},
     "paddle.device": {"paddle.set_device; XLA manages devices, streams and memory": "*"},
     "paddle.distributed": {_DATA_PARALLEL: "*"},
-    "paddle.distribution": {
-        "paddle.standard_gamma": "Gamma Chi2 StudentT",
-        "paddle.poisson": "Poisson",
-        "paddle.binomial": "Binomial",
-        "paddle.uniform and paddle.log": "Exponential",
-        "paddle.distribution.Normal and paddle.matmul": "MultivariateNormal",
-        "the distributions of Paddle 2.6.2": "*",
-    },
     "paddle.fluid": {
         f"{_DYNAMIC}: leave it out": "VarBase",
         "paddle.save and paddle.load": "save_dygraph load_dygraph",
