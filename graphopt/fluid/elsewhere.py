@@ -21,10 +21,12 @@ _LAYERS: dict[str, str] = {
         "generate_proposals locality_aware_nms retinanet_detection_output "
         "retinanet_target_assign rpn_target_assign"
     ),
+    "graphopt.nn.clip": "get_tensor_from_selected_rows merge_selected_rows",
     "graphopt.nn.decode": "BeamSearchDecoder Decoder dynamic_decode",
     "graphopt.nn.functional": "diag_embed gather_tree",
     "graphopt.nn.functional.alignment": "ctc_greedy_decoder edit_distance",
     "graphopt.static": "Print",
+    "graphopt.static.click_rates": "continuous_value_model",
     "graphopt.fluid.layers.metric_op": "auc",
     "graphopt.static.nn": (
         "bilinear_tensor_product case cond conv2d_transpose conv3d conv3d_transpose data_norm "

@@ -9,7 +9,7 @@ _TABLE = """\
 affine_grid box_clip conv2d conv2d_transpose conv3d conv3d_transpose deformable_conv: Output
 deformable_conv_v1 depthwise_conv2d depthwise_conv2d_transpose grid_sampler: Output
 polygon_box_transform: Output
-bpr_loss cross_entropy sequence_mask sequence_reverse stack unfold unstack: Y
+bpr_loss cross_entropy cvm sequence_mask sequence_reverse stack unfold unstack: Y
 flatten2 reshape2 squeeze2 transpose2 unsqueeze2: Out XShape
 hinge_loss kldiv_loss log_loss: Loss
 matrix_nms multiclass_nms2 unique: Out Index

@@ -29,6 +29,8 @@ dist
     p
 matrix_power polygamma
     n
+cvm
+    use_cvm
 top_k
     k
 cross cumprod index_select
