@@ -175,19 +175,9 @@ _ADVICE: Mapping[str, Mapping[str, str]] = {
     "paddle.incubate.optimizer": {"the optimizers of paddle.optimizer": "*"},
     "paddle.inference": {"config.summary(), which says what is obeyed": "*"},
     "paddle.linalg": {
-        "paddle.linalg.solve": "lu_solve",
         "paddle.matmul": "fp8_fp8_half_gemm_fused",
     },
-    "paddle.nn": {
-        "the layers of paddle.nn under their names of Paddle 2.6.2": "*",
-        "paddle.nn.Pad1D, Pad2D and Pad3D with a mode": (
-            "CircularPad1D CircularPad1d CircularPad2D CircularPad2d CircularPad3D CircularPad3d "
-            "ConstantPad1D ConstantPad1d ConstantPad2D ConstantPad2d ConstantPad3D ConstantPad3d "
-            "ReflectionPad1D ReflectionPad1d ReflectionPad2D ReflectionPad2d ReflectionPad3D "
-            "ReflectionPad3d ReplicationPad1D ReplicationPad1d ReplicationPad2D ReplicationPad2d "
-            "ReplicationPad3D ReplicationPad3d"
-        ),
-    },
+    "paddle.nn": {"the layers of paddle.nn under their names of Paddle 2.6.2": "*"},
     "paddle.nn.Layer": {
         "exe.run of a program: its state is in a scope": "*",
         "paddle.nn.Layer.add_sublayer": "add_module register_module set_sublayer set_submodule",
