@@ -160,3 +160,15 @@ def test_other_variables_want_the_declared_shape() -> None:
         out = layers.scale(fluid.data("x", [-1, 4]), 2.0)
         with pytest.raises(FeedError, match="received fed shape"):
             executor().run(feed={"x": numbers(3, 5)}, fetch_list=[out])
+
+
+def test_a_variable_without_a_shape_is_fed() -> None:
+    """As a script has it that adds two tensors which `create_tensor` makes."""
+    with fresh() as main:
+        a, b = (layers.create_tensor("int64", name) for name in "ab")
+        total = layers.sum([a, b])
+        feed = {"a": np.array([3, 2]), "b": np.array([1, 1])}
+        fetched = executor().run(main, feed=feed, fetch_list=[a, b, total])
+        assert [found.tolist() for found in fetched] == [[3, 2], [1, 1], [4, 3]]
+        with pytest.raises(FeedError, match="Need feed data for variable a"):
+            executor().run(main, fetch_list=[total])

@@ -80,9 +80,9 @@ class Variable(VariableMethods):
     @property
     def shape(self) -> tuple[int, ...]:
         """The dimensions, -1 where unknown until run time."""
-        if self._shape is None:
+        if self._shape is None and not self.takes_any_shape:
             raise ProgramError(f"the shape of variable '{self.name}' is not known yet")
-        return self._shape
+        return self._shape or ()
 
     @shape.setter
     def shape(self, shape: Sequence[int]) -> None:

@@ -130,7 +130,7 @@ class _Parser(BlockParser):
         return None
 
     def argument(self, kind: str, name: str, variable: Variable | None) -> SSAValue:
-        if variable is None or not variable.has_type:
+        if variable is None or not (variable.has_type or variable.takes_any_shape):
             raise FeedError(f"the variable '{name}' has no declared shape and dtype")
         if variable.kind != VarKind.DENSE_TENSOR:
             raise UnsupportedError(f"variable '{name}' is not a dense tensor")
