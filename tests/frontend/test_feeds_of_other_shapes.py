@@ -172,3 +172,14 @@ def test_a_variable_without_a_shape_is_fed() -> None:
         assert [found.tolist() for found in fetched] == [[3, 2], [1, 1], [4, 3]]
         with pytest.raises(FeedError, match="Need feed data for variable a"):
             executor().run(main, fetch_list=[total])
+
+
+def test_a_variable_that_nothing_writes_is_empty() -> None:
+    """Scripts fetch the count of a metric, although they do not give it to the metric."""
+    with fresh() as main:
+        x = layers.data("x", [2])
+        count = layers.create_tensor("int64")
+        found, total = executor().run(
+            main, feed={"x": numbers(1, 2)}, fetch_list=[count, layers.reduce_sum(x)]
+        )
+    assert (found.shape, found.dtype, total.tolist()) == ((0,), "int64", [1.0])
