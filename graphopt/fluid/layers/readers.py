@@ -20,7 +20,8 @@ def py_reader(
 ) -> PyReader:
     """A loader of variables with these shapes and dtypes, which `read_file` returns.
 
-    Batches may have other shapes, where the operators can compute with them. Paddle page: fluid.layers.py_reader.
+    Batches may have other shapes, where the operators can compute with them. Paddle page:
+    fluid.layers.py_reader.
     """
     levels = [0] * len(shapes) if lod_levels is None else lod_levels
     prefix = unique_name.generate(name or "read_file")
