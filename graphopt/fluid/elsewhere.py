@@ -17,8 +17,8 @@ _LAYERS: dict[str, str] = {
     "graphopt.fluid.layers.loops": "while_loop",
     "graphopt.fluid.layers.ssd": "bipartite_match multi_box_head ssd_loss target_assign",
     "graphopt.fluid.layers.two_stage": (
-        "collect_fpn_proposals distribute_fpn_proposals generate_proposal_labels "
-        "generate_proposals locality_aware_nms retinanet_detection_output "
+        "collect_fpn_proposals distribute_fpn_proposals generate_mask_labels "
+        "generate_proposal_labels generate_proposals locality_aware_nms retinanet_detection_output "
         "retinanet_target_assign rpn_target_assign"
     ),
     "graphopt.nn.clip": "get_tensor_from_selected_rows merge_selected_rows",

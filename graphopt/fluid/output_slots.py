@@ -75,6 +75,7 @@ lstmp: Projection Cell BatchGate BatchCellPreAct BatchHidden
 fusion_repeated_fc_relu: ReluOut Out
 huber_loss: Residual Out
 generate_proposal_labels: Rois LabelsInt32 BboxTargets BboxInsideWeights BboxOutsideWeights
+generate_mask_labels: MaskRois RoiHasMaskInt32 MaskInt32
 generate_proposals: RpnRois RpnRoiProbs RpnRoisLod
 edit_distance: SequenceNum Out
 softmax_with_cross_entropy: Softmax Loss

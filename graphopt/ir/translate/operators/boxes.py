@@ -8,6 +8,7 @@ from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.detection.assignment import GenerateProposalLabels, RpnTargetAssign
 from graphopt.ir.dialect.ops.detection.average_precision import KINDS, DetectionMap
+from graphopt.ir.dialect.ops.detection.masks import GenerateMaskLabels
 from graphopt.ir.dialect.ops.detection.matching import (
     BipartiteMatch,
     MineHardExamples,
@@ -252,6 +253,22 @@ def generate_proposal_labels(emit: Emitter) -> Written:
     )
     outs = ("Rois", "LabelsInt32", "BboxTargets", "BboxInsideWeights", "BboxOutsideWeights")
     return emit.results(**dict(zip(outs, made, strict=True)), OutLengths=counts)
+
+
+@translates("generate_mask_labels")
+def generate_mask_labels(emit: Emitter) -> Written:
+    slots = ("ImInfo", "GtClasses", "IsCrowd", "GtSegms", "Rois", "LabelsInt32")
+    counts = (SLOT, "PolygonLengths", "PointLengths", "RoiLengths")
+    emit.only(*slots, *counts)
+    *made, found = emit.all(
+        GenerateMaskLabels,
+        *(emit.input(slot) for slot in slots),
+        *(_needed_lengths(emit, slot) for slot in counts),
+        num_classes=emit.attr("num_classes", 81),
+        resolution=emit.attr("resolution", 14),
+    )
+    outs = ("MaskRois", "RoiHasMaskInt32", "MaskInt32")
+    return emit.results(**dict(zip(outs, made, strict=True)), OutLengths=found)
 
 
 def _needed_lengths(emit: Emitter, slot: str = SLOT) -> SSAValue:
