@@ -24,7 +24,7 @@ from graphopt.ir.dialect.ops.detection.proposals import (
 from graphopt.ir.dialect.ops.dynamic import Nonzero, RepeatInterleave
 from graphopt.ir.dialect.ops.elementary import Floor
 from graphopt.ir.dialect.ops.math import Cast, Divide, Maximum, Minimum
-from graphopt.ir.dialect.ops.reduce import Cumsum
+from graphopt.ir.dialect.ops.reduce import Cumsum, Sum
 from graphopt.ir.dialect.ops.shape import Concat, Slice
 from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of, show
 from graphopt.ir.program.kinds import SLOT
@@ -113,6 +113,9 @@ def mine_hard_examples(emit: Emitter) -> Written:
     if emit.op.output("NegIndices"):
         places = emit(Slice, emit(Nonzero, negatives), axes=(1,), starts=(1,), ends=(2,))
         written |= emit.results(NegIndices=emit(Cast, places, dtype="int32"))
+    if emit.op.output("OutLengths"):
+        counts = emit(Sum, emit(Cast, negatives, dtype="int64"), axis=(1,))
+        written |= emit.results(OutLengths=counts)
     return written
 
 
