@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
+from graphopt import distributed as dist
 from graphopt import fluid, static
+from graphopt.distributed import ReduceOp
 from graphopt.errors import GraphoptError, UnsupportedError
 from graphopt.fluid.layers import collective
 from graphopt_tests.frontend.programs import fresh
@@ -94,6 +96,44 @@ def test_gradients_are_added_up_over_places() -> None:
     np.testing.assert_allclose(first, np.concatenate([added, added]) * 2, 1e-6)
     np.testing.assert_allclose(second, np.arange(8).reshape(4, 2) * 2, 1e-6)
     np.testing.assert_array_equal(third, np.ones_like(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("op", "wanted"),
+    [
+        (ReduceOp.SUM, ROWS[:2] + ROWS[2:]),
+        (ReduceOp.MAX, np.maximum(ROWS[:2], ROWS[2:])),
+        (ReduceOp.AVG, (ROWS[:2] + ROWS[2:]) / 2),
+    ],
+)
+def test_the_functions_of_later_releases(op: int, wanted: Any) -> None:
+    """They write in place, and work on one place, too."""
+    with fresh():
+        copy = static.data("x", [None, 2]) * 1.0
+        dist.all_reduce(copy, op)
+        (alone,) = on_places([copy], 1)
+        (both,) = on_places([copy], 2)
+    np.testing.assert_array_equal(alone, ROWS)
+    np.testing.assert_array_equal(both, np.concatenate([wanted, wanted]))
+
+
+def test_one_trainer_gathers_its_own_tensor() -> None:
+    with fresh():
+        x = static.data("x", [None, 2])
+        found: list[Any] = [None]
+        dist.all_gather(found, x)
+        scalars: list[Any] = []
+        dist.all_gather(scalars, paddle.sum(x))
+        copy = x * 2.0
+        dist.broadcast(copy, 0)
+        rows, total, twice = on_places([*found, *scalars, copy], 1)
+        with pytest.raises(UnsupportedError, match="one group, that of all trainers"):
+            dist.all_reduce(copy, group=object())
+        with pytest.raises(ValueError, match="'op' should be one of ReduceOp"):
+            dist.all_reduce(copy, 9)
+    np.testing.assert_array_equal(rows, ROWS)
+    np.testing.assert_array_equal(twice, 2 * ROWS)
+    assert total == ROWS.sum() and total.shape == ()
 
 
 def test_wrong_uses() -> None:
