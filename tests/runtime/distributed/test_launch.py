@@ -80,6 +80,7 @@ def test_environment_and_output(launch: Callable[..., Started]) -> None:
             'assert here[int(e["PADDLE_TRAINER_ID"])] == e["PADDLE_CURRENT_ENDPOINT"]\n'
             'assert len(set(here)) == 3 and all(x.startswith("127.0.0.1:") for x in here)\n'
             'print(e["PADDLE_TRAINERS_NUM"], e["CPU_NUM"], e["GRAPHOPT_SILENCE_TIMEOUT"])\n'
+            'assert e["FLAGS_selected_gpus"] == "0"\n'
             'print(len(e["GRAPHOPT_JOB_TOKEN"]), "device_count" in e.get("XLA_FLAGS", ""))\n',
             *("--devices-per-proc", "4", "--silence-timeout", "9"),
             processes=3,
