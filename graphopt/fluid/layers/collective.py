@@ -1,7 +1,8 @@
 """Communication between trainers as layers (paddle.fluid.layers.collective).
 
 All trainers, the places of a data-parallel run, are one ring: `ring_id` has no effect, nor have
-`use_calc_stream` and `sync_mode`, as XLA orders what runs. On one place each is the identity.
+`use_calc_stream` and `sync_mode`, as XLA orders what runs. On one place each is the identity. With
+several trainers executors run a plain program that has one of these over all of them.
 """
 
 from __future__ import annotations

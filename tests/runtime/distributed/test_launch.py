@@ -170,3 +170,31 @@ def test_usage(options: list[str], told: str, capsys: Any) -> None:
     with pytest.raises(SystemExit):
         main(options)
     assert told in capsys.readouterr().err
+
+
+def test_a_plain_program_with_a_collective_runs_over_all_trainers(
+    launch: Callable[..., Started],
+) -> None:
+    """So does its clone; a program without one runs on each trainer alone."""
+    code, out, err = finish(
+        launch(
+            "import numpy as np\nfrom graphopt import fluid\n"
+            "from graphopt.fluid.layers import collective\n"
+            'rank = int(os.environ["PADDLE_TRAINER_ID"])\n'
+            'x = fluid.layers.data("x", [1])\ntwice = x * 2.0\n'
+            "total = collective._c_allreduce(x)\n"
+            "exe = fluid.Executor(fluid.CPUPlace())\n"
+            'feed = {"x": np.array([[3.0 + rank]], "float32")}\n'
+            "main = fluid.default_main_program()\n"
+            "for program in (main, main.clone(for_test=True)):\n"
+            "    print(*exe.run(program, feed=feed, fetch_list=[total])[0].ravel())\n",
+            processes=2,
+        )
+    )
+    assert code == 0, err
+    assert [line for line in out if "Gloo" not in line] == [
+        "[0] 7.0",
+        "[0] 7.0",
+        "[1] 7.0",
+        "[1] 7.0",
+    ]
