@@ -183,3 +183,11 @@ def test_a_variable_that_nothing_writes_is_empty() -> None:
             main, feed={"x": numbers(1, 2)}, fetch_list=[count, layers.reduce_sum(x)]
         )
     assert (found.shape, found.dtype, total.tolist()) == ((0,), "int64", [1.0])
+
+
+def test_a_number_is_one_row() -> None:
+    with fresh() as main:
+        doubled = layers.scale(layers.data("x", [1]), 2.0)
+        for number in (3.0, np.float32(3.0), np.array(3.0, "float32")):
+            (found,) = executor().run(main, feed={"x": number}, fetch_list=[doubled])
+            assert found.tolist() == [[6.0]]
