@@ -1,8 +1,9 @@
 """Start a script as several trainers on this machine: python -m graphopt.launch --nproc 2 train.py
 
 Each trainer is a process with Paddle's environment (PADDLE_TRAINERS_NUM, PADDLE_TRAINER_ID,
-PADDLE_TRAINER_ENDPOINTS, PADDLE_CURRENT_ENDPOINT) on ports of the loopback address that are free
-now. Its output is shown after its number. The script may import graphopt or paddle.
+PADDLE_TRAINER_ENDPOINTS, PADDLE_CURRENT_ENDPOINT, and FLAGS_selected_gpus, 0 unless it is set) on
+ports of the loopback address that are free now. Its output is shown after its number. The script
+may import graphopt or paddle.
 
 Signals are passed on. After SIGTERM to the launcher or to a trainer all trainers end after the same
 step, with SystemExit where the script is; those that have not ended in --stop-timeout seconds are
@@ -197,6 +198,8 @@ def trainer_environments(options: Any, base: Any) -> list[dict[str, str]]:
         common[name] = f"{default if asked is None else asked:g}"
     Timeouts.of(common)
     common["PYTHONUNBUFFERED"] = "1"
+    # scripts of several trainers take the number of their device from here
+    common.setdefault("FLAGS_selected_gpus", "0")
     common.pop("PADDLE_MASTER", None)
     if options.devices_per_proc is not None:
         common["CPU_NUM"] = str(options.devices_per_proc)

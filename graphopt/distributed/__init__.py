@@ -21,4 +21,8 @@ from graphopt.frontend import lazy
 
 _MODULES = {name: (f"graphopt.distributed.{name}", "") for name in ("fleet", "io")}
 _MODULES["transpiler"] = ("graphopt.fluid.transpiler", "")
-lazy.attach(globals(), _MODULES, refused=_REFUSED)
+_LAYERS = {
+    name: ("graphopt.distributed.collective", name)
+    for name in ("ReduceOp", "all_gather", "all_reduce", "broadcast")
+}
+lazy.attach(globals(), {**_MODULES, **_LAYERS}, refused=_REFUSED)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _EAGER = (
-    "it moves tensors of dynamic mode between processes",
-    "static.CompiledProgram(program).with_data_parallel(loss_name), which averages gradients, and "
-    "fetches, which each trainer has for itself",
+    "it moves tensors between single processes",
+    "all_reduce, all_gather and broadcast, or "
+    "static.CompiledProgram(program).with_data_parallel(loss_name), which averages gradients",
 )
 _GROUPS = ("there is one group, that of all trainers", "the functions without the argument group")
 _SHARDING = (
@@ -20,8 +20,8 @@ _SPAWN = ("it starts functions, not scripts", "python -m graphopt.launch --nproc
 NAMES: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(
         (
-            *("all_reduce", "all_gather", "all_gather_object", "alltoall", "alltoall_single"),
-            *("broadcast", "broadcast_object_list", "reduce", "reduce_scatter", "scatter"),
+            *("all_gather_object", "alltoall", "alltoall_single"),
+            *("broadcast_object_list", "reduce", "reduce_scatter", "scatter"),
             *("scatter_object_list", "gather", "send", "recv", "isend", "irecv"),
             *("batch_isend_irecv", "wait"),
         ),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.frontend import arguments
+from graphopt.frontend.backward import gradients
 from graphopt.frontend.mode import get_default_dtype
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable
@@ -131,7 +132,9 @@ class Distribution:
         sizes = [*before, *self._batch_shape, *self._event_shape]
         if -1 not in sizes:
             return sizes
-        whole = like[0] if len(like) == 1 else add(*like)
+        whole = like[0]
+        for one in like[1:]:
+            whole = add(whole, one)
         known = shape_of(whole)
         return (
             concat([assign(np.asarray(before, known.dtype.numpy)), known], 0) if before else known
@@ -139,4 +142,42 @@ class Distribution:
 
 
 class ExponentialFamily(Distribution):
-    """A distribution whose density is exp(parameters · statistics - normaliser)."""
+    """A distribution whose density is exp(parameters · statistics - normaliser).
+
+    Derived classes give `_natural_parameters`, a property, and `_log_normalizer` of them, and
+    have an entropy and a divergence by its gradients. NotImplementedError without both.
+    """
+
+    @property
+    def _natural_parameters(self) -> Sequence[Any]:
+        raise self._lacks("_natural_parameters")
+
+    def _log_normalizer(self, *natural: Any) -> Any:
+        raise self._lacks("_log_normalizer")
+
+    @property
+    def _mean_carrier_measure(self) -> Any:
+        """The expected logarithm of what the density has before exp."""
+        raise self._lacks("_mean_carrier_measure")
+
+    def _normaliser(self) -> tuple[list[Any], Any, list[Any]]:
+        """The natural parameters, the normaliser, and its gradients by them."""
+        natural: list[Any] = [assign(one) for one in self._natural_parameters]
+        for one in natural:
+            one.stop_gradient = False
+        found = self._log_normalizer(*natural)
+        return natural, found, list(gradients([sum(found)], natural))
+
+    def entropy(self) -> Any:
+        natural, found, slopes = self._normaliser()
+        for one, slope in zip(natural, slopes, strict=True):
+            found = found - one * slope
+        return found - self._mean_carrier_measure
+
+    def kl_divergence(self, other: Distribution) -> Any:
+        theirs = self._other(other)
+        natural, found, slopes = self._normaliser()
+        total = theirs._log_normalizer(*theirs._natural_parameters) - found
+        for mine, one, slope in zip(natural, theirs._natural_parameters, slopes, strict=True):
+            total = total - sum_last((one - mine) * slope, len(self.event_shape))
+        return total

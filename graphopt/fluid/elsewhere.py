@@ -17,14 +17,16 @@ _LAYERS: dict[str, str] = {
     "graphopt.fluid.layers.loops": "while_loop",
     "graphopt.fluid.layers.ssd": "bipartite_match multi_box_head ssd_loss target_assign",
     "graphopt.fluid.layers.two_stage": (
-        "collect_fpn_proposals distribute_fpn_proposals generate_proposal_labels "
-        "generate_proposals locality_aware_nms retinanet_detection_output "
+        "collect_fpn_proposals distribute_fpn_proposals generate_mask_labels "
+        "generate_proposal_labels generate_proposals locality_aware_nms retinanet_detection_output "
         "retinanet_target_assign rpn_target_assign"
     ),
+    "graphopt.nn.clip": "get_tensor_from_selected_rows merge_selected_rows",
     "graphopt.nn.decode": "BeamSearchDecoder Decoder dynamic_decode",
     "graphopt.nn.functional": "diag_embed gather_tree",
     "graphopt.nn.functional.alignment": "ctc_greedy_decoder edit_distance",
     "graphopt.static": "Print",
+    "graphopt.static.click_rates": "continuous_value_model",
     "graphopt.fluid.layers.metric_op": "auc",
     "graphopt.static.nn": (
         "bilinear_tensor_product case cond conv2d_transpose conv3d conv3d_transpose data_norm "

@@ -9,7 +9,7 @@ _TABLE = """\
 affine_grid box_clip conv2d conv2d_transpose conv3d conv3d_transpose deformable_conv: Output
 deformable_conv_v1 depthwise_conv2d depthwise_conv2d_transpose grid_sampler: Output
 polygon_box_transform: Output
-bpr_loss cross_entropy sequence_mask sequence_reverse stack unfold unstack: Y
+bpr_loss cross_entropy cvm sequence_mask sequence_reverse stack unfold unstack: Y
 flatten2 reshape2 squeeze2 transpose2 unsqueeze2: Out XShape
 hinge_loss kldiv_loss log_loss: Loss
 matrix_nms multiclass_nms2 unique: Out Index
@@ -75,6 +75,7 @@ lstmp: Projection Cell BatchGate BatchCellPreAct BatchHidden
 fusion_repeated_fc_relu: ReluOut Out
 huber_loss: Residual Out
 generate_proposal_labels: Rois LabelsInt32 BboxTargets BboxInsideWeights BboxOutsideWeights
+generate_mask_labels: MaskRois RoiHasMaskInt32 MaskInt32
 generate_proposals: RpnRois RpnRoiProbs RpnRoisLod
 edit_distance: SequenceNum Out
 softmax_with_cross_entropy: Softmax Loss

@@ -8,21 +8,15 @@ from __future__ import annotations
 
 _RAGGED = "it is not there for rows that are sequences of different lengths (LoD)"
 _COUNT = "it is not there: the number of its results depends on the data"
-_SAMPLES = "it draws or matches a number of boxes that depends on the data"
 _READER = "it reads data inside the program, where graphopt has only feeds"
-_SERVER = "it belongs to the parameter server, which graphopt does not have"
 
 # name in fluid.layers -> why it is refused, what to use instead
 LAYERS: dict[str, tuple[str, str]] = {
     "hash": (_RAGGED, "hash with NumPy before feeding"),
     "filter_by_instag": (_COUNT, "multiply by a mask of the rows"),
-    "generate_mask_labels": (_SAMPLES, "make the masks with NumPy, and feed them"),
     "roi_perspective_transform": (_RAGGED, "grid_sampler with a grid that you compute"),
     "deformable_roi_pooling": (_RAGGED, "roi_align, or grid_sampler with a grid that you compute"),
     "load": (_READER, "fluid.io.load_vars, or set the value in the scope"),
-    "continuous_value_model": (_SERVER, "slice and concat"),
-    "get_tensor_from_selected_rows": (_SERVER, "use the gradient itself: gradients are dense"),
-    "merge_selected_rows": (_SERVER, "use the gradient itself: gradients are dense"),
 }
 
 # name in fluid -> why it is refused, what to use instead

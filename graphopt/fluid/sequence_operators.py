@@ -141,6 +141,13 @@ ROWS: Mapping[str, Row] = {
         "X=input MatchIndices=matched_indices NegIndices=negative_indices -> Out OutWeight",
         "mismatch_value",
     ),
+    "mine_hard_examples": _row(
+        "",
+        "ClsLoss=ClsLoss LocLoss=LocLoss MatchIndices=MatchIndices MatchDist=MatchDist"
+        " -> NegIndices UpdatedMatchIndices",
+        "neg_pos_ratio neg_dist_threshold mining_type sample_size",
+        makes_lengths=True,
+    ),
     "retinanet_detection_output": _row(
         "retinanet_detection_output",
         "BBoxes=bboxes Scores=scores Anchors=anchors ImInfo=im_info -> Out",
@@ -243,6 +250,16 @@ def _assigned(type: str, given: dict[str, Any]) -> list[Variable]:
     return _Layer(type).emit_all(type, inputs, attrs, row.outputs, stop_gradient=True)
 
 
+def _mined(given: dict[str, Any]) -> tuple[Variable, Variable]:
+    """The boxes that train as background, a sequence of numbers for each image, and the matches."""
+    row = ROWS["mine_hard_examples"]
+    attrs = {name: given.pop(name) for name in row.attrs if name in given}
+    negatives, left, counts = _Layer("mine_hard_examples").emit_all(
+        "mine_hard_examples", given, attrs, (*row.outputs, "OutLengths"), stop_gradient=True
+    )
+    return note(negatives, [counts.name]), left
+
+
 def _collect(arguments: dict[str, Any]) -> Variable:
     """The best boxes of all levels."""
     count = len(arguments["multi_rois"])
@@ -271,6 +288,7 @@ _OWN = {
     "collect_fpn_proposals": _collect,
     "detection_map": _average,
     "lod_reset": _reset,
+    "mine_hard_examples": _mined,
     "rpn_target_assign": partial(_assigned, "rpn_target_assign"),
     "retinanet_target_assign": partial(_assigned, "retinanet_target_assign"),
 }

@@ -46,8 +46,6 @@ MODULES: Mapping[str, str] = {
     "paddle.distributed.launch": "python -m graphopt.launch --nproc N script.py",
     "paddle.distributed.rpc": _DATA_PARALLEL,
     "paddle.distributed.sharding": "build_strategy.reduce_strategy for optimizer state",
-    "paddle.distribution.chi2": "paddle.distribution.Dirichlet, or paddle.standard_gamma",
-    "paddle.distribution.lkj_cholesky": "paddle.distribution.Beta",
     "paddle.fluid.communicator": _DATA_PARALLEL,
     "paddle.fluid.contrib.decoder": "paddle.fluid.layers.dynamic_decode",
     "paddle.fluid.contrib.extend_optimizer": "paddle.optimizer.AdamW",
@@ -156,14 +154,6 @@ _ADVICE: Mapping[str, Mapping[str, str]] = {
     "paddle.dataset": {"a reader of your own": "*"},
     "paddle.device": {"paddle.set_device; XLA manages devices, streams and memory": "*"},
     "paddle.distributed": {_DATA_PARALLEL: "*"},
-    "paddle.distribution": {
-        "paddle.standard_gamma": "Gamma Chi2 StudentT",
-        "paddle.poisson": "Poisson",
-        "paddle.binomial": "Binomial",
-        "paddle.uniform and paddle.log": "Exponential",
-        "paddle.distribution.Normal and paddle.matmul": "MultivariateNormal",
-        "the distributions of Paddle 2.6.2": "*",
-    },
     "paddle.fluid": {
         f"{_DYNAMIC}: leave it out": "VarBase",
         "paddle.save and paddle.load": "save_dygraph load_dygraph",
@@ -185,19 +175,9 @@ _ADVICE: Mapping[str, Mapping[str, str]] = {
     "paddle.incubate.optimizer": {"the optimizers of paddle.optimizer": "*"},
     "paddle.inference": {"config.summary(), which says what is obeyed": "*"},
     "paddle.linalg": {
-        "paddle.linalg.solve": "lu_solve",
         "paddle.matmul": "fp8_fp8_half_gemm_fused",
     },
-    "paddle.nn": {
-        "the layers of paddle.nn under their names of Paddle 2.6.2": "*",
-        "paddle.nn.Pad1D, Pad2D and Pad3D with a mode": (
-            "CircularPad1D CircularPad1d CircularPad2D CircularPad2d CircularPad3D CircularPad3d "
-            "ConstantPad1D ConstantPad1d ConstantPad2D ConstantPad2d ConstantPad3D ConstantPad3d "
-            "ReflectionPad1D ReflectionPad1d ReflectionPad2D ReflectionPad2d ReflectionPad3D "
-            "ReflectionPad3d ReplicationPad1D ReplicationPad1d ReplicationPad2D ReplicationPad2d "
-            "ReplicationPad3D ReplicationPad3d"
-        ),
-    },
+    "paddle.nn": {"the layers of paddle.nn under their names of Paddle 2.6.2": "*"},
     "paddle.nn.Layer": {
         "exe.run of a program: its state is in a scope": "*",
         "paddle.nn.Layer.add_sublayer": "add_module register_module set_sublayer set_submodule",

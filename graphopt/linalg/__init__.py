@@ -14,6 +14,7 @@ from graphopt.tensor.decompose import eigvalsh as eigvalsh
 from graphopt.tensor.decompose import householder_product as householder_product
 from graphopt.tensor.decompose import lstsq as lstsq
 from graphopt.tensor.decompose import lu as lu
+from graphopt.tensor.decompose import lu_solve as lu_solve
 from graphopt.tensor.decompose import lu_unpack as lu_unpack
 from graphopt.tensor.decompose import matrix_exp as matrix_exp
 from graphopt.tensor.decompose import matrix_power as matrix_power

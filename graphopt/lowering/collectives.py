@@ -45,6 +45,18 @@ class Replicas:
         """The mean of a value over all replicas, on each of them."""
         return value if self.axis is None else lax.pmean(value, self._axes)
 
+    def max(self, value: Any) -> Any:
+        """The largest value of all replicas, element by element."""
+        return value if self.axis is None else lax.pmax(value, self._axes)
+
+    def min(self, value: Any) -> Any:
+        """The smallest value of all replicas, element by element."""
+        return value if self.axis is None else lax.pmin(value, self._axes)
+
+    def gather(self, value: Any) -> Any:
+        """The values of all replicas along a new first axis, on each of them."""
+        return value[None] if self.axis is None else lax.all_gather(value, self._axes)
+
     def index(self) -> Any:
         """The number of this replica as an int32 scalar."""
         return _index(self._axes)
@@ -70,6 +82,14 @@ class Replicas:
     def part_index(self) -> Any:
         """The index of this replica's shard, as an int32 scalar."""
         return _index(self.axis)
+
+    def check_count(self, count: int) -> None:
+        """ProgramError unless this many replicas run the program."""
+        if count != self.size:
+            raise ProgramError(
+                f"the program has a collective of {count} replicas, but runs on {self.size}; "
+                "'nranks' should be the number of places, or of trainers, that run it"
+            )
 
     def check_parts(self, parts: int) -> None:
         """ProgramError unless there is one replica for each of this many parts."""

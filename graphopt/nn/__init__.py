@@ -91,6 +91,18 @@ from graphopt.nn.layer.norm import BatchNorm2D as BatchNorm2D
 from graphopt.nn.layer.norm import BatchNorm3D as BatchNorm3D
 from graphopt.nn.layer.norm import LayerNorm as LayerNorm
 from graphopt.nn.layer.norm import SyncBatchNorm as SyncBatchNorm
+from graphopt.nn.layer.padding import CircularPad1D as CircularPad1D
+from graphopt.nn.layer.padding import CircularPad2D as CircularPad2D
+from graphopt.nn.layer.padding import CircularPad3D as CircularPad3D
+from graphopt.nn.layer.padding import ConstantPad1D as ConstantPad1D
+from graphopt.nn.layer.padding import ConstantPad2D as ConstantPad2D
+from graphopt.nn.layer.padding import ConstantPad3D as ConstantPad3D
+from graphopt.nn.layer.padding import ReflectionPad1D as ReflectionPad1D
+from graphopt.nn.layer.padding import ReflectionPad2D as ReflectionPad2D
+from graphopt.nn.layer.padding import ReflectionPad3D as ReflectionPad3D
+from graphopt.nn.layer.padding import ReplicationPad1D as ReplicationPad1D
+from graphopt.nn.layer.padding import ReplicationPad2D as ReplicationPad2D
+from graphopt.nn.layer.padding import ReplicationPad3D as ReplicationPad3D
 from graphopt.nn.layer.pairs import Bilinear as Bilinear
 from graphopt.nn.layer.pairs import PairwiseDistance as PairwiseDistance
 from graphopt.nn.layer.pooling import AdaptiveAvgPool1D as AdaptiveAvgPool1D
@@ -149,5 +161,28 @@ from graphopt.nn.layer.vision import UpsamplingNearest2D as UpsamplingNearest2D
 from graphopt.nn.layer.vision import ZeroPad1D as ZeroPad1D
 from graphopt.nn.layer.vision import ZeroPad2D as ZeroPad2D
 from graphopt.nn.layer.vision import ZeroPad3D as ZeroPad3D
+
+# names of Paddle 3
+SiLU = Silu
+Conv1d = Conv1D
+Conv2d = Conv2D
+Conv3d = Conv3D
+CircularPad1d = CircularPad1D
+CircularPad2d = CircularPad2D
+CircularPad3d = CircularPad3D
+ConstantPad1d = ConstantPad1D
+ConstantPad2d = ConstantPad2D
+ConstantPad3d = ConstantPad3D
+ReflectionPad1d = ReflectionPad1D
+ReflectionPad2d = ReflectionPad2D
+ReflectionPad3d = ReflectionPad3D
+ReplicationPad1d = ReplicationPad1D
+ReplicationPad2d = ReplicationPad2D
+ReplicationPad3d = ReplicationPad3D
+AdaptiveMaxPool1d = AdaptiveMaxPool1D
+AdaptiveMaxPool2d = AdaptiveMaxPool2D
+AdaptiveMaxPool3d = AdaptiveMaxPool3D
+LPPool1d = LPPool1D
+LPPool2d = LPPool2D
 
 publish(globals(), __name__)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from graphopt.frontend import lazy
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.mode import current_op_attrs, op_attrs
 from graphopt.ir.program import Parameter, Variable, default_main_program
@@ -185,3 +185,15 @@ class ClipGradByGlobalNorm(ClipGradBase):
                 scaled = _scale_in_place if self.in_place else _scaled
                 made.append(scaled(grad, own if grad.shape else reshape(own, [])))
         return made
+
+
+def merge_selected_rows(x: Variable, name: str | None = None) -> Variable:
+    """The gradient itself: gradients are dense, with each row once (layers.merge_selected_rows)."""
+    inputs = {"X": arguments.variable(x, "x", "merge_selected_rows")}
+    return emit("merge_selected_rows", inputs, name=name)
+
+
+def get_tensor_from_selected_rows(x: Variable, name: str | None = None) -> Variable:
+    """The gradient itself: gradients are dense (layers.get_tensor_from_selected_rows)."""
+    inputs = {"X": arguments.variable(x, "x", "get_tensor_from_selected_rows")}
+    return emit("get_tensor_from_selected_rows", inputs, name=name)

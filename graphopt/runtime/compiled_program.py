@@ -114,6 +114,7 @@ class CompiledProgram(WithFacts):
             None if places is None else as_places(places),
             exec_strategy or ExecutionStrategy(),
             sample_weighted,
+            self._program.communicates,
         )
         if training and self._strategy.trainers_endpoints:
             job_of(self._strategy)  # before the startup program runs, if it is to be possible
@@ -380,3 +381,10 @@ class CompiledProgram(WithFacts):
             raise ValueError("Cannot compile program with different scope.")
         elif self._bound[1] is not place and self._bound[1] != place:
             raise ValueError("Cannot compile program with different place.")
+
+
+def _for_trainers(program: Program, place: Place) -> CompiledProgram:
+    return CompiledProgram(program).with_data_parallel(places=[place])
+
+
+Executor.compiled_for_trainers = staticmethod(_for_trainers)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 from graphopt.display.facts import WithFacts
 from graphopt.errors import OperandError
 from graphopt.ir.program import Operator, Program, default_main_program
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime.devices.places import Place, as_place, check_place, default_place
+from graphopt.runtime.distributed.world import world_of_environment
 from graphopt.runtime.feeds.buckets import Buckets, sequences
 from graphopt.runtime.feeds.feed import feeds_state, single_feed, with_readers
 from graphopt.runtime.feeds.fetch import (
@@ -57,6 +58,9 @@ class Executor(WithFacts):
     programs run unpadded. Without them, programs that are fed sequences do so by `sequences()`.
     """
 
+    compiled_for_trainers: ClassVar[Callable[[Program, Place], Compiled]]
+    """The form of a program for all trainers of a job, which `compiled_program` gives."""
+
     def __init__(self, place: object = None, *, buckets: Buckets | None = None) -> None:
         self.place: Place = default_place() if place is None else as_place(place)
         check_place(self.place)
@@ -64,6 +68,8 @@ class Executor(WithFacts):
         self._closed = False
         self._arrays = ArrayFetches()
         self._runner = self.new_runner()
+        # programs with collectives, by serial and version, as they run over all trainers
+        self._joined: dict[tuple[int, int], Compiled] = {}
 
     def new_runner(self, strategy: BuildStrategy | None = None) -> Runner:
         """A runner of programs on this place, by the buckets if there are any."""
@@ -125,6 +131,8 @@ class Executor(WithFacts):
         source: Program | Compiled = default_main_program() if program is None else program
         if isinstance(source, Program) and source.runs_as is not None:
             source = source.runs_as()
+        elif isinstance(source, Program) and source.communicates:
+            source = self._over_trainers(source)
         if isinstance(source, Program):
             if source.readers:
                 feed = with_readers(source.readers, feed, 1)
@@ -195,6 +203,17 @@ class Executor(WithFacts):
             *(run, dataset, thread, fetch_list, fetch_info, print_period, fetch_handler),
             self._report,
         )
+
+    def _over_trainers(self, program: Program) -> Program | Compiled:
+        """The program over all trainers of the job, one place each; itself without a job."""
+        world = world_of_environment()
+        if world is None or world.trainers == 1:
+            return program
+        key = program.serial, program.version
+        if key not in self._joined:
+            self._joined.clear()
+            self._joined[key] = type(self).compiled_for_trainers(program, self.place)
+        return self._joined[key]
 
     def _facts(self) -> Mapping[str, str]:
         """The place, and the numbers of what was compiled and run."""

@@ -60,13 +60,10 @@ _REFUSED: Mapping[str, _lazy.Refusal] = {
         ("JAX has no backend for an IPU", "static.CompiledProgram"),
     ),
     "xpu_places": ("JAX has no backend for an XPU", "static.cpu_places or static.cuda_places"),
-    "ctr_metric_bundle": (
-        "its sums belong to the parameter server, which graphopt does not have",
-        "paddle.static.auc, and means of what you fetch",
-    ),
 }
 _NAMES = {name: ("graphopt.fluid.io", name) for name in _FLUID_IO}
 # the optimizers that it needs need this package themselves
+_NAMES["ctr_metric_bundle"] = ("graphopt.static.click_rates", "ctr_metric_bundle")
 _NAMES["amp"] = ("graphopt.static.amp", "")
 _lazy.attach(globals(), _NAMES, refused=_REFUSED)
 publish(globals(), __name__)

@@ -151,6 +151,39 @@ def lu_unpack(
     return made[0], made[1], made[2]
 
 
+def lu_solve(
+    b: Variable, lu: Variable, pivots: Variable, trans: str = "N", name: str | None = None
+) -> Variable:
+    """The x of A @ x = b, where `lu` and `pivots` are what `lu(A)` gives (paddle.linalg.lu_solve).
+
+    With `trans` "T" or "C" A is transposed, for both without a conjugate, as in Paddle. Batches of
+    the three are broadcast. Raises ValueError for other letters and shapes that do not fit.
+    """
+    function = "lu_solve"
+    if trans not in ("N", "T", "C"):
+        raise ValueError(f"{function}(): 'trans' should be 'N', 'T' or 'C', found {trans!r}")
+    known, both = matrices_of(b, "b", function), matrices_of(lu, "lu", function)
+    sizes = [
+        known.shape[-2],
+        *both.shape[-2:],
+        arguments.variable(pivots, "pivots", function).shape[-1],
+    ]
+    if len({size for size in sizes if size != -1}) > 1:
+        raise ValueError(
+            f"{function}(): 'b' {list(b.shape)}, 'lu' {list(lu.shape)} and 'pivots' "
+            f"{list(pivots.shape)} do not fit"
+        )
+    order, lower, upper = lu_unpack(both, pivots)
+    order = order if order.dtype == known.dtype else cast(order, known.dtype)
+    if trans == "N":
+        moved = matmul(order, known, transpose_x=True)
+        inner = triangular_solve(lower, moved, upper=False, unitriangular=True)
+        return triangular_solve(upper, inner, name=name)
+    inner = triangular_solve(upper, known, transpose=True)
+    inner = triangular_solve(lower, inner, upper=False, transpose=True, unitriangular=True)
+    return matmul(order, inner, name=name)
+
+
 def solve(x: Variable, y: Variable, left: bool = True, name: str | None = None) -> Variable:
     """The z of x @ z = y, for a matrix or a vector y; of z @ x = y if not `left` (linalg.solve)."""
     inputs = {"X": matrices_of(x, "x", "solve"), "Y": arguments.variable(y, "y", "solve")}

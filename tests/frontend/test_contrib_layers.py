@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from graphopt import fluid
+from graphopt.errors import UnsupportedError
 from graphopt.fluid.contrib.layers import BasicGRUUnit, basic_gru, basic_lstm
 from graphopt_tests.frontend.test_fluid import fresh
 
@@ -88,6 +89,18 @@ def test_shuffled_rows_of_three_axes() -> None:
         (found,) = fluid.Executor().run(main, {"x": rows}, [shuffled])
     assert found.shape == rows.shape
     assert sorted(map(tuple, found.reshape(8, 3))) == list(map(tuple, rows.reshape(8, 3)))
+
+
+def test_a_seed_fixes_the_order() -> None:
+    with fresh() as main:
+        x = fluid.data("x", [None, 1])
+        fixed = [fluid.contrib.layers.shuffle_batch(x, seed) for seed in (5, 6)]
+        with pytest.raises(UnsupportedError, match="'seed' as a Variable is not supported"):
+            fluid.contrib.layers.shuffle_batch(x, x)
+        exe, rows = fluid.Executor(), np.arange(50, dtype="float32")[:, None]
+        first, again = (exe.run(main, {"x": rows}, fixed) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first[0], first[1])
 
 
 def test_a_trainer_has_one_batch_of_each_group(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,6 +220,20 @@ def test_py_reader() -> None:
         assert run_epoch(reader, fluid.default_main_program(), exe, loss) == [1, 5, 8]
 
 
+def test_py_reader_has_batches_of_other_sizes_and_the_operators_of_its_release() -> None:
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        reader = fluid.layers.py_reader(4, [(2, 8), (2, 8)], ["float32", "int64"])
+        x, y = fluid.layers.read_file(reader)
+        # the left operand decides the dtype
+        total = fluid.layers.reduce_sum(x - y)
+        rows = [
+            (np.full([2, size], 3.0, "float32"), np.ones([2, size], "int64")) for size in (3, 5)
+        ]
+        reader.decorate_tensor_provider(lambda: iter(rows))
+        exe = fluid.Executor(fluid.CPUPlace())
+        assert run_epoch(reader, fluid.default_main_program(), exe, total) == [12, 20]
+
+
 def test_an_iterable_loader() -> None:
     """Feeds for a loop of the script; one list of arrays with `return_list`."""
     with fluid.program_guard(fluid.Program(), fluid.Program()):

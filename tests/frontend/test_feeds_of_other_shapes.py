@@ -160,3 +160,34 @@ def test_other_variables_want_the_declared_shape() -> None:
         out = layers.scale(fluid.data("x", [-1, 4]), 2.0)
         with pytest.raises(FeedError, match="received fed shape"):
             executor().run(feed={"x": numbers(3, 5)}, fetch_list=[out])
+
+
+def test_a_variable_without_a_shape_is_fed() -> None:
+    """As a script has it that adds two tensors which `create_tensor` makes."""
+    with fresh() as main:
+        a, b = (layers.create_tensor("int64", name) for name in "ab")
+        total = layers.sum([a, b])
+        feed = {"a": np.array([3, 2]), "b": np.array([1, 1])}
+        fetched = executor().run(main, feed=feed, fetch_list=[a, b, total])
+        assert [found.tolist() for found in fetched] == [[3, 2], [1, 1], [4, 3]]
+        with pytest.raises(FeedError, match="Need feed data for variable a"):
+            executor().run(main, fetch_list=[total])
+
+
+def test_a_variable_that_nothing_writes_is_empty() -> None:
+    """Scripts fetch the count of a metric, although they do not give it to the metric."""
+    with fresh() as main:
+        x = layers.data("x", [2])
+        count = layers.create_tensor("int64")
+        found, total = executor().run(
+            main, feed={"x": numbers(1, 2)}, fetch_list=[count, layers.reduce_sum(x)]
+        )
+    assert (found.shape, found.dtype, total.tolist()) == ((0,), "int64", [1.0])
+
+
+def test_a_number_is_one_row() -> None:
+    with fresh() as main:
+        doubled = layers.scale(layers.data("x", [1]), 2.0)
+        for number in (3.0, np.float32(3.0), np.array(3.0, "float32")):
+            (found,) = executor().run(main, feed={"x": number}, fetch_list=[doubled])
+            assert found.tolist() == [[6.0]]

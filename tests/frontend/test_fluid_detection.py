@@ -156,6 +156,35 @@ def test_negatives_have_the_value_of_no_object() -> None:
     assert weight[..., 0].tolist() == [[1, 1, 0], [1, 1, 1]]
 
 
+def test_negatives_of_an_operator_that_a_script_appends() -> None:
+    """As detectors of faces and key points have it; the numbers are those of Paddle 2.6.2."""
+    with fresh():
+        names = {"ClsLoss": "float32", "MatchIndices": "int32", "MatchDist": "float32"}
+        given = {slot: fluid.data(slot, [None, 5], dtype) for slot, dtype in names.items()}
+        x = fluid.data("x", [None, 1], lod_level=1)
+        block = fluid.default_main_program().global_block()
+        mined = [block.create_var(name=name, dtype="int32") for name in ("negatives", "matches")]
+        block.append_op(
+            "mine_hard_examples",
+            given,
+            {"NegIndices": mined[0], "UpdatedMatchIndices": mined[1]},
+            {"neg_pos_ratio": 1.5, "neg_dist_threshold": 0.5, "mining_type": "max_negative"},
+        )
+        _, weight = layers.target_assign(x, mined[1], mined[0], mismatch_value=9)
+        feed = {
+            "ClsLoss": np.array([[1, 5, 3, 9, 2], [4, 2, 8, 1, 3]], "float32"),
+            "MatchIndices": np.array([[0, -1, -1, -1, 1], [-1, -1, 0, -1, -1]], "int32"),
+            "MatchDist": np.array([[9, 1, 2, 6, 8], [1, 2, 7, 3, 4]], "float32") / 10,
+            "x": sequences([[5], [6], [7]], [2, 1]),
+        }
+        exe = fluid.Executor(CPU)
+        found = exe.run(feed=feed, fetch_list=[*mined, weight], return_numpy=False)
+    assert np.array(found[0]).tolist() == [[1], [2], [0]]
+    assert found[0].recursive_sequence_lengths() == [[2, 1]]
+    assert np.array_equal(np.array(found[1]), feed["MatchIndices"])
+    assert np.array(found[2])[..., 0].tolist() == [[1, 1, 1, 0, 1], [1, 0, 1, 0, 0]]
+
+
 def test_the_stages_of_faster_rcnn() -> None:
     """Proposals, the boxes of each level of a pyramid, and both losses train the network."""
     draw = np.random.RandomState(0)

@@ -206,3 +206,61 @@ def test_attributes_that_would_change_the_result_are_refused() -> None:
         attrs = {"shape": [3, 3], "diag_num": 2}
         out.block.append_op("uniform_random", {}, {"Out": out}, attrs)
         run([out])
+
+
+@pytest.mark.parametrize(
+    ("trans", "wanted"),
+    [
+        ("N", [[0.516129, -0.4516129], [1.1612904, 0.483871], [-1.3225807, 1.0322581]]),
+        ("T", [[1.0, -0.5967742], [1.0, -0.0645161], [0.0, 0.516129]]),
+    ],
+)
+def test_a_system_by_its_decomposition(trans: str, wanted: Any) -> None:
+    """Of one matrix and of a batch of right sides."""
+    matrix = np.array([[0, 2, 1], [1, 1, -1], [4, 0.5, 2]], "float32")
+    right = np.array([[1, 2], [3, -1], [0, 0.5]], "float32")
+
+    def solved(x: Any, y: Any) -> Any:
+        return paddle.linalg.lu_solve(y, *paddle.linalg.lu(x), trans)
+
+    (found,) = computed(solved, x=matrix, y=right)
+    np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)
+    (many,) = computed(solved, x=matrix, y=np.stack([right, 2 * right]))
+    np.testing.assert_allclose(many, [found, 2 * found], 1e-5, 1e-6)
+
+
+def test_systems_that_do_not_fit() -> None:
+    with fresh():
+        matrix, right = static.data("m", [3, 3]), static.data("r", [2, 1])
+        both, rows = paddle.linalg.lu(matrix)
+        with pytest.raises(ValueError, match="do not fit"):
+            paddle.linalg.lu_solve(right, both, rows)
+        with pytest.raises(ValueError, match="'trans' should be 'N', 'T' or 'C'"):
+            paddle.linalg.lu_solve(matrix, both, rows, "H")
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("Constant", "constant"),
+        ("Reflection", "reflect"),
+        ("Replication", "edge"),
+        ("Circular", "wrap"),
+    ],
+)
+def test_padding_in_one_mode(name: str, mode: Any) -> None:
+    """Of images, first the columns; one number is for all sides."""
+    more = (0.0,) if name == "Constant" else ()
+    layer = getattr(paddle.nn, f"{name}Pad2D")([1, 2, 0, 1], *more)
+    (found,) = computed(lambda x: layer(x), x=IMAGE)
+    np.testing.assert_array_equal(found[0, 0], np.pad(IMAGE[0, 0], [(0, 1), (1, 2)], mode))
+    (found,) = computed(lambda x: getattr(paddle.nn, f"{name}Pad3d")(1, *more)(x), x=VOLUME)
+    np.testing.assert_array_equal(found[0, 0], np.pad(VOLUME[0, 0], 1, mode))
+    (found,) = computed(lambda x: getattr(paddle.nn, f"{name}Pad1D")(2, *more)(x), x=IMAGE[0])
+    np.testing.assert_array_equal(found[0], np.pad(IMAGE[0, 0], [(0, 0), (2, 2)], mode))
+
+
+def test_layers_by_their_later_names() -> None:
+    assert paddle.nn.Conv2d is paddle.nn.Conv2D
+    assert paddle.nn.SiLU is paddle.nn.Silu
+    assert paddle.nn.LPPool1d is paddle.nn.LPPool1D

@@ -257,7 +257,7 @@ for name in names:
         assert callable(getattr(sys.modules[package], last)), name
 
 from paddle.fluid.layer_helper_base import LayerHelperBase
-from paddle.fluid.layers.collective import _c_allreduce
+from paddle.fluid.layers.collective import _c_reducescatter
 from paddle.fluid.transpiler.memory_optimization_transpiler import memory_optimize
 from paddle.optimizer.adamw import AdamW
 from paddle.vision.datasets.cifar import Cifar10
@@ -266,7 +266,7 @@ assert AdamW is paddle.optimizer.AdamW and Cifar10 is paddle.vision.datasets.Cif
 assert memory_optimize is paddle.fluid.transpiler.memory_optimize
 assert LayerHelperBase is paddle.fluid.layer_helper.LayerHelper
 try:
-    _c_allreduce(None)
+    _c_reducescatter(None, 1)
 except NotImplementedError as error:
     print(error)
 """

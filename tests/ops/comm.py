@@ -14,6 +14,13 @@ SAMPLES = {
         sample(i64(2), reduction="mean").gives(lambda x, rest=(): x),
         sample(f32(2, 3), [f32(4), f32()]).gives(lambda x, rest: (x, *rest)),
     ],
+    ops.CAllReduce: [
+        sample(f32(2, 3)).gives(lambda x: x),
+        sample(i64(2), reduction="max").gives(lambda x: x),
+        sample(f32(2), reduction="prod").gives(lambda x: x).kinked(),
+    ],
+    ops.CAllGather: [sample(f32(2, 3), nranks=1).gives(lambda x: x)],
+    ops.CBroadcast: [sample(f32(2)).gives(lambda x: x).kinked()],
     ops.ReduceScatter: [
         sample(f32(2, 3), parts=1, owner=0).gives(np.ravel).known_sizes(),
     ],

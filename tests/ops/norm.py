@@ -140,6 +140,16 @@ SAMPLES = {
         .kinked(),
         sample(f64(2, 3, 2), p=3.0, axis=1, max_norm=1.5),
     ],
+    ops.Cvm: [
+        sample(f64([[1.0, 2.0, 3.0], [0.0, 5.0, -1.0]]), f64([[1.0, 0.0], [3.0, 2.0]]))
+        .gives(
+            lambda x, c: np.stack(
+                [np.log(x[:, 0] + 1), np.log((x[:, 1] + 1) / (x[:, 0] + 1)), x[:, 2]], 1
+            )
+        )
+        .kinked(),
+        sample(f32(3, 4), f32(3, 2), use_cvm=False).gives(lambda x, c: x[:, 2:]).kinked(),
+    ],
     ops.DataNorm: [
         sample(f64(3, 2), f64([4.0, 4.0]), f64([2.0, 4.0]), f64([1.0, 16.0]))
         .gives(lambda x, n, s, q: ((x - s / n) * np.sqrt(n / q), s / n, np.sqrt(n / q)))

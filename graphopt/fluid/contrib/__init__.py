@@ -4,6 +4,7 @@ from graphopt.fluid.contrib import layers as layers
 from graphopt.fluid.contrib import memory_usage_calc as memory_usage_calc
 from graphopt.fluid.contrib import mixed_precision as mixed_precision
 from graphopt.fluid.contrib import reader as reader
+from graphopt.fluid.contrib.layers import ctr_metric_bundle as ctr_metric_bundle
 from graphopt.fluid.contrib.layers import fused_elemwise_activation as fused_elemwise_activation
 from graphopt.fluid.contrib.layers import multiclass_nms2 as multiclass_nms2
 from graphopt.fluid.contrib.layers import partial_concat as partial_concat

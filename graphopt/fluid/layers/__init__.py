@@ -322,7 +322,11 @@ from graphopt.frontend import lazy as _lazy
 from graphopt.frontend.calls import publish as _publish
 from graphopt.frontend.missing import public_names as _public_names
 
-_ELSEWHERE = {"Variable": ("graphopt.ir.program", "Variable"), "core": ("graphopt.fluid.core", "")}
+_ELSEWHERE = {
+    "Variable": ("graphopt.ir.program", "Variable"),
+    "collective": ("graphopt.fluid.layers.collective", ""),
+    "core": ("graphopt.fluid.core", ""),
+}
 _lazy.attach(globals(), {**elsewhere.SOURCES, **_ELSEWHERE}, refused=refused.LAYERS)
 _publish(globals(), __name__)
 _lazy.keep_functions(__name__)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from graphopt.fluid.common import fed
 from graphopt.fluid.reader import PyReader
 from graphopt.ir.program import Variable, unique_name
-from graphopt.static.input import data
 
 
 def py_reader(
@@ -20,14 +20,17 @@ def py_reader(
 ) -> PyReader:
     """A loader of variables with these shapes and dtypes, which `read_file` returns.
 
-    Paddle page: fluid.layers.py_reader.
+    Batches may have other shapes, where the operators can compute with them. Paddle page:
+    fluid.layers.py_reader.
     """
     levels = [0] * len(shapes) if lod_levels is None else lod_levels
     prefix = unique_name.generate(name or "read_file")
     made = [
-        data(f"{prefix}.tmp_{at}", *declared)
+        fed(f"{prefix}.tmp_{at}", *declared)
         for at, declared in enumerate(zip(shapes, dtypes, levels, strict=True))
     ]
+    for variable in made:
+        variable.takes_any_shape = True
     return create_py_reader_by_data(capacity, made, name, use_double_buffer)
 
 

@@ -42,11 +42,13 @@ _ASSIGNED = ("bool", "float32", "int32", "int64")
 
 
 def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False) -> Variable:
-    """A variable without a shape yet, to be written by `assign` (layers.create_tensor)."""
+    """A variable without a shape yet, which `assign` writes, or a feed (layers.create_tensor)."""
     element = arguments.dtype(dtype, "dtype", "create_tensor")
     made = name or unique_name.generate("create_tensor")
     block = default_main_program().current_block()
-    return block.create_var(made, None, element, persistable=persistable)
+    variable = block.create_var(made, None, element, persistable=persistable)
+    variable.takes_any_shape = True
+    return variable
 
 
 def fill_constant(

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.sequence_notes import levels_of, note
-from graphopt.frontend.sequences import of_one_level
+from graphopt.frontend.sequences import of_one_level, variable_of
 from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
 from graphopt.tensor.attribute import shape as shape_of
@@ -390,3 +391,56 @@ def generate_proposal_labels(
         function, inputs, attrs, outs, stop_gradient=True
     )
     return tuple(note(each, [counts.name]) for each in made)
+
+
+def generate_mask_labels(
+    im_info: Variable,
+    gt_classes: Variable,
+    is_crowd: Variable,
+    gt_segms: Variable,
+    rois: Variable,
+    labels_int32: Variable,
+    num_classes: int,
+    resolution: int,
+) -> tuple[Variable, Variable, Variable]:
+    """The boxes with an object, and which of their pixels belong to it.
+
+    `gt_segms` [points, 2] of three levels has the corners of polygons: the first level counts the
+    objects of each image, the second one the polygons of each object, the third one the corners of
+    each polygon. `gt_classes` and `is_crowd` [objects, 1] describe the objects, `im_info` [n, 3]
+    has height, width and scale of the images, `rois` [boxes, 4] and `labels_int32` [boxes, 1] are
+    what `generate_proposal_labels` gives. Returns the boxes [n, 4], their numbers in their image,
+    int32 [n, 1], and 0 or 1 for each pixel at the place of the class, int32
+    [n, num_classes * resolution * resolution], -1 elsewhere. Paddle page:
+    fluid.layers.generate_mask_labels. UnsupportedError for a `gt_segms` of other levels.
+    """
+    function = "generate_mask_labels"
+    given = {
+        "ImInfo": ("im_info", im_info),
+        "GtClasses": ("gt_classes", gt_classes),
+        "IsCrowd": ("is_crowd", is_crowd),
+        "GtSegms": ("gt_segms", gt_segms),
+        "Rois": ("rois", rois),
+        "LabelsInt32": ("labels_int32", labels_int32),
+    }
+    inputs = {
+        slot: arguments.variable(value, own, function) for slot, (own, value) in given.items()
+    }
+    if len(levels_of(gt_segms)) != 3:
+        raise UnsupportedError(
+            f"{function}(): 'gt_segms' is '{gt_segms.name}' of {len(levels_of(gt_segms))} levels; "
+            "declare its feed with lod_level=3"
+        )
+    for slot, level in ((SLOT, 0), ("PolygonLengths", 1), ("PointLengths", 2)):
+        inputs[slot] = variable_of(gt_segms, function, "gt_segms", level)
+    inputs["RoiLengths"] = of_one_level(rois, function, "rois")
+    attrs = {
+        "num_classes": arguments.integer(num_classes, "num_classes", function),
+        "resolution": arguments.integer(resolution, "resolution", function),
+    }
+    outs = ("MaskRois", "RoiHasMaskInt32", "MaskInt32", "OutLengths")
+    *made, counts = LayerHelper(function).emit_all(
+        function, inputs, attrs, outs, stop_gradient=True
+    )
+    boxes, places, masks = (note(each, [counts.name]) for each in made)
+    return boxes, places, masks

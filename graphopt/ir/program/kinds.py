@@ -60,3 +60,12 @@ class AttrKind:
     FLOAT64 = 15
     SCALAR = 16
     SCALARS = 17
+
+
+COLLECTIVES = frozenset(
+    {
+        *(f"c_allreduce_{reduction}" for reduction in ("sum", "max", "min", "prod")),
+        *("allreduce", "broadcast", "c_allgather", "c_broadcast"),
+    }
+)
+"""The types of operators that need the values of all trainers."""

@@ -25,7 +25,14 @@ from graphopt.ir.program.attached import ProgramMethods, VariableMethods
 from graphopt.ir.program.dist_attr import OperatorDistAttr
 from graphopt.ir.program.feed_source import FeedSource
 from graphopt.ir.program.gradient_types import forward_type
-from graphopt.ir.program.kinds import EMPTY, GRAD_SUFFIX, AttrKind, OpRole, VarKind
+from graphopt.ir.program.kinds import (
+    COLLECTIVES,
+    EMPTY,
+    GRAD_SUFFIX,
+    AttrKind,
+    OpRole,
+    VarKind,
+)
 from graphopt.ir.program.location import Location, caller_location
 from graphopt.ir.program.sizes import Sizes
 
@@ -81,6 +88,8 @@ class Variable(VariableMethods):
     def shape(self) -> tuple[int, ...]:
         """The dimensions, -1 where unknown until run time."""
         if self._shape is None:
+            if self.takes_any_shape:
+                return Sizes(())
             raise ProgramError(f"the shape of variable '{self.name}' is not known yet")
         return self._shape
 
@@ -581,6 +590,8 @@ class Block:
         with undo.transaction():
             op = self._make_op(type, inputs, outputs, attrs)
             Block.infer_outputs(op)
+            if type in COLLECTIVES:
+                self.program.communicates = True
             undo.note(self.ops.pop)
             self.ops.append(op)
             self.program.touch()
@@ -677,11 +688,13 @@ class Program(ProgramMethods):
     with `seed_of_new`, which `global_seed` sets. `version` changes with every edit, so (serial,
     version) identifies the content. `saved` holds what a loaded
     program declares beyond this model (Paddle's version, operator versions), for writing it back.
-    `x - y` of variables of a program that `is_fluid` follows the rules of Paddle 1.8.
+    `x - y` of variables of a program that `is_fluid` follows the rules of Paddle 1.8. One that
+    `communicates` has operators that need the values of all trainers.
     """
 
     saved: Mapping[str, Any] | None = None
     is_fluid = False
+    communicates = False
     seed_of_new: ClassVar[int] = 0
 
     def __init__(self) -> None:
@@ -790,6 +803,7 @@ class Program(ProgramMethods):
         twin.random_seed = self.random_seed
         twin.saved = self.saved
         twin.is_fluid = self.is_fluid
+        twin.communicates = self.communicates
         twin.readers = list(self.readers)
         twin.blocks = []
         for block in self.blocks:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
+import jax
 from jax import lax
 from jax import numpy as jnp
 
+from graphopt.errors import ProgramError
 from graphopt.ir.dialect.ops import comm as ops
 from graphopt.ir.dialect.ops.callback import split_shapes
 from graphopt.lowering.collectives import Replicas
@@ -29,6 +32,62 @@ def all_reduce(
         lax.slice(joined, (end - value.size,), (end,)).reshape(value.shape)
         for value, end in zip(values, ends, strict=True)
     )
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def _reduced(x: Array, reduction: str, replicas: Replicas) -> Array:
+    if reduction == "prod":
+        return jnp.prod(replicas.gather(x), 0).astype(x.dtype)
+    return {"sum": replicas.sum, "max": replicas.max, "min": replicas.min}[reduction](x)
+
+
+def _reduced_forward(x: Array, reduction: str, replicas: Replicas) -> tuple[Array, None]:
+    return _reduced(x, reduction, replicas), None
+
+
+def _reduced_backward(
+    reduction: str, replicas: Replicas, saved: None, cotangent: Array
+) -> tuple[Array]:
+    return (replicas.sum(cotangent) if reduction == "sum" else jnp.zeros_like(cotangent),)
+
+
+_reduced.defvjp(_reduced_forward, _reduced_backward)
+
+
+@lowers(ops.CAllReduce)
+def c_allreduce(x: Array, reduction: str, replicas: Replicas) -> Array:
+    return _reduced(x, reduction, replicas)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _gathered(x: Array, replicas: Replicas) -> Array:
+    return replicas.gather(x).reshape(-1, *x.shape[1:])
+
+
+def _gathered_forward(x: Array, replicas: Replicas) -> tuple[Array, None]:
+    return _gathered(x, replicas), None
+
+
+def _gathered_backward(replicas: Replicas, saved: None, cotangent: Array) -> tuple[Array]:
+    rows = cotangent.shape[0] // replicas.size
+    total = replicas.sum(cotangent)
+    return (lax.dynamic_slice_in_dim(total, replicas.index() * rows, rows),)
+
+
+_gathered.defvjp(_gathered_forward, _gathered_backward)
+
+
+@lowers(ops.CAllGather)
+def c_allgather(x: Array, nranks: int, replicas: Replicas) -> Array:
+    replicas.check_count(nranks)
+    return _gathered(x, replicas)
+
+
+@lowers(ops.CBroadcast)
+def c_broadcast(x: Array, root: int, replicas: Replicas) -> Array:
+    if root >= replicas.size:
+        raise ProgramError(f"there is no replica {root} of {replicas.size}")
+    return lax.stop_gradient(replicas.gather(x)[root])
 
 
 def _flat(x: Array, parts: int) -> Array:

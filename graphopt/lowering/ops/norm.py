@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
@@ -294,3 +295,29 @@ def data_norm(
         out = out + bias
     out = jnp.moveaxis(out, -1, axis).astype(x.dtype)
     return out, means.astype(x.dtype), scales.astype(x.dtype)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _of_counts(x: Array, cvm: Array, use_cvm: bool) -> Array:
+    if not use_cvm:
+        return x[:, 2:]
+    counts = jnp.log(x[:, :2] + 1)
+    return jnp.concatenate([counts[:, :1], counts[:, 1:] - counts[:, :1], x[:, 2:]], 1)
+
+
+def _counts_forward(x: Array, cvm: Array, use_cvm: bool) -> tuple[Array, Array]:
+    return _of_counts(x, cvm, use_cvm), cvm
+
+
+def _counts_backward(use_cvm: bool, cvm: Array, cotangent: Array) -> tuple[Array, Array]:
+    rest = cotangent[:, 2:] if use_cvm else cotangent
+    return jnp.concatenate([cvm, rest], 1), jnp.zeros_like(cvm)
+
+
+_of_counts.defvjp(_counts_forward, _counts_backward)
+
+
+@lowers(ops.Cvm)
+@widened
+def cvm(x: Array, cvm: Array, use_cvm: bool) -> Array:
+    return _of_counts(x, cvm, use_cvm)

@@ -17,7 +17,14 @@ from xdsl.passes import ModulePass
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.callback import PyFunc
-from graphopt.ir.dialect.ops.comm import AllGather, AllReduce, Collective
+from graphopt.ir.dialect.ops.comm import (
+    AllGather,
+    AllReduce,
+    CAllGather,
+    CAllReduce,
+    CBroadcast,
+    Collective,
+)
 from graphopt.ir.dialect.ops.control import Fence
 from graphopt.ir.dialect.ops.dynamic import draws
 from graphopt.ir.dialect.ops.norm import BatchNormBase
@@ -76,7 +83,7 @@ def _assuming(
 
 def _uniform_results(op: Operation, uniform: set[SSAValue]) -> list[SSAValue]:
     assert isinstance(op, PdOp)
-    if isinstance(op, (AllReduce, AllGather)):
+    if isinstance(op, (AllReduce, AllGather, CAllReduce, CAllGather, CBroadcast)):
         return list(op.results)
     if isinstance(op, Fence):
         # values of their own, whatever the others are

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops.norm import (
     BatchNorm,
+    Cvm,
     DataNorm,
     GroupNorm,
     InstanceNorm,
@@ -17,7 +18,7 @@ from graphopt.ir.dialect.ops.norm import (
 )
 from graphopt.reference.derivatives import held
 from graphopt.reference.registry import Unsupported, rule
-from graphopt.reference.tape import Array, Node
+from graphopt.reference.tape import Array, Node, apply
 
 
 def channel_of(rank: int, data_format: str) -> int:
@@ -163,3 +164,16 @@ def data_norm(
     if bias is not None:
         out = out + by_channel(bias, x, channel)
     return out, means, scales
+
+
+@rule(Cvm)
+def cvm(x: Array, cvm: Array, use_cvm: bool) -> Array:
+    def forward(rows: Array, _: Array) -> Array:
+        shows, clicks = np.log(rows[:, 0] + 1), np.log(rows[:, 1] + 1)
+        counts = np.stack([shows, clicks - shows], 1)
+        return np.concatenate([counts, rows[:, 2:]], 1) if use_cvm else rows[:, 2:]
+
+    def backward(g: Array, _: Array, __: Array, counts: Array) -> Array:
+        return np.concatenate([counts, g[:, 2:] if use_cvm else g], 1)
+
+    return apply(forward, [backward, None], x, cvm)

@@ -185,8 +185,9 @@ def fed_variables(
 def as_array(variable: Variable, value: object) -> Array:
     """A feed as an array; lists and numbers take the variable's dtype.
 
-    A number fed to a variable of rank 1 counts as one row. Axes of size 1 at the end of the
-    variable's shape may be missing: labels [n] are [n, 1].
+    A number fed to a variable of rank 1 counts as one row, as does one fed to a variable that takes
+    any shape where that has no other size than 1. Axes of size 1 at the end of the variable's shape
+    may be missing: labels [n] are [n, 1].
     """
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return _with_last_axes(variable, cast("Array", value))
@@ -204,6 +205,8 @@ def as_array(variable: Variable, value: object) -> Array:
 def _with_last_axes(variable: Variable, array: Array) -> Array:
     """The array with the axes of size 1 that the variable has after its last one."""
     missing = variable.shape[len(array.shape) :]
+    if not array.shape and variable.takes_any_shape and set(missing) <= {-1, 1}:
+        return array.reshape((1,) * len(missing))
     if not array.shape or not missing or any(size != 1 for size in missing):
         return array
     return array.reshape(*array.shape, *missing)

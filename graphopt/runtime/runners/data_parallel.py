@@ -30,6 +30,8 @@ class DataParallel:
     fixed: tuple[Place, ...] | None
     execution: ExecutionStrategy
     sample_weighted: bool = False
+    communicates: bool = False
+    """The program has operators that need the values of all trainers."""
     _warned: bool = field(default=False, init=False)
 
     def places(self, place: Place) -> tuple[Place, ...]:
@@ -55,8 +57,8 @@ class DataParallel:
         return tuple(cpu_places() if place.platform == "cpu" else cuda_places())
 
     def session(self, strategy: BuildStrategy) -> Session | None:
-        """The steps of several trainers, for a training program of a job."""
-        group = job_of(strategy) if self.training else None
+        """The steps of a job's trainers, for programs that train or have collectives."""
+        group = job_of(strategy) if self.training or self.communicates else None
         if group is None:
             return None
         import_jax()

@@ -1,7 +1,5 @@
 """Layers as functions that make their own parameters (paddle.static.nn)."""
 
-from collections.abc import Mapping
-
 from graphopt.frontend import lazy
 from graphopt.frontend.calls import publish
 from graphopt.static.nn.callback import py_func as py_func
@@ -36,18 +34,12 @@ _SEQUENCES = (
     *("sequence_pool", "sequence_reshape", "sequence_reverse", "sequence_scatter"),
     *("sequence_slice", "sequence_softmax", "sequence_unpad"),
 )
-_REFUSED: Mapping[str, lazy.Refusal] = {
-    "continuous_value_model": (
-        "it belongs to the parameter server, which graphopt does not have",
-        "paddle.slice and paddle.concat",
-    ),
-}
 lazy.attach(
     globals(),
     {
         **{name: ("graphopt.fluid.layers.sequence_lod", name) for name in _SEQUENCES},
+        "continuous_value_model": ("graphopt.static.click_rates", "continuous_value_model"),
         "sequence_lod": ("graphopt.fluid.layers.sequence_lod", ""),
     },
-    refused=_REFUSED,
 )
 publish(globals(), __name__)

@@ -80,6 +80,7 @@ def test_environment_and_output(launch: Callable[..., Started]) -> None:
             'assert here[int(e["PADDLE_TRAINER_ID"])] == e["PADDLE_CURRENT_ENDPOINT"]\n'
             'assert len(set(here)) == 3 and all(x.startswith("127.0.0.1:") for x in here)\n'
             'print(e["PADDLE_TRAINERS_NUM"], e["CPU_NUM"], e["GRAPHOPT_SILENCE_TIMEOUT"])\n'
+            'assert e["FLAGS_selected_gpus"] == "0"\n'
             'print(len(e["GRAPHOPT_JOB_TOKEN"]), "device_count" in e.get("XLA_FLAGS", ""))\n',
             *("--devices-per-proc", "4", "--silence-timeout", "9"),
             processes=3,
@@ -169,3 +170,31 @@ def test_usage(options: list[str], told: str, capsys: Any) -> None:
     with pytest.raises(SystemExit):
         main(options)
     assert told in capsys.readouterr().err
+
+
+def test_a_plain_program_with_a_collective_runs_over_all_trainers(
+    launch: Callable[..., Started],
+) -> None:
+    """So does its clone; a program without one runs on each trainer alone."""
+    code, out, err = finish(
+        launch(
+            "import numpy as np\nfrom graphopt import fluid\n"
+            "from graphopt.fluid.layers import collective\n"
+            'rank = int(os.environ["PADDLE_TRAINER_ID"])\n'
+            'x = fluid.layers.data("x", [1])\ntwice = x * 2.0\n'
+            "total = collective._c_allreduce(x)\n"
+            "exe = fluid.Executor(fluid.CPUPlace())\n"
+            'feed = {"x": np.array([[3.0 + rank]], "float32")}\n'
+            "main = fluid.default_main_program()\n"
+            "for program in (main, main.clone(for_test=True)):\n"
+            "    print(*exe.run(program, feed=feed, fetch_list=[total])[0].ravel())\n",
+            processes=2,
+        )
+    )
+    assert code == 0, err
+    assert [line for line in out if "Gloo" not in line] == [
+        "[0] 7.0",
+        "[0] 7.0",
+        "[1] 7.0",
+        "[1] 7.0",
+    ]

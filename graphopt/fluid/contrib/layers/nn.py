@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from graphopt.errors import UnsupportedError
 from graphopt.fluid.layers.proposals import multiclass_nms2 as multiclass_nms2
 from graphopt.fluid.layers.random import uniform_random_batch_size_like
 from graphopt.fluid.layers.shaping import gather, reshape
@@ -15,6 +16,7 @@ from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.missing import explain as _explain
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.ir.program import Variable
+from graphopt.static.click_rates import ctr_metric_bundle as ctr_metric_bundle
 
 
 def fused_elemwise_activation(
@@ -57,15 +59,23 @@ def partial_sum(input: Sequence[Variable], start_index: int = 0, length: int = -
 
 
 def shuffle_batch(x: Variable, seed: int | Variable | None = None) -> Variable:
-    """The rows of x in random order, another one at each run (contrib.layers.shuffle_batch).
+    """The rows of x in random order (paddle.fluid.contrib.layers.shuffle_batch).
 
     A row is along the last axis of x [..., columns]; the result has the shape of x. The order
-    follows from the seed of the program and the number of the run; `seed` has no effect. Raises
-    TypeError for an x that is no Variable.
+    follows from the seed of the program and the number of the run, or from `seed` alone: then
+    batches of one size have the same order at each run. Raises TypeError for an x that is no
+    Variable and UnsupportedError for a `seed` that is one.
     """
-    x = arguments.variable(x, "x", "shuffle_batch")
+    function = "shuffle_batch"
+    x = arguments.variable(x, "x", function)
+    if isinstance(seed, Variable):
+        raise UnsupportedError(
+            f"{function}(): 'seed' as a Variable is not supported; give a number, or none for "
+            "another order at each run"
+        )
+    fixed = 0 if seed is None else arguments.integer(seed, "seed", function)
     rows = x if len(x.shape) == 2 else reshape(x, [-1, x.shape[-1]])
-    keys = uniform_random_batch_size_like(rows, [-1], min=0.0, max=1.0)
+    keys = uniform_random_batch_size_like(rows, [-1], min=0.0, max=1.0, seed=fixed)
     shuffled = gather(rows, argsort(keys, axis=0)[1])
     shuffled = shuffled if rows is x else reshape(shuffled, [-1, *x.shape[1:]])
     levels = levels_of(x)

@@ -28,6 +28,8 @@ from graphopt.ir.dialect.types import (
     show,
 )
 
+REDUCTIONS = ("sum", "max", "min", "prod")
+
 
 def part_length(shape: Sequence[int], parts: int) -> int:
     """The number of elements of each replica's part of a tensor; ProgramError when that is open."""
@@ -72,6 +74,62 @@ class AllReduce(Collective):
             raise ProgramError(f"of parts there is a sum, no {reduction}")
         _one_dtype(x, rest)
         return [x, *rest]
+
+
+@irdl_op_definition
+class CAllReduce(Collective):
+    """The sum, maximum, minimum or product over all replicas, which the program itself requests.
+
+    The gradient of a sum is the sum of the gradients; the others have none. Paddle: c_allreduce_sum
+    and its kin.
+    """
+
+    name = "pd.c_allreduce"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    reduction = string("sum")
+
+    @staticmethod
+    def infer(x: Tensor, reduction: str) -> Tensor:
+        if reduction not in REDUCTIONS:
+            raise ProgramError(f"reduction must be one of {REDUCTIONS}, found '{reduction}'")
+        return x
+
+
+@irdl_op_definition
+class CAllGather(Collective):
+    """The rows of all replicas, in their order, which the program itself requests.
+
+    The gradient of a replica's rows is the sum of what all have for them. Paddle: c_allgather.
+    """
+
+    name = "pd.c_allgather"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    nranks = integer()
+
+    @staticmethod
+    def infer(x: Tensor, nranks: int) -> Tensor:
+        rows, *rest = shape_of(x) or (UNKNOWN,)
+        if rank_of(x) < 1 or nranks < 1:
+            raise ProgramError(f"there are no rows of {nranks} replicas in {show(x)}")
+        return like(x, shape=(UNKNOWN if rows == UNKNOWN else rows * nranks, *rest))
+
+
+@irdl_op_definition
+class CBroadcast(Collective):
+    """The value of the replica `root`, on each of them, without a gradient. Paddle: c_broadcast."""
+
+    name = "pd.c_broadcast"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    root = integer(0)
+
+    @staticmethod
+    def infer(x: Tensor, root: int) -> Tensor:
+        if root < 0:
+            raise ProgramError(f"there is no replica {root}")
+        return x
 
 
 @irdl_op_definition

@@ -311,3 +311,28 @@ class DataNorm(OpaqueOp):
             check_vector(name, value, channels)
         known = shape_of(batch_size)[0] if channels == UNKNOWN else channels
         return x, like(x, shape=(known,)), like(x, shape=(known,))
+
+
+@irdl_op_definition
+class Cvm(OpaqueOp):
+    """Rows whose first two columns count shows and clicks, as logarithms, or without both.
+
+    The columns become log(shows + 1) and log(clicks + 1) - log(shows + 1). What they get for a
+    gradient is the row of `cvm`. Paddle: cvm.
+    """
+
+    name = "pd.cvm"
+    x = operand_def(Tensor)
+    cvm = operand_def(Tensor)
+    out = result_def(Tensor)
+    use_cvm = flag(True)
+
+    @staticmethod
+    def infer(x: Tensor, cvm: Tensor, use_cvm: bool) -> Tensor:
+        if rank_of(x) != 2 or rank_of(cvm) != 2 or shape_of(cvm)[1] not in (2, UNKNOWN):
+            raise ProgramError(f"expected rows [n, d] and [n, 2], found {show(x)}, {show(cvm)}")
+        rows, columns = shape_of(x)
+        if columns != UNKNOWN and columns < 2:
+            raise ProgramError(f"rows of {columns} columns have no shows and clicks")
+        same_dtype(x, cvm)
+        return like(x, shape=(rows, columns if use_cvm or columns == UNKNOWN else columns - 2))

@@ -60,6 +60,7 @@ FORWARD: Mapping[str, str] = {
     "X -> Y": "fold stack unfold unstack",
     "X -> Eigenvalues Eigenvectors": "eig eigh eigvalsh",
     "X -> Out Indices": "argsort kthvalue mode",
+    "X CVM -> Y": "cvm",
     "X Index -> Out": "gather_nd index_sample index_select",
     "X axis= -> Out": "argmax=arg_max argmin=arg_min cumsum",
     "- -> Out": "assign_value_=assign_value full_=fill_constant",

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from graphopt.errors import FeedError, FetchError, UnsupportedError
 from graphopt.ir.dialect.bulk import set_arguments
 from graphopt.ir.dialect.collector import paused_collector
+from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.signature import FEED, FETCH, KEPT_GRADIENTS, STATE
 from graphopt.ir.dialect.types import tensor
 from graphopt.ir.program import GRAD_SUFFIX, Operator, Program, Variable, VarKind
@@ -130,7 +131,7 @@ class _Parser(BlockParser):
         return None
 
     def argument(self, kind: str, name: str, variable: Variable | None) -> SSAValue:
-        if variable is None or not variable.has_type:
+        if variable is None or not (variable.has_type or variable.takes_any_shape):
             raise FeedError(f"the variable '{name}' has no declared shape and dtype")
         if variable.kind != VarKind.DENSE_TENSOR:
             raise UnsupportedError(f"variable '{name}' is not a dense tensor")
@@ -150,6 +151,10 @@ class _Parser(BlockParser):
             return array_part(self, array, name)
         variable = self.program.global_block().find_var(name)
         known = name in self.frame.values or name in self.feeds
+        if not known and variable is not None and _is_left_empty(variable):
+            empty = Full.make(shape=(0,), value=0.0, dtype=str(variable.dtype))
+            self.block.add_op(empty)
+            return empty.results[0]
         if not known and (variable is None or not variable.persistable):
             raise FetchError(
                 f"Cannot find fetched variable({name}): the program has no variable name '{name}' "
@@ -175,3 +180,9 @@ class _Parser(BlockParser):
         if self.kept_gradients:
             module.attributes[KEPT_GRADIENTS] = ArrayAttr(map(StringAttr, self.kept_gradients))
         return module
+
+
+def _is_left_empty(variable: Variable) -> bool:
+    """True for a tensor that a script declares without a shape, and nothing writes or feeds."""
+    free = not (variable.is_data or variable.persistable)
+    return free and variable.takes_any_shape and not variable.has_type

@@ -8,6 +8,7 @@ from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.detection.assignment import GenerateProposalLabels, RpnTargetAssign
 from graphopt.ir.dialect.ops.detection.average_precision import KINDS, DetectionMap
+from graphopt.ir.dialect.ops.detection.masks import GenerateMaskLabels
 from graphopt.ir.dialect.ops.detection.matching import (
     BipartiteMatch,
     MineHardExamples,
@@ -23,7 +24,7 @@ from graphopt.ir.dialect.ops.detection.proposals import (
 from graphopt.ir.dialect.ops.dynamic import Nonzero, RepeatInterleave
 from graphopt.ir.dialect.ops.elementary import Floor
 from graphopt.ir.dialect.ops.math import Cast, Divide, Maximum, Minimum
-from graphopt.ir.dialect.ops.reduce import Cumsum
+from graphopt.ir.dialect.ops.reduce import Cumsum, Sum
 from graphopt.ir.dialect.ops.shape import Concat, Slice
 from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of, show
 from graphopt.ir.program.kinds import SLOT
@@ -112,6 +113,9 @@ def mine_hard_examples(emit: Emitter) -> Written:
     if emit.op.output("NegIndices"):
         places = emit(Slice, emit(Nonzero, negatives), axes=(1,), starts=(1,), ends=(2,))
         written |= emit.results(NegIndices=emit(Cast, places, dtype="int32"))
+    if emit.op.output("OutLengths"):
+        counts = emit(Sum, emit(Cast, negatives, dtype="int64"), axis=(1,))
+        written |= emit.results(OutLengths=counts)
     return written
 
 
@@ -252,6 +256,22 @@ def generate_proposal_labels(emit: Emitter) -> Written:
     )
     outs = ("Rois", "LabelsInt32", "BboxTargets", "BboxInsideWeights", "BboxOutsideWeights")
     return emit.results(**dict(zip(outs, made, strict=True)), OutLengths=counts)
+
+
+@translates("generate_mask_labels")
+def generate_mask_labels(emit: Emitter) -> Written:
+    slots = ("ImInfo", "GtClasses", "IsCrowd", "GtSegms", "Rois", "LabelsInt32")
+    counts = (SLOT, "PolygonLengths", "PointLengths", "RoiLengths")
+    emit.only(*slots, *counts)
+    *made, found = emit.all(
+        GenerateMaskLabels,
+        *(emit.input(slot) for slot in slots),
+        *(_needed_lengths(emit, slot) for slot in counts),
+        num_classes=emit.attr("num_classes", 81),
+        resolution=emit.attr("resolution", 14),
+    )
+    outs = ("MaskRois", "RoiHasMaskInt32", "MaskInt32")
+    return emit.results(**dict(zip(outs, made, strict=True)), OutLengths=found)
 
 
 def _needed_lengths(emit: Emitter, slot: str = SLOT) -> SSAValue:

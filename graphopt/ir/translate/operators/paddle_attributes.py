@@ -11,7 +11,8 @@ from collections.abc import Mapping
 _TABLE = """\
 abs accuracy acos acosh angle as_complex as_real asin asinh assign atan atan2 atanh bce_loss
 bernoulli bilinear_tensor_product bitwise_and bitwise_not bitwise_or bitwise_xor bmm bpr_loss
-broadcast_tensors ceil check_finite_and_unscale complex conj cos cos_sim cosh crf_decoding
+broadcast_tensors c_sync_calc_stream ceil check_finite_and_unscale complex conj cos cos_sim cosh
+crf_decoding
 determinant digamma dot eig eigvals elementwise_fmax elementwise_fmin elementwise_heaviside
 equal_all erf erfinv exp expand_as expm1 fill_zeros_like floor fused_softmax_mask
 fused_softmax_mask_upper_triangle fusion_repeated_fc_relu gather_nd gather_tree
@@ -29,6 +30,8 @@ dist
     p
 matrix_power polygamma
     n
+cvm
+    use_cvm
 top_k
     k
 cross cumprod index_select
@@ -443,6 +446,14 @@ fc
     Scale_in Scale_out Scale_weights activation_type in_num_col_dims padding_weights
 batch_norm
     data_layout epsilon fuse_with_relu momentum trainable_statistics use_global_stats
+c_allreduce_max c_allreduce_min c_allreduce_prod c_allreduce_sum
+    ring_id use_calc_stream use_model_parallel
+c_allgather
+    nranks ring_id use_calc_stream
+c_broadcast
+    ring_id root use_calc_stream
+c_sync_comm_stream
+    ring_id
 data_norm
     data_layout enable_scale_and_shift epsilon slot_dim summary_decay_rate sync_stats
 uniform_random_batch_size_like

@@ -42,6 +42,7 @@ def coalesce_tensor(emit: Emitter) -> Written:
 
 
 @translates(
+    *("c_sync_calc_stream", "c_sync_comm_stream"),
     *("memcpy", "memcpy_h2d", "memcpy_d2h", "share_data", "lod_reset"),
     *("merge_selected_rows", "get_tensor_from_selected_rows"),
 )

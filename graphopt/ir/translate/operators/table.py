@@ -358,6 +358,7 @@ ROWS: tuple[Row, ...] = (
         "data_norm",
         "X BatchSize BatchSum BatchSquareSum scale_w bias -> Y Means Scales",
     ),
+    _row("cvm", "cvm", "X CVM -> Y"),
     _row("max_pool2d_with_index", "max_pool2d_with_index", "X -> Out Mask", kernel_size="ksize"),
     _row("max_pool3d_with_index", "max_pool3d_with_index", "X -> Out Mask", kernel_size="ksize"),
     _row("unpool", "unpool", "X Indices -> Out"),

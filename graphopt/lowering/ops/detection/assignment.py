@@ -21,7 +21,7 @@ _WHAT = "the number of boxes"
 _CLOSE = 1e-5
 
 
-def _overlaps(boxes: Numbers, others: Numbers) -> Numbers:
+def box_overlaps(boxes: Numbers, others: Numbers) -> Numbers:
     """Intersection over union of each pair [n, m]; corners are pixels."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
@@ -50,7 +50,7 @@ def _generator(key: Array, use_random: bool) -> np.random.Generator | None:
     return np.random.default_rng(np.asarray(jax.random.key_data(key))) if use_random else None
 
 
-def _parts(x: Numbers, lengths: Numbers) -> list[Numbers]:
+def parts_of(x: Numbers, lengths: Numbers) -> list[Numbers]:
     """The rows of each image."""
     return np.split(x, np.cumsum(lengths)[:-1])
 
@@ -73,19 +73,19 @@ def rpn_target_assign(
 ) -> tuple[Array, ...]:
     anchors, images = concrete(anchor, _WHAT), concrete(im_info, _WHAT)
     sizes = concrete(lengths, _WHAT)
-    objects = _parts(concrete(gt_boxes, _WHAT), sizes)
-    crowds = _parts(concrete(is_crowd, _WHAT).reshape(-1), sizes)
+    objects = parts_of(concrete(gt_boxes, _WHAT), sizes)
+    crowds = parts_of(concrete(is_crowd, _WHAT).reshape(-1), sizes)
     classes = np.ones(sizes.sum(), np.int32)
     if gt_labels is not None:
         classes = concrete(gt_labels, _WHAT).reshape(-1)
     draw = _generator(key, use_random)
     places, marks, labels, offsets, weights = ([] for _ in range(5))
     for at, (image, own, crowd, kinds) in enumerate(
-        zip(images, objects, crowds, _parts(classes, sizes), strict=True)
+        zip(images, objects, crowds, parts_of(classes, sizes), strict=True)
     ):
         inside = _inside(anchors, image, rpn_straddle_thresh)
         own, kinds = own[crowd == 0] * image[2], kinds[crowd == 0]
-        overlaps = _overlaps(anchors[inside], own)
+        overlaps = box_overlaps(anchors[inside], own)
         best = overlaps.max(1, initial=0)
         nearest = overlaps.argmax(1) if overlaps.size else np.zeros(len(inside), int)
         is_best = (np.abs(overlaps - overlaps.max(0, initial=0)) < _CLOSE).any(1)
@@ -147,10 +147,10 @@ def generate_proposal_labels(
     key: Array,
 ) -> tuple[Array, ...]:
     sizes = concrete(lengths, _WHAT)
-    proposals = _parts(concrete(rpn_rois, _WHAT), concrete(roi_lengths, _WHAT))
-    objects = _parts(concrete(gt_boxes, _WHAT), sizes)
-    crowds = _parts(concrete(is_crowd, _WHAT).reshape(-1), sizes)
-    classes = _parts(concrete(gt_classes, _WHAT).reshape(-1), sizes)
+    proposals = parts_of(concrete(rpn_rois, _WHAT), concrete(roi_lengths, _WHAT))
+    objects = parts_of(concrete(gt_boxes, _WHAT), sizes)
+    crowds = parts_of(concrete(is_crowd, _WHAT).reshape(-1), sizes)
+    classes = parts_of(concrete(gt_classes, _WHAT).reshape(-1), sizes)
     draw = _generator(key, use_random)
     rois, labels, targets = ([] for _ in range(3))
     for image, own, crowd, kinds, boxes in zip(
@@ -159,7 +159,7 @@ def generate_proposal_labels(
         # a cascade's boxes begin with as many as there are objects, in the size of the objects
         first, rest = np.split(boxes, [len(own)]) if is_cascade_rcnn else (own, boxes)
         boxes = np.concatenate([first, rest / image[2]])
-        overlaps = _overlaps(boxes, own)
+        overlaps = box_overlaps(boxes, own)
         best = overlaps.max(1, initial=0)
         best[: len(own)][crowd[: len(boxes)] != 0] = -1
         if is_cascade_rcnn:

@@ -1,0 +1,46 @@
+"""Communication that programs request themselves: over all trainers, whatever the ring is."""
+
+from __future__ import annotations
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.ops.comm import REDUCTIONS, CAllGather, CAllReduce, CBroadcast
+from graphopt.ir.dialect.ops.shape import StopGradient
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
+
+# the numbers that stand for reductions in Paddle 1.8
+_BY_NUMBER = ("sum", "prod", "max", "min")
+
+
+@translates(*(f"c_allreduce_{reduction}" for reduction in REDUCTIONS))
+def c_allreduce(emit: Emitter) -> Written:
+    """The type of the operator names the reduction."""
+    emit.only("X")
+    reduction = emit.op.type.rpartition("_")[2]
+    return emit.results(Out=emit(CAllReduce, emit.input("X"), reduction=reduction))
+
+
+@translates("allreduce")
+def allreduce(emit: Emitter) -> Written:
+    """An attribute names the reduction; there is no gradient."""
+    emit.only("X")
+    number = emit.attr("reduce_type", 0)
+    if number not in range(len(_BY_NUMBER)):
+        raise ProgramError(f"reduce_type should be a number from 0 to 3, found {number}")
+    found = emit(CAllReduce, emit.input("X"), reduction=_BY_NUMBER[number])
+    return emit.results(Out=emit(StopGradient, found))
+
+
+@translates("c_allgather")
+def c_allgather(emit: Emitter) -> Written:
+    """The rows of `nranks` trainers."""
+    emit.only("X")
+    return emit.results(Out=emit(CAllGather, emit.input("X"), nranks=emit.attr("nranks", 1)))
+
+
+@translates("c_broadcast", "broadcast")
+def broadcast(emit: Emitter) -> Written:
+    """The value of one trainer."""
+    slots = ("X", "Out") if emit.op.input("X") else ("x", "out")
+    found = emit(CBroadcast, emit.input(slots[0]), root=emit.attr("root", 0))
+    return emit.results(**{slots[1]: found})
