@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import gc
 import math
+import subprocess
 import sys
-import weakref
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -22,7 +22,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.ir.dialect.attrs import NUMBER
 from graphopt.ir.dialect.bulk import open_operands, replace_uses
-from graphopt.ir.dialect.collector import keep_imported, paused_collector
+from graphopt.ir.dialect.collector import paused_collector
 from graphopt.ir.dialect.text import text_of
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.passes.table.manager import optimize
@@ -65,33 +65,29 @@ def test_the_collector_comes_back() -> None:
     assert gc.isenabled()
 
 
+GROWN_OLD = """
+import gc, weakref
+from graphopt.ir.dialect.collector import keep_imported
+
+class Node: pass
+
+node = Node()
+node.itself = node
+held, node = weakref.ref(node), None
+keep_imported()
+assert not any(gc.get_count()[1:]) and gc.get_freeze_count() == 0 and held() is not None
+gc.collect()
+assert held() is None
+gc.freeze()
+count = gc.get_freeze_count()
+keep_imported.__wrapped__()
+assert gc.get_freeze_count() == count
+"""
+
+
 def test_what_is_imported_grows_old_and_is_still_looked_at() -> None:
     """Garbage that grew old is found; what the caller froze stays frozen."""
-
-    class Node:
-        """An object in a circle."""
-
-        itself: Node
-
-    def leave(node: Node) -> weakref.ref[Node]:
-        node.itself = node
-        return weakref.ref(node)
-
-    frozen = gc.get_freeze_count()  # the tests freeze what they import
-    gc.unfreeze()
-    try:
-        node = leave(Node())
-        keep_imported.__wrapped__()
-        assert not any(gc.get_count()[1:]) and gc.get_freeze_count() == 0
-        gc.collect()
-        assert node() is None
-        gc.freeze()
-        held = gc.get_freeze_count()
-        keep_imported.__wrapped__()
-        assert gc.get_freeze_count() == held
-    finally:
-        if not frozen:
-            gc.unfreeze()
+    subprocess.run([sys.executable, "-c", GROWN_OLD], check=True)
 
 
 def program(layers: int) -> tuple[static.Program, tuple[str, ...], tuple[str, ...]]:
