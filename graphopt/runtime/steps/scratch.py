@@ -42,10 +42,11 @@ _MOST = (1 << 31) - 1
 
 @dataclass
 class _Ran:
-    """The step with a large block that ran last, and the changes from one to another so far."""
+    """The step with a large block that ran last, the changes so far, and the largest block."""
 
     last: weakref.ref[Scratch] | None = None
     changes: int = 0
+    largest: int = 0
 
 
 _ran = _Ran()
@@ -62,9 +63,10 @@ class Scratch:
         self._heap = heap
         if heap is not None:
             heap.mallopt(_MMAP_THRESHOLD, MAPPED)
-            heap.mallopt(_TOP_PAD, 2 * MAPPED)
+            heap.mallopt(_TOP_PAD, 2 * MAPPED)  # other threads keep their heaps, of that size
             # the heap gives back what is free at its end, from so many bytes on
-            heap.mallopt(_TRIM_THRESHOLD, min(2 * size + MAPPED, _MOST))
+            _ran.largest = max(_ran.largest, size)
+            heap.mallopt(_TRIM_THRESHOLD, min(2 * _ran.largest + MAPPED, _MOST))
 
     def fed(self, arrays: FedArrays) -> FedArrays:
         """Feeds for which JAX runs the step in the thread that calls it."""
@@ -88,11 +90,15 @@ class Scratch:
 
 
 def temporary_bytes(function: Step) -> int:
-    """The size of the block of an executable; 0 for what XLA has not compiled."""
+    """The size of the block of an executable; 0 for what XLA has not compiled for one CPU."""
     if not isinstance(function, jax.stages.Compiled):
         return 0
-    found = function.memory_analysis()
-    return 0 if found is None else int(found.temp_size_in_bytes)
+    executable, found = function.runtime_executable(), function.memory_analysis()
+    if executable is None or found is None:
+        return 0
+    devices = executable.local_devices()
+    is_one_cpu = len(devices) == 1 and devices[0].platform == "cpu"
+    return int(found.temp_size_in_bytes) if is_one_cpu else 0
 
 
 def _aligned(array: np.ndarray) -> np.ndarray:
