@@ -70,7 +70,8 @@ def parts(bench: Bench, given: argparse.Namespace, found: dict[str, Any]) -> Ite
         for row in ablations(bench, given.ablate):
             tell(f"{row['pass']}: {row}")
             rows[name_of(row)] = row
-            found["ablations"], found["ablated"] = list(rows.values()), found["date"][:10]
+            found["ablations"] = list(rows.values())
+            found["ablated"], found["ablated_on"] = found["date"][:10], machine.processor()
             yield
         return
     peers = () if given.gpu else tuple(given.engines.split(","))

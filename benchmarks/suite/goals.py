@@ -37,12 +37,9 @@ _AROUND = "the compiled step takes as long as plain JAX's; 31 variables are look
 _STARTUP = "the process has compiled the startup program, too, and holds graphopt's modules"
 _KERNELS = "Paddle, with the same kernels of oneDNN, takes as long"
 _TILES = "XLA writes the scores of each tile to memory between two products"
-_PRODUCTS = (
-    "XLA's products, and the block of intermediate values, which is mapped anew for each step"
-)
+_PRODUCTS = "XLA's products"
 _LOOPS = (
-    "loops over images between the convolutions (batch norms, activations) read and write memory, "
-    "and the block of intermediate values is mapped anew for each step"
+    "loops over images between the convolutions (batch norms, activations) read and write memory"
 )
 _STACKS = "XLA compiles slices of stacks for most of it: without stack-state it is 0.6 of that"
 # (workload, opponent) -> reason

@@ -45,7 +45,7 @@ def page(found: Row) -> Iterator[str]:
     if found.get("ablations"):
         yield from ("", "## What each rewrite is worth", "", *ABLATIONS)
         if found.get("ablated", found["date"][:10]) != found["date"][:10]:
-            yield f"These rows were measured on {found['ablated']}, on a machine of this kind."
+            yield f"These rows were measured on {found['ablated']}, on {found['ablated_on']}."
         yield ""
         yield from ablation_table(found["ablations"])
 
