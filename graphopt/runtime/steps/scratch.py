@@ -61,6 +61,8 @@ class Scratch:
         size = temporary_bytes(function)
         heap = _heap() if size >= MAPPED and keeps_scratch() else None
         self._heap = heap
+        self.keeps = heap is not None
+        """False where runs are left alone."""
         if heap is not None:
             heap.mallopt(_MMAP_THRESHOLD, MAPPED)
             heap.mallopt(_TOP_PAD, 2 * MAPPED)  # other threads keep their heaps, of that size

@@ -47,16 +47,14 @@ class StepCalls:
 
         After an interrupt `noted` has the results of a step that has run.
         """
-        fed = self._scratch.fed(fed)
-        direct = self._direct.get(_kinds(fed))
-        with self._scratch:
-            if direct is not None:
-                # one call of C runs it and notes its results
-                noted.extend(map(direct, (updated,), (read_only,), (fed,), (key,)))
-            else:
-                self._first(updated, read_only, fed, key, noted)
+        scratch = self._scratch
+        if scratch.keeps:
+            with scratch:
+                self._call(updated, read_only, scratch.fed(fed), key, noted)
+        else:
+            self._call(updated, read_only, fed, key, noted)
 
-    def _first(
+    def _call(
         self,
         updated: Arrays,
         read_only: Arrays,
@@ -64,7 +62,12 @@ class StepCalls:
         key: HostArray,
         noted: list[Results],
     ) -> None:
-        """The first call with feeds of these kinds."""
+        kinds = _kinds(fed)
+        direct = self._direct.get(kinds)
+        if direct is not None:
+            # one call of C runs it and notes its results
+            noted.extend(map(direct, (updated,), (read_only,), (fed,), (key,)))
+            return
 
         def step() -> Results:
             # the thread of the call has settings of its own
@@ -77,7 +80,7 @@ class StepCalls:
             noted.append(step())
         direct = _direct(self.function)
         if direct is not None:
-            self._direct[_kinds(fed)] = direct
+            self._direct[kinds] = direct
 
 
 def _is_wide(function: Step) -> bool:
