@@ -141,6 +141,8 @@ def test_a_block_is_given_back_for_another(heap: Heap) -> None:
     for turn in range(CHANGES):
         assert heap.of((other, one)[turn % 2]) == ["trim", OPENED, CLOSED]
     assert heap.of(other) == heap.of(one) == [OPENED, CLOSED]
+    del heap.asked[:], other
+    assert heap.asked == ["trim"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64", "bfloat16"])

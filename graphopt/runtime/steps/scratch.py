@@ -5,8 +5,8 @@ XLA takes one block for all of them from the C library in each run. glibc maps a
 its pages in every step. For the time of a run such a block is taken from the heap here, which keeps
 it. glibc has that heap for the main thread alone; elsewhere blocks are mapped as before.
 
-The block of a step is given back when another step begins. Steps that alternate for long, as those
-of two networks that train each other, keep one each.
+The block of a step is given back when another step begins, and with the step itself. Steps that
+alternate for long, as those of two networks that train each other, keep one each.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class Scratch:
             # the heap gives back what is free at its end, from so many bytes on
             _ran.largest = max(_ran.largest, size)
             heap.mallopt(_TRIM_THRESHOLD, min(2 * _ran.largest + MAPPED, _MOST))
+            weakref.finalize(self, heap.malloc_trim, 0).atexit = False
 
     def fed(self, arrays: FedArrays) -> FedArrays:
         """Feeds for which JAX runs the step in the thread that calls it."""
