@@ -171,7 +171,7 @@ def lu_solve(
     if len({size for size in sizes if size != -1}) > 1:
         raise ValueError(
             f"{function}(): 'b' {list(b.shape)}, 'lu' {list(lu.shape)} and 'pivots' "
-            f"{list(pivots.shape)} do not fit"
+            f"{list(pivots.shape)} should be [..., n, k], [..., n, n] and [..., n]"
         )
     order, lower, upper = lu_unpack(both, pivots)
     order = order if order.dtype == known.dtype else cast(order, known.dtype)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphopt import fluid
-from graphopt.errors import UnsupportedError
+from graphopt.errors import ProgramError, UnsupportedError
 from graphopt_tests.frontend.test_fluid import fresh
 from graphopt_tests.ops.detection.masks import BOXES, CORNERS, FIRST
 
@@ -51,6 +51,20 @@ def test_objects_of_several_polygons() -> None:
     assert "".join(map(str, found[0, 1])) == FIRST
     assert (found[[0, 0, 1, 1, 2, 2, 2], [0, 2, 0, 1, 0, 1, 2]] == -1).all()
     assert (found[1, 2] == 1).all()
+
+
+def test_labels_are_classes() -> None:
+    with fresh() as main, pytest.raises(ProgramError, match="a label is 3, but 'num_classes' is 3"):
+        fetches = list(fluid.layers.generate_mask_labels(*inputs(), 3, 6))
+        feed = {
+            "image": np.array([[40, 40, 2]], "float32"),
+            "classes": fed([[1]], "int32", [1]),
+            "crowd": fed([[0]], "int32", [1]),
+            "corners": fed(CORNERS[:4], "float32", [1], [1], [4]),
+            "boxes": fed(BOXES[:1], "float32", [1]),
+            "labels": fed([[3]], "int32", [1]),
+        }
+        fluid.Executor(PLACE).run(main, feed, fetches, return_numpy=False)
 
 
 def test_outlines_need_three_levels() -> None:

@@ -29,7 +29,10 @@ def _into(type: str, x: Variable, out: Variable | None, attrs: Any) -> Variable:
 
 def _reduction(reduce_type: str, function: str) -> str:
     if reduce_type not in _BY_NUMBER:
-        raise TypeError(f"{function}(): reduce type can only be [sum|prod|max|min]")
+        raise TypeError(
+            f"{function}(): 'reduce_type' should be one of {', '.join(_BY_NUMBER)}, "
+            f"found {reduce_type!r}"
+        )
     return reduce_type
 
 

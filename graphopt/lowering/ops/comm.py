@@ -86,7 +86,10 @@ def c_allgather(x: Array, nranks: int, replicas: Replicas) -> Array:
 @lowers(ops.CBroadcast)
 def c_broadcast(x: Array, root: int, replicas: Replicas) -> Array:
     if root >= replicas.size:
-        raise ProgramError(f"there is no replica {root} of {replicas.size}")
+        raise ProgramError(
+            f"there is no replica {root}: the program runs on {replicas.size}; 'root' should be "
+            "below the number of places, or of trainers, that run it"
+        )
     return lax.stop_gradient(replicas.gather(x)[root])
 
 

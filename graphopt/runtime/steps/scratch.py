@@ -27,9 +27,9 @@ from graphopt.runtime.state.arrays import FedArrays, Step
 MAPPED = 32 << 20
 """The bytes from which on glibc maps a block; it takes no larger limit."""
 COPIED_LATER = 100_000
-"""Fed arrays of more bytes are copied by another thread of JAX, which then runs the step, too..."""
+"""The bytes from which on a thread of JAX copies a fed array. It then runs the step, too."""
 ALIGNMENT = 64
-"""...unless they begin at a multiple of so many bytes: those are not copied."""
+"""JAX does not copy an array that begins at a multiple of so many bytes."""
 
 CHANGES = 40
 """The changes from a step to another one until each keeps its block."""

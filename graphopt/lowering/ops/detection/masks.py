@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
+from graphopt.errors import ProgramError
 from graphopt.ir.dialect.ops.detection.masks import GenerateMaskLabels
 from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array
@@ -50,6 +51,11 @@ def generate_mask_labels(
         parts_of(concrete(labels, _WHAT).reshape(-1), own),
         strict=True,
     ):
+        if (marks >= num_classes).any():
+            raise ProgramError(
+                f"generate_mask_labels: a label is {marks.max()}, but 'num_classes' is "
+                f"{num_classes}; labels should be below it"
+            )
         found = np.flatnonzero(marks > 0)
         known = [o for o, k, c in zip(outlines, kinds, crowd, strict=True) if k > 0 and not c]
         if not len(found):
