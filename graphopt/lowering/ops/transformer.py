@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from graphopt.lowering.kernels.attention_heads import attention
 from graphopt.lowering.kernels.attention_kernels import by_kernel
 from graphopt.lowering.ops.activation import activate
 from graphopt.lowering.ops.base import Array, wide
+from graphopt.lowering.ops.linear import matmul
 from graphopt.lowering.ops.norm import layer_norm
 from graphopt.lowering.ops.random import dropout
 from graphopt.lowering.registry import lowers
@@ -95,6 +97,7 @@ def fused_attention(
     dropout_implementation: str,
     cache_by_time: bool,
     like_axes: int,
+    kernel: str,
     is_test: bool,
     key: Any,
 ) -> tuple[Array, ...]:
@@ -103,12 +106,12 @@ def fused_attention(
     others = [wide(m) for m in memory] or [query]
     biases = qkv_bias or (None,) * len(qkv_weight)
     if len(qkv_weight) == 1:
-        joint = _linear(query, qkv_weight[0], biases[0])
+        joint = _linear(query, qkv_weight[0], biases[0], kernel)
         heads = _parted(joint, num_heads, layout)
     else:
         sources = (query, others[0], others[-1])
         counts = (num_heads, *(num_kv_heads or num_heads,) * 2)
-        linear = map(_linear, sources, qkv_weight, biases)
+        linear = map(partial(_linear, kernel=kernel), sources, qkv_weight, biases)
         heads = [jnp.moveaxis(_cut(*part), 2, 1) for part in zip(linear, counts, strict=True)]
     q, k, v = _rotated(heads[0], rotary), _rotated(heads[1], rotary), heads[2]
     kept = _cached((k.astype(x.dtype), v.astype(x.dtype)), cache, cache_by_time)
@@ -131,7 +134,7 @@ def fused_attention(
     rows, axes = (joined, 2) if like is None else (like, like_axes)
     shape = (0, 0 if axes == 2 else -1, columns)
     joined = joined.reshape(resolve_shape_like(joined.shape, rows.shape, shape))
-    out = _linear(joined, linear_weight, linear_bias)
+    out = _linear(joined, linear_weight, linear_bias, kernel)
     out = dropout(out, dropout_rate, is_test, dropout_implementation, second_key)
     out = source + out if add_residual else out
     out = _normal(out, ln_scale, ln_bias, epsilon) if norm == "post" else out
@@ -178,8 +181,8 @@ def _parted(joint: Array, heads: int, layout: str) -> list[Array]:
     return [jnp.moveaxis(apart[:, :, :, part], 2, 1) for part in range(3)]
 
 
-def _linear(x: Array, weight: Array, bias: Array | None) -> Array:
-    out = jnp.matmul(x, wide(weight))
+def _linear(x: Array, weight: Array, bias: Array | None, kernel: str) -> Array:
+    out = matmul(x, wide(weight), False, False, kernel)
     return out if bias is None else out + wide(bias)
 
 
@@ -205,16 +208,17 @@ def fused_feedforward(
     dropout1_implementation: str,
     dropout2_rate: float,
     dropout2_implementation: str,
+    kernel: str,
     is_test: bool,
     key: Any,
 ) -> Array:
     source, first_key, second_key = wide(x), *(key or (None, None))
     inner = _normal(source, ln_scale, ln_bias, epsilon) if norm == "pre" else source
-    hidden = _linear(inner, linear1_weight, linear1_bias)
+    hidden = _linear(inner, linear1_weight, linear1_bias, kernel)
     attrs = decoded(class_of(f"pd.{act_method}"), act_attrs)
     hidden = activate(act_method, hidden, **attrs)
     hidden = dropout(hidden, dropout1_rate, is_test, dropout1_implementation, first_key)
-    out = _linear(hidden, linear2_weight, linear2_bias)
+    out = _linear(hidden, linear2_weight, linear2_bias, kernel)
     out = dropout(out, dropout2_rate, is_test, dropout2_implementation, second_key)
     out = source + out if add_residual else out
     out = _normal(out, ln_scale, ln_bias, epsilon) if norm == "post" else out

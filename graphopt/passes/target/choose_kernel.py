@@ -18,6 +18,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.conv import Conv2d, filter_sizes, is_channels_last, spatial_sizes
 from graphopt.ir.dialect.ops.fused import FusedConv2dAddAct, FusedGemmEpilogue
 from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.transformer import FusedAttention, FusedFeedforward
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, product, shape_of
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
@@ -47,6 +48,7 @@ NOT_TRAINED = Reason("not-trained", "XLA is as quick where no operand is transpo
 BOTH_TRANSPOSED = Reason("both-transposed", "both operands are transposed")
 BATCHES = Reason("batches", "its matrices are not multiplied one by one or all by one")
 DTYPE = Reason("kernel-dtype", "kernels of oneDNN are for float32 and bfloat16")
+LAYER_DTYPE = Reason("layer-dtype", "a layer as one op multiplies by kernels in float32 only")
 HALF_IMAGES = Reason("half-images", "convolutions in bfloat16 were not measured")
 CHANNELS_FIRST = Reason("channels-first", "its images do not have the channels last")
 OWN_ALGORITHM = Reason("own-algorithm", "it has an algorithm that is quicker")
@@ -124,6 +126,27 @@ def _multiplied(
     return product(known[:-2]), known[-2], known[-1]
 
 
+def _of_layer(op: PdOp, trained: bool, unknown: int) -> str | Reason:
+    """The form of the products with the weights of a layer that is one op, if all are large."""
+    assert isinstance(op, (FusedAttention, FusedFeedforward))
+    if str(dtype_of(op.x.type)) != "float32":
+        return LAYER_DTYPE
+    if not trained:
+        return NOT_TRAINED
+    if isinstance(op, FusedFeedforward):
+        weights = [op.linear1_weight, op.linear2_weight]
+    else:
+        weights = [*op.qkv_weight, op.linear_weight]
+    rows = shape_of(op.x.type)[:-1]
+    for weight in weights:
+        own = shape_of(weight.type)
+        given = _multiplied((*rows, own[0]), own, unknown, left=False, right=False, one=True)
+        terms, *sides = given
+        if terms < TERMS or min(sides) < SIDE or product(sides) < ELEMENTS:
+            return FEW_TERMS
+    return PRODUCT
+
+
 def _of_convolution(op: PdOp, trained: bool, unknown: int) -> str | Reason:
     """The form of a convolution of images, or the reason to leave it to XLA."""
     dtype = str(dtype_of(op.operands[0].type))
@@ -178,6 +201,8 @@ def _without_own(op: PdOp) -> dict[str, str]:
 _RULES: Mapping[type, Callable[[PdOp, bool, int], str | Reason]] = {
     Matmul: _of_product,
     FusedGemmEpilogue: _of_product,
+    FusedAttention: _of_layer,
+    FusedFeedforward: _of_layer,
     Conv2d: _of_convolution,
     FusedConv2dAddAct: _of_sum,
 }

@@ -19,7 +19,7 @@ from xdsl.irdl import (
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import dictionary, flag, integer, number, string
 from graphopt.ir.dialect.definition import SEGMENTS
-from graphopt.ir.dialect.ops.linear import matmul_type
+from graphopt.ir.dialect.ops.linear import check_kernel, matmul_type
 from graphopt.ir.dialect.ops.norm import check_vector
 from graphopt.ir.dialect.ops.random import Dropout, RandomOp
 from graphopt.ir.dialect.ops.shape import Concat
@@ -170,7 +170,8 @@ class FusedAttention(TwoDropouts):
     heads, t, d], by which the halves of each head of q and k are rotated. `cache` is empty, or the
     keys and values [n, heads, s, d] ([n, s, heads, d] where `cache_by_time`) that go before the new
     ones; then all keys and all values are results too. The rows of the attention are joined to
-    [n, t, heads * d], or to the first `like_axes` sizes of `like`.
+    [n, t, heads * d], or to the first `like_axes` sizes of `like`. `kernel` is the library that
+    computes the products with weights, as for matmul.
     Paddle: fused_attention; rotary_emb_dims and cache_kv of fused_multi_transformer.
     """
 
@@ -203,6 +204,7 @@ class FusedAttention(TwoDropouts):
     dropout_implementation = string("upscale_in_train")
     cache_by_time = flag(False)
     like_axes = integer(2)
+    kernel = string("")
 
     irdl_options = (SEGMENTS,)
     RATES: ClassVar[tuple[str, str]] = ("attn_dropout_rate", "dropout_rate")
@@ -232,7 +234,9 @@ class FusedAttention(TwoDropouts):
         dropout_implementation: str,
         cache_by_time: bool,
         like_axes: int,
+        kernel: str = "",
     ) -> tuple[Tensor, ...]:
+        check_kernel(kernel)
         Dropout.infer(x, attn_dropout_rate, attn_dropout_implementation)
         Dropout.infer(x, dropout_rate, dropout_implementation)
         if rank_of(x) != 3:
@@ -351,7 +355,8 @@ class FusedFeedforward(TwoDropouts):
     """norm, linear1, activation, dropout1, linear2, dropout2, residual, norm on x [..., c].
 
     `norm` is "pre" (of x), "post" (of the result) or "none"; `act_attrs` are properties of the
-    activation's op. Paddle: fused_feedforward.
+    activation's op, and `kernel` the library that computes the products, as for matmul.
+    Paddle: fused_feedforward.
     """
 
     name = "pd.fused_feedforward"
@@ -372,6 +377,7 @@ class FusedFeedforward(TwoDropouts):
     dropout1_implementation = string("upscale_in_train")
     dropout2_rate = number(0.0)
     dropout2_implementation = string("upscale_in_train")
+    kernel = string("")
 
     irdl_options = (SEGMENTS,)
     RATES: ClassVar[tuple[str, str]] = ("dropout1_rate", "dropout2_rate")
@@ -393,7 +399,9 @@ class FusedFeedforward(TwoDropouts):
         dropout1_implementation: str,
         dropout2_rate: float,
         dropout2_implementation: str,
+        kernel: str = "",
     ) -> Tensor:
+        check_kernel(kernel)
         Dropout.infer(x, dropout1_rate, dropout1_implementation)
         Dropout.infer(x, dropout2_rate, dropout2_implementation)
         hidden = linear_type(x, linear1_weight, linear1_bias)
