@@ -1,17 +1,15 @@
 """What each rewrite is worth: a workload with it against the same without it.
 
 A line of `PASSES` is a pass and the workloads that it is for. `FLAGS_graphopt_without` leaves the
-pass out; all others stay. A line of `SETTINGS` is what a flag asks for, or turns off.
+pass out; all others stay. A line of `SETTINGS` is a rewrite that a flag asks for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from graphopt.passes.table.order import ROWS, Phase
-from graphopt.runtime.settings.flags import KERNELS, SCRATCH
 from suite import goals
 from suite.engines import ENGINES, OURS
 from suite.engines.job import FLAGS, STEPS
@@ -47,7 +45,7 @@ PASSES: Mapping[str, tuple[str, ...]] = {
 ELSEWHERE: Mapping[str, str] = {
     "choose-attention": "it names the kernels of GPUs and TPUs; on CPUs it changes nothing",
     "choose-kernel": "its kernels compete with XLA's in each program that runs for long; "
-    "see FLAGS_graphopt_kernels and bench_kernels.py",
+    "see bench_kernels.py",
     "fuse-conv-epilogue": "as choose-kernel, whose ops it makes",
     "pack-filters": "as choose-kernel, whose filters it lays out",
     "choose-group-kernel": "it makes kernels for GPUs and TPUs, of the groups of build_cinn_pass",
@@ -57,35 +55,16 @@ ELSEWHERE: Mapping[str, str] = {
 
 
 class Setting(NamedTuple):
-    """The environment of a worker with it, the workloads it is for, and one's without it."""
+    """What a worker's environment has when the rewrite is on, and the workloads it is for."""
 
     on: Environment
     workloads: tuple[str, ...]
-    off: Environment = MappingProxyType({})
 
 
 SETTINGS: Mapping[str, Setting] = {
     "memory_optimize": Setting({FLAGS: "memory_optimize"}, ("mlp-200", "transformer-48")),
     "FLAGS_graphopt_dropout=hash": Setting({"FLAGS_graphopt_dropout": "hash"}, ("dropouts",)),
     "num_iteration_per_run=32": Setting({STEPS: "32"}, ("tiny-fc",)),
-    KERNELS: Setting(
-        {},
-        (
-            "mlp",
-            "transformer",
-            "attention-512",
-            "resnet50-b1",
-            "resnet50-b8",
-            "resnet18-training",
-            "mobilenet-training",
-        ),
-        off={KERNELS: "off"},
-    ),
-    SCRATCH: Setting(
-        {},
-        ("transformer", "resnet18-training", "mobilenet-training"),
-        off={SCRATCH: "0"},
-    ),
 }
 
 
@@ -106,9 +85,9 @@ def wanted_ones(wanted: str) -> Iterator[Ablation | dict[str, Any]]:
         for workload in PASSES.get(name, ()):
             yield Ablation(name, workload, {}, {"FLAGS_graphopt_without": name}, exact=True)
         if name in SETTINGS:
-            on, workloads, off = SETTINGS[name]
+            on, workloads = SETTINGS[name]
             for workload in workloads:
-                yield Ablation(name, workload, on, off, exact=False)
+                yield Ablation(name, workload, on, {}, exact=False)
         elif name not in PASSES:
             told = ELSEWHERE.get(name, "no workload is named for it in suite/ablate.py")
             yield {"pass": name, "note": told if name in known else "not in this version"}

@@ -15,29 +15,9 @@ from typing import Any
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
+from graphopt.ir.dialect.callers import Caller
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.callback import Assert, Print, PrintGradient, PyFunc, PyFuncBackward
-
-# distinguishes the ops that call: the op's name, and its function or variables
-Caller = tuple[str, Any]
-
-
-def caller(op: Operation) -> Caller | None:
-    """The caller of an op; None for an op that does not call Python."""
-    if isinstance(op, (PyFunc, PyFuncBackward)):
-        return op.name, op.attr("function")
-    if isinstance(op, (Print, PrintGradient)):
-        return op.name, op.attr("variable")
-    return (op.name, op.attr("variables")) if isinstance(op, Assert) else None
-
-
-def callers(module: ModuleOp) -> dict[Caller, PdOp]:
-    """The ops of a module that call Python."""
-    found = ((caller(op), op) for op in module.walk())
-    return {key: op for key, op in found if key is not None and isinstance(op, PdOp)}
 
 
 @dataclass(frozen=True)

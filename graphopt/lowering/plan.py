@@ -1,7 +1,7 @@
 """The order in which arrays travel to a step and back, and the step on its devices.
 
 A step whose executable is on disk needs no more than this of its module, so nothing here imports
-the dialect before a module is looked at.
+the dialect before a module is looked at, nor JAX before there are arrays of it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
-
-import jax
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -79,6 +77,8 @@ class Plan:
 
     def feeds_of(self, feeds: Arrays, step: Any) -> Arrays:
         """The feeds of one step, out of the feeds of a call."""
+        import jax
+
         return tuple(
             jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, step, 1, keepdims=False), feed)
             if port.name in self.stacked
@@ -117,13 +117,20 @@ class Replicated:
 
 # one for each group of devices that programs run on; state that is on one must find it again
 @cache
-def home_of(*devices: Any) -> Hashable:
-    """The identity of a group of devices; compared with `is`."""
+def home_at(*devices: tuple[str, int]) -> Hashable:
+    """The identity of a group of devices, by platforms and numbers; compared with `is`."""
     return object()
+
+
+def home_of(*devices: Any) -> Hashable:
+    """The identity of a group of devices of JAX."""
+    return home_at(*((device.platform, device.id) for device in devices))
 
 
 def put(value: Any, sharding: Any) -> Any:
     """An array with this sharding; each process creates its own part."""
+    import jax
+
     if sharding.is_fully_addressable:
         return jax.device_put(value, sharding)
     return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])

@@ -74,13 +74,13 @@ class Node: pass
 node = Node()
 node.itself = node
 held, node = weakref.ref(node), None
-keep_imported()
+keep_imported("it")
 assert not any(gc.get_count()[1:]) and gc.get_freeze_count() == 0 and held() is not None
 gc.collect()
 assert held() is None
 gc.freeze()
 count = gc.get_freeze_count()
-keep_imported.__wrapped__()
+keep_imported.__wrapped__("it")
 assert gc.get_freeze_count() == count
 """
 

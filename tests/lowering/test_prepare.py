@@ -12,8 +12,8 @@ import pytest
 from graphopt.ir.dialect.context import parse_text
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.traits import Movement
+from graphopt.lowering.host_rules import on_host, rule_of
 from graphopt.lowering.host_steps import RULES, HostSteps
-from graphopt.lowering.prepare import on_host, rule_of
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.state.scope import Scope
 from graphopt_tests.ir.test_ops import COMPUTED
@@ -58,7 +58,7 @@ builtin.module {
 def test_xla_compiles_the_rest(name: str, compiled: bool) -> None:
     """One op without a rule is reason enough; the result is a copy either way."""
     device = jax.devices("cpu")[0]
-    prepare = Prepare.of(parse_text(MODULE.replace("OP", name)), device)
+    prepare = Prepare.of(parse_text(MODULE.replace("OP", name)), "cpu", lambda: device)
     assert prepare is not None
     assert (prepare.steps is None) == compiled
     weights = np.arange(1, 7, dtype="float32").reshape(2, 3)

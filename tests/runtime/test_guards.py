@@ -18,7 +18,7 @@ from graphopt.ir.dialect.signature import signature_of
 from graphopt.ir.program import Variable
 from graphopt.passes.parallel.mark_per_replica import MarkPerReplica, uniform_values
 from graphopt.runtime import BuildStrategy
-from graphopt.runtime.steps.executable import MAX_IN_FLIGHT, under_way
+from graphopt.runtime.steps.compiled_steps import MAX_IN_FLIGHT, under_way
 from graphopt.testing import parse
 from graphopt_tests.runtime.nets import build, close, fc_mean, parameter, regression_feed, rows
 from graphopt_tests.runtime.replicas import run

@@ -16,7 +16,7 @@ from jax.experimental.compilation_cache import compilation_cache
 import graphopt as paddle
 from graphopt import static
 from graphopt.nn import functional as F
-from graphopt.runtime.disk import known
+from graphopt.runtime.disk import known, summaries
 from graphopt.runtime.disk.known import FOLDER
 from graphopt.runtime.settings.flags import TIER
 from graphopt.runtime.steps import forms, tiers
@@ -28,8 +28,13 @@ CHECK = "FLAGS_check_nan_inf"
 
 @pytest.fixture(autouse=True)
 def _on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory of its own for each test, in which even what compiles quickly is kept."""
+    """A directory of its own for each test, in which even what compiles quickly is kept.
+
+    Programs have no key, and are known by the text of their modules.
+    """
     monkeypatch.setattr(known, "use_cache", lambda: tmp_path)
+    monkeypatch.setattr(summaries, "our_directory", lambda: tmp_path)
+    monkeypatch.setattr(summaries, "key_of", lambda *_: None)
     monkeypatch.setattr(forms, "least_seconds", lambda: 0.0)
     monkeypatch.setattr(known, "most_bytes", lambda: 1 << 30)
 

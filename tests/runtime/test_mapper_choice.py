@@ -168,7 +168,8 @@ def test_pmap_takes_the_buffers_of_the_state(inplace: bool) -> None:
     assert before.is_deleted() is inplace
     assert not np.array_equal(read, value("w"))
     (executable,) = program._runner.executables()
-    assert (executable._calls is not None and bool(executable._calls._direct)) is inplace
+    calls = executable._steps._calls
+    assert (calls is not None and bool(calls._direct)) is inplace
 
 
 def test_pmap_gives_xla_what_shard_map_does() -> None:

@@ -20,7 +20,7 @@ from graphopt.nn import functional as F
 from graphopt.runtime import CPUPlace
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiling import compile_program
-from graphopt.runtime.disk import known, summaries
+from graphopt.runtime.disk import known, own_code, summaries
 from graphopt.runtime.disk.program_key import key_of
 from graphopt.runtime.disk.summary import Summary
 from graphopt.runtime.settings.flags import WITHOUT
@@ -34,8 +34,9 @@ X = np.random.default_rng(0).normal(size=(5, 4)).astype("float32")
 @pytest.fixture(autouse=True)
 def _on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory of its own for each test, in which even what compiles quickly is kept."""
+    monkeypatch.setattr(known, "use_cache", lambda: tmp_path)
+    monkeypatch.setattr(summaries, "our_directory", lambda: tmp_path)
     for module in (known, summaries):
-        monkeypatch.setattr(module, "use_cache", lambda: tmp_path)
         monkeypatch.setattr(module, "most_bytes", lambda: 1 << 30)
     monkeypatch.setattr(forms, "least_seconds", lambda: 0.0)
 
@@ -274,6 +275,6 @@ def test_a_program_changed_meanwhile_is_refused() -> None:
 
 def test_translations_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a translation from outside, of which the code is not in keys, nothing is kept."""
-    assert known.rules_are_ours()
+    assert own_code.rules_are_ours()
     monkeypatch.setitem(registry.TRANSLATIONS, "of_another", lambda emitter: None)
-    assert not known.rules_are_ours()
+    assert not own_code.rules_are_ours()

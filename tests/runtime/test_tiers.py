@@ -23,7 +23,7 @@ from graphopt.passes.table.times import PASSES, time_rows
 from graphopt.reference.stored import by_variable, stored
 from graphopt.runtime.settings.flags import TIER, full_form
 from graphopt.runtime.state import generator
-from graphopt.runtime.steps import active_form, tiers
+from graphopt.runtime.steps import first_form, tiers
 from graphopt.runtime.steps.tiers import Successor, quickly
 from graphopt.testing import programs
 from graphopt.testing.programs import Generated
@@ -164,7 +164,7 @@ def test_a_full_form_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> N
 
         return Successor(fail)
 
-    monkeypatch.setattr(active_form, "Successor", failing)
+    monkeypatch.setattr(first_form, "Successor", failing)
     net = infer()
     wanted = net.run(feed(), net.out)
     with pytest.warns(UserWarning, match=r"stays in its fast form.*no more memory"):

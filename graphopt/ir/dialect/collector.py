@@ -29,10 +29,10 @@ def paused_collector() -> Generator[None]:
 
 
 @functools.cache
-def keep_imported() -> None:
-    """Move all that is alive to the oldest generation, once in a process.
+def keep_imported(package: str) -> None:
+    """Move all that is alive to the oldest generation, once for each package.
 
-    It is called when the large packages are imported: their modules and classes live as long as the
+    It is called when a large one has been imported: its modules and classes live as long as the
     process, and the young generations are looked at often. Nothing moves where objects are frozen.
     """
     if not gc.get_freeze_count():

@@ -13,10 +13,11 @@ from jax import numpy as jnp
 
 from graphopt.errors import CheckError, UnsupportedError
 from graphopt.ir.dialect import callables
+from graphopt.ir.dialect.callers import Caller
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import callback as ops
 from graphopt.ir.dtypes import as_dtype
-from graphopt.lowering.host import Caller, called, halves, joined, received, sent
+from graphopt.lowering.host import called, halves, joined, received, sent
 from graphopt.lowering.ops.base import Array, is_floating
 from graphopt.lowering.registry import lowers
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -10,6 +10,7 @@ from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.signature import prepare_function
 from graphopt.ir.dialect.text import ModuleParser, text_of
 from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.devices.places import Place, device_of
 from graphopt.runtime.state.prepare import Prepare
 
 
@@ -22,8 +23,8 @@ def prepare_text(compiled: Compiled) -> str:
     return text_of(ModuleOp([function.clone()]))
 
 
-def prepare_of(text: str, device: Any) -> Prepare | None:
+def prepare_of(text: str, place: Place) -> Prepare | None:
     """The `@prepare` of a text; whatever a malformed one leads to is raised."""
     module = ModuleParser(new_context(), text, "prepare").parse_module()
     module.verify()
-    return Prepare.of(module, device)
+    return Prepare.of(module, place.platform, partial(device_of, place))

@@ -20,7 +20,7 @@ from graphopt.models.bundle.program import program_of
 from graphopt.passes.padding import records
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.machine import Machine, this_machine
-from graphopt.runtime.devices.places import device_of
+from graphopt.runtime.devices.places import Place, device_of
 from graphopt.runtime.feeds.buckets import Buckets, automatic
 from graphopt.runtime.settings.flags import checks_all_ids, checks_nan_inf
 from graphopt.runtime.state.arrays import HostArray, shapes_of
@@ -108,13 +108,13 @@ class InBundle:
         from graphopt.runtime.disk.summary import Summary
         from graphopt.runtime.steps.loaded import LoadedExecutables
 
-        record, device = self.bundle.manifest, device_of(compilation.places[0])
+        record, place = self.bundle.manifest, compilation.places[0]
         with as_format_error(self.bundle.path):
             summary = Summary.of_record(record["summary"])
             self._check(summary)
-            compiled = Summarized(compilation, summary, prepare=self._prepare(device))
+            compiled = Summarized(compilation, summary, prepare=self._prepare(place))
             steps: dict[Hashable, Callable[[], Step | None]] = {
-                (_shapes_of(entry["feeds"]),): partial(self._load, entry, device)
+                (_shapes_of(entry["feeds"]),): partial(self._load, entry, device_of(place))
                 for entry in self.entries
             }
             found = LoadedExecutables(compiled, steps)
@@ -125,14 +125,14 @@ class InBundle:
             ]
         return found
 
-    def _prepare(self, device: Any) -> Prepare | None:
+    def _prepare(self, place: Place) -> Prepare | None:
         """The `@prepare` that XLA computes, if there is one."""
         text = self.bundle.piece(self.bundle.manifest["prepare"], "@prepare").decode()
         if not text:
             return None
         from graphopt.models.bundle.prepare import prepare_of
 
-        return prepare_of(text, device)
+        return prepare_of(text, place)
 
     def _check(self, summary: Summary) -> None:
         """ValueError unless the records are of one program."""

@@ -1,8 +1,7 @@
 """An optimised program, and the mapper that makes replicas of it.
 
-This module and those that it uses import JAX when they are loaded; the rest of the runtime does
-when the first program runs. The lowering and the dialect are imported when a module is mapped: a
-program whose executable is on disk needs neither.
+JAX and the lowering are imported when a step is traced, and the dialect when a module is looked at:
+a program that NumPy computes needs no JAX, one whose executable is on disk no dialect.
 """
 
 from __future__ import annotations
@@ -11,10 +10,8 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
-
-import jax
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.index_bound import IndexBound
@@ -22,8 +19,10 @@ from graphopt.ir.program.location import caller_level
 from graphopt.lowering.plan import Plan, Replicated
 from graphopt.passes.padding.masked import Masked
 from graphopt.passes.table.parts import Part
+from graphopt.runtime.compile.alone import alone_later
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import device_of, distinct_devices
+from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.state.prepare import Prepare
 
 if TYPE_CHECKING:
@@ -57,6 +56,8 @@ class Compiled:
     """The masks and counts that are fed in addition, where feeds have rows to spare."""
     key: str | None = None
     """The key of its executables on disk; None when that is made of the module."""
+    is_new: bool = False
+    """True when no process has kept executables of it: none is looked for on disk."""
     parts: list[Part] = field(default_factory=list[Part])
     """The parts of the compilation but the passes, noted when they are done; the report's, too."""
     slow_elements: float = math.inf
@@ -81,10 +82,6 @@ class Compiled:
 
     def mapped(self, count: int, *, even: bool) -> Replicated:
         """The module on `count` replicas, which get equally many rows when they are `even`."""
-        from graphopt.lowering import replication
-        from graphopt.lowering.lockstep import lockstep
-        from graphopt.lowering.multi_process import across
-
         compilation = self.compilation
         strategy = compilation.strategy
         donate = bool(strategy is None or strategy.enable_inplace)
@@ -92,9 +89,15 @@ class Compiled:
         if not compilation.data_parallel or (count == 1 and not self.per_replica):
             if self.starts_alike:
                 return replace(self.by_op(), name="start")
-            device = device_of(compilation.places[0])
-            alone = replication.alone(self.module, self.plan, device, donate=donate)
-            return replace(alone, why="there is one place")
+            alone = partial(self._alone, donate=donate)
+            return alone_later(compilation.places[0], alone, donates=donate)
+        import_jax()
+        import jax
+
+        from graphopt.lowering import replication
+        from graphopt.lowering.lockstep import lockstep
+        from graphopt.lowering.multi_process import across
+
         places = compilation.places[:count]
         devices = distinct_devices(places)
         mapper, why = choose_mapper(compilation.mapper, devices, len(places), even=even)
@@ -111,6 +114,13 @@ class Compiled:
             found = found if jax.process_count() == 1 else across(found, devices)
         return replace(found, why=why)
 
+    def _alone(self, *, donate: bool) -> Any:
+        """The jitted function of one step on one device."""
+        device = device_of(self.compilation.places[0])
+        from graphopt.lowering import replication
+
+        return replication.alone(self.module, self.plan, device, donate=donate).function
+
     def options(self) -> dict[str, Any] | None:
         """The options of XLA for this module."""
         if self.compilation.places[0].platform != "cpu" or not self.has_barriers:
@@ -121,9 +131,10 @@ class Compiled:
 
     def by_op(self) -> Replicated:
         """The module for one device, one XLA program for each op: sizes may depend on data."""
+        device = device_of(self.compilation.places[0])
         from graphopt.lowering import replication
 
-        return replication.by_op(self.module, self.plan, device_of(self.compilation.places[0]))
+        return replication.by_op(self.module, self.plan, device)
 
     def explained(self) -> Report:
         """The report including near misses, costs and blocks, computed on the first request."""
@@ -145,14 +156,15 @@ class Compiled:
         XLA takes long to compile a draw, and one that is an op by itself is compiled once for all
         that are like it: those of one shape, and those of any shape that share a generator.
         """
+        plan = self.plan
+        if plan.feeds or plan.updated or plan.read_only or plan.fetches:
+            return False
+        import_jax()
         from graphopt.ir.dialect.ops.random import RandomOp
         from graphopt.lowering.call import Call
         from graphopt.lowering.collectives import ALONE
         from graphopt.lowering.ops.random import shares_generator
 
-        plan = self.plan
-        if plan.feeds or plan.updated or plan.read_only or plan.fetches:
-            return False
         calls = [Call.of(op, ALONE) for op in self.module.walk() if isinstance(op, RandomOp)]
         alike = len(calls) >= 2 * len(set(calls)) > 0
         return alike or sum(map(shares_generator, calls)) > 1
@@ -192,6 +204,8 @@ def choose_mapper(
             f"mapper = '{asked}' needs a device for each of the {count} places: set "
             f"CPU_NUM={count} before anything runs, use fewer places, or mapper = 'vmap' or 'auto'"
         )
+    import jax
+
     if asked == "pmap" and jax.process_count() > 1:
         raise UnsupportedError(
             "mapper = 'pmap' runs in one process; in a job of several use 'shard_map' or 'auto'"

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
 
 from graphopt.errors import ProgramError
+from graphopt.ir.dialect.callers import callers
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.differentiated import segment_of
 from graphopt.ir.dialect.index_bounds import assert_bounds, fed_bounds
@@ -23,7 +24,6 @@ from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.signature import check_finite, checks_finite, hash_dropout
 from graphopt.ir.dialect.types import byte_count, show
 from graphopt.ir.program.location import caller_level
-from graphopt.lowering.host import callers
 from graphopt.lowering.plan import Plan
 from graphopt.passes.table.flags import check_supported, refused
 from graphopt.passes.table.manager import optimize
@@ -63,6 +63,7 @@ def compile_program(compilation: Compilation) -> Compiled:
         hash_dropout(module)
     if checks_nan_inf():
         check_finite(module)
+    place = compilation.places[0]
     is_random = any(draws(op) for op in module.walk())
     has_barriers = any(map(_has_barrier, module.walk()))
     plan = Plan.of(module, compilation.steps, compilation.stacked, apart=True)
@@ -76,7 +77,7 @@ def compile_program(compilation: Compilation) -> Compiled:
         callers(module),
         checks_finite(module),
         is_kept=not any(map(has_kernel, module.walk())),
-        prepare=Prepare.of(module, device_of(compilation.places[0])),
+        prepare=Prepare.of(module, place.platform, functools.partial(device_of, place)),
         bounds=bounds,
         masked=masked,
         parts=report.parts,

@@ -14,9 +14,8 @@ import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 from graphopt.runtime.devices.cache_place import machine_directory
+from graphopt.runtime.disk.entries import MAX_BYTES
 
-MAX_BYTES = 1 << 30
-"""The bytes of the directory at most, unless `jax_compilation_cache_max_size` says otherwise."""
 MIN_SECONDS = 0.1
 """Programs that compile faster are not kept, unless JAX's setting says otherwise.
 
@@ -50,12 +49,6 @@ def least_seconds() -> float:
     """Programs that compile faster are not kept."""
     config: Any = jax.config
     return config.jax_persistent_cache_min_compile_time_secs
-
-
-def most_bytes() -> int:
-    """The bytes of a directory at most."""
-    config: Any = jax.config
-    return config.jax_compilation_cache_max_size
 
 
 class _Found(threading.local):

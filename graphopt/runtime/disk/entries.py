@@ -8,6 +8,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+MAX_BYTES = 1 << 30
+"""The bytes of a directory at most, unless `jax_compilation_cache_max_size` says otherwise."""
 _HASH = 32
 
 

@@ -9,13 +9,8 @@ of `cache.py`, and only where that is ours: like JAX's, they are code that is ru
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from pickle import PicklingError
 from typing import Any
@@ -23,15 +18,16 @@ from typing import Any
 import jax
 from jax.experimental import serialize_executable
 
-from graphopt.lowering.cores import CORES
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
-from graphopt.runtime.disk.cache import most_bytes, use_cache
+from graphopt.runtime.disk.cache import use_cache
+from graphopt.runtime.disk.directory import most_bytes
 from graphopt.runtime.disk.entries import hashed, read_entry, remove_entry, write_entry
 from graphopt.runtime.disk.lapack import prepare_calls
+from graphopt.runtime.disk.own_code import code_settings, rules_are_ours
 
-FOLDER, SEEN = "steps", "seen"
+FOLDER = "steps"
 # arrays, or their types, as a step takes them
 Arguments = tuple[Any, ...]
 # of XLA
@@ -113,14 +109,6 @@ class Known:
         if write_entry(self._file(options), payload, most_bytes()):
             self._note()
 
-    def came_before(self) -> bool:
-        """True when a process has asked this before. Where nothing can be written, none has."""
-        file = self.folder.parent / SEEN / self.name
-        if read_entry(file) is not None:
-            return True
-        write_entry(file, b"", most_bytes())
-        return False
-
     def _note(self) -> None:
         if self.compiled.note is not None:
             self.compiled.note(self.compiled)
@@ -139,52 +127,8 @@ def types_of(arguments: Arguments) -> Arguments:
     return jax.tree.map(type_of, arguments)
 
 
-def rules_are_ours() -> bool:
-    """True unless another package has lowering rules or translations of operators.
-
-    A registry that is not imported has none.
-    """
-    return all(
-        _all_ours(name, len(rules))
-        for name, registry in _REGISTRIES.items()
-        if (rules := getattr(sys.modules.get(name), registry, None)) is not None
-    )
-
-
-_REGISTRIES = {
-    "graphopt.lowering.registry": "RULES",
-    "graphopt.ir.translate.operators.registry": "TRANSLATIONS",
-}
-
-
-# `count` stands for the rules: a registry only grows
-@functools.lru_cache(len(_REGISTRIES))
-def _all_ours(name: str, count: int) -> bool:
-    rules = getattr(sys.modules[name], _REGISTRIES[name])
-    return all(rule.__module__.startswith("graphopt.") for rule in rules.values())
-
-
 def settings() -> tuple[Any, ...]:
     """The versions and settings that a trace and a compilation depend on."""
     config: Any = jax.config
     values = {name: str(value) for name, value in config.values.items() if "cache" not in name}
-    flags = [os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")]
-    return _versions(), sorted(values.items()), flags, CORES
-
-
-@functools.cache
-def _versions() -> tuple[str, ...]:
-    packages = ("jax", "jaxlib", "numpy", "ml_dtypes", "xdsl")
-    return sys.version, *map(version, packages), _own_code()
-
-
-def _own_code() -> str:
-    """A hash of the code that makes modules and traces."""
-    root, found = Path(__file__).parents[2], hashlib.sha256()
-    for room in ("ir", "lowering", "passes", "runtime"):
-        for folder, inner, names in os.walk(root / room):
-            inner.sort()
-            for name in sorted(name for name in names if name.endswith(".py")):
-                found.update(f"{os.path.relpath(folder, root)}/{name}\n".encode())
-                found.update(Path(folder, name).read_bytes())
-    return found.hexdigest()
+    return *code_settings(), sorted(values.items())

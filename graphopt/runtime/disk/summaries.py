@@ -8,21 +8,20 @@ A program that cannot have rows to spare is noted, too, with the reason.
 from __future__ import annotations
 
 import json
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
-
 from graphopt.errors import ProgramError
-from graphopt.lowering.plan import Replicated, home_of
+from graphopt.lowering.plan import Replicated
 from graphopt.passes.padding.dims import CannotPad
+from graphopt.runtime.compile.alone import alone_later
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
-from graphopt.runtime.disk.cache import most_bytes, use_cache
+from graphopt.runtime.disk.directory import most_bytes, our_directory
 from graphopt.runtime.disk.entries import read_entry, remove_entry, write_entry
-from graphopt.runtime.disk.known import rules_are_ours, settings
+from graphopt.runtime.disk.own_code import code_settings, rules_are_ours
 from graphopt.runtime.disk.program_key import key_of
 from graphopt.runtime.disk.summary import Summary
 from graphopt.runtime.state.prepare import Prepare
@@ -48,12 +47,14 @@ def compiled_or_known(compilation: Compilation) -> Compiled:
 
     A CannotPad is raised again in later processes.
     """
-    directory = use_cache()
+    directory = our_directory()
     key = None
     if directory is not None and rules_are_ours():
-        key = key_of(compilation, settings())
+        key = key_of(compilation, code_settings())
     if directory is None or key is None:
-        return compile_program(compilation)
+        compiled = compile_program(compilation)
+        compiled.is_new = directory is None
+        return compiled
     file = directory / FOLDER / key
     found = _read(file)
     if isinstance(found, CannotPad):
@@ -66,7 +67,8 @@ def compiled_or_known(compilation: Compilation) -> Compiled:
         record = {_CANNOT_PAD: [error.reason.name, error.reason.text]}
         write_entry(file, json.dumps(record).encode(), most_bytes())
         raise
-    compiled.key, compiled.note = key, lambda made: _write(file, made)
+    compiled.key, compiled.note = key, partial(_note, file)
+    compiled.is_new = _has_summary(compiled)
     return compiled
 
 
@@ -85,11 +87,18 @@ def _read(file: Path) -> Summary | CannotPad | None:
         return None
 
 
-def _write(file: Path, compiled: Compiled) -> None:
+def _has_summary(compiled: Compiled) -> bool:
+    """True for a program of which a summary says all that steps need."""
     prepare = compiled.prepare
     if compiled.calls_python or compiled.per_replica or compiled.starts_alike:
-        return
-    if (prepare is None or prepare.steps is not None) and not file.exists():
+        return False
+    return prepare is None or prepare.steps is not None
+
+
+def _note(file: Path, compiled: Compiled) -> None:
+    """Write a summary, as there are executables."""
+    compiled.is_new = False
+    if _has_summary(compiled) and not file.exists():
         write_entry(file, json.dumps(Summary.of(compiled).record()).encode(), most_bytes())
 
 
@@ -107,8 +116,8 @@ class Summarized(Compiled):
         prepare: Prepare | None = None,
     ) -> None:
         if summary.steps is not None:
-            device = device_of(compilation.places[0])
-            prepare = Prepare.on_host(summary.reads, summary.steps, device)
+            place = compilation.places[0]
+            prepare = Prepare.on_host(summary.reads, summary.steps, partial(device_of, place))
         super().__init__(
             compilation,
             *(None, None),  # pyright: ignore[reportArgumentType]
@@ -134,7 +143,7 @@ class Summarized(Compiled):
         made = compile_program(self.compilation)
         if program.version != self._version:
             raise ProgramError("the program was changed while a form of it was compiled")
-        if key_of(self.compilation, settings()) != self.key:
+        if key_of(self.compilation, code_settings()) != self.key:
             self.key = None
         return made
 
@@ -150,25 +159,10 @@ class Summarized(Compiled):
         return found
 
     def mapped(self, count: int, *, even: bool) -> Replicated:
-        device = device_of(self.compilation.places[0])
-        sharding = jax.sharding.SingleDeviceSharding(device)
-        return Replicated(
-            *("alone", _Later(self), 1, lambda _: sharding, home_of(device)),
-            donates=True,
-            mapped=False,
-            why="there is one place",
-        )
+        def function() -> Any:
+            return self.whole.mapped(1, even=True).function
+
+        return alone_later(self.compilation.places[0], function, donates=True)
 
     def by_op(self) -> Replicated:
         return self.whole.by_op()
-
-
-class _Later:
-    """The function of a step, made when it is traced."""
-
-    def __init__(self, compiled: Summarized) -> None:
-        self._compiled = compiled
-
-    def trace(self, *arguments: Any) -> jax.stages.Traced:
-        """As `jax.jit` of the function does."""
-        return self._compiled.whole.mapped(1, even=True).function.trace(*arguments)

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
@@ -20,18 +19,19 @@ from graphopt.ir.dialect.ops.comm import Collective
 from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.reference.interpreter import is_random, supports
+from graphopt.runtime.devices.places import Place, device_of
 from graphopt.runtime.state.arrays import HostArray
 
 
 @dataclass(frozen=True)
 class ByLowering:
-    """The lowering of single ops in one run, with its random key, on its device.
+    """The lowering of single ops in one run, with its random key, on the device of a place.
 
     `hashes` is true when dropouts draw by hashing a counter.
     """
 
     key: HostArray
-    device: Any
+    place: Place
     hashes: bool
 
     def __call__(
@@ -43,11 +43,14 @@ class ByLowering:
     ) -> list[HostArray]:
         """The results of an op in these iterations of the loops around it."""
         # few programs need it, and it takes a while to import
+        device = device_of(self.place)
+        import jax
+
         from graphopt.lowering.collectives import ALONE
         from graphopt.lowering.evaluate import Context, evaluate_op
 
         env: dict[Any, Any] = {value: (array,) for value, array in operands.items()}
-        with jax.default_device(self.device):
+        with jax.enable_x64(True), jax.default_device(device):
             key = jax.random.wrap_key_data(jax.numpy.asarray(self.key))
             for number in iterations:
                 key = jax.random.fold_in(key, number)

@@ -7,12 +7,11 @@ that is declared, and quicker ones where that matters (`rules.py`).
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import jax
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from graphopt.ir.dialect.ops.base import DataSizedOp
@@ -27,31 +26,24 @@ from graphopt.ir.dialect.signature import (
 )
 from graphopt.reference.interpreter import WALKED, supports
 from graphopt.runtime.compile.compiled import Compiled
-from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.host.body import NATIVE, Body, GivenUp, Running, Slots
 from graphopt.runtime.host.by_lowering import ByLowering, is_lowered
-from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results, Step
+from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results
 
 SECONDS, PER_OP = 0.3, 3e-3
 """The time in which XLA compiles a program and each of its operators, about. A run that takes as
 long as compiling the program is given up."""
+__all__ = ["GivenUp", "HostForm", "has_host_form", "may_need_data", "price_of"]
 
 
 class HostForm:
-    """A step of an inference program in NumPy; `compiled_step` compiles what it cannot compute.
+    """A step of an inference program in NumPy. `spend` gets the seconds of each run.
 
-    It gives up in favour of a compiled step where a rule fails, which XLA reports better, and where
-    a run takes long, unless `compiled_step` has none. `spend` gets the seconds of each run. `last`
-    are the arguments of the last run of a program whose sizes may depend on data, which are needed
-    to time another form.
+    A run that takes longer than `price` seconds is given up. `last` are the arguments of the last
+    run of a program whose sizes may depend on data, which are needed to time another form.
     """
 
-    def __init__(
-        self,
-        compiled: Compiled,
-        compiled_step: Callable[[], Step | None],
-        spend: Callable[[float], None],
-    ) -> None:
+    def __init__(self, compiled: Compiled, spend: Callable[[float], None]) -> None:
         main = main_function(compiled.module)
         slots: Slots = {}
         self._body = Body(main.body.block, slots)
@@ -63,60 +55,32 @@ class HostForm:
         given = {(p.kind, p.name): at for at, p in enumerate((*read_only, *plan.feeds))}
         signature = function_signature(main)
         self._positions = [given[port.kind, port.name] for port in signature.arguments]
-        self._device = device_of(compiled.compilation.places[0])
+        self._place = compiled.compilation.places[0]
         self._hashes = hashes_dropout(compiled.module)
-        self._compiled = compiled
-        self._compiled_step = compiled_step
         self._spend = spend
-        self._price = price_of(compiled)
-        self._instead: Step | None = None
-        self._keeps = any(map(_may_need_data, main.body.walk()))
+        self.price = price_of(compiled)
+        self._keeps = may_need_data(compiled.module)
         self.last: tuple[Arrays, Arrays, FedArrays, HostArray] | None = None
 
     def __call__(
         self, updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray
     ) -> Results:
-        """The fetches of one step, which changes no state."""
+        """The fetches of one step, which changes no state; GivenUp, and what rules raise."""
         given = [*map(np.asarray, (*read_only, *fed))]
-        instead = self._instead
-        if instead is None:
-            try:
-                results = self._results(given, key)
-                self.last = (updated, read_only, fed, key) if self._keeps else None
-                return results
-            except GivenUp:
-                instead = self._compiled_step()
-                if instead is None:
-                    self._price = math.inf
-                    return self._results(given, key)
-                elements = sum(array.size for array in given[len(read_only) :])
-                self._compiled.slow_elements = min(self._compiled.slow_elements, elements)
-            except Exception:  # whatever it is, XLA runs the step or says what is wrong
-                instead = self._compiled_step() or self._compiled.by_op().function
-        results = instead(updated, read_only, fed, key)
-        self._instead = instead  # feeds that no form computes do not end this one
-        return results
-
-    @property
-    def is_over(self) -> bool:
-        """True when a compiled step runs instead."""
-        return self._instead is not None
+        began = time.thread_time()
+        by_lowering = ByLowering(key, self._place, self._hashes)
+        running = Running([None] * self._slots, began + self.price, by_lowering)
+        with np.errstate(all="ignore"):
+            values = self._body.run(running, [NATIVE.entered(given[at]) for at in self._positions])
+        self._spend(time.thread_time() - began)
+        self.last = (updated, read_only, fed, key) if self._keeps else None
+        # copies: a result may be a feed, a parameter, or a part of one
+        pairs = zip(self._returned, values, strict=True)
+        return tuple(np.array(NATIVE.left(*pair), order="C") for pair in pairs), ()
 
     def timed(self) -> None:
         """The other form has been timed, so that no arguments are needed."""
         self._keeps, self.last = False, None
-
-    def _results(self, given: Sequence[HostArray], key: HostArray) -> Results:
-        return tuple(jax.device_put(self._computed(given, key), self._device)), ()
-
-    def _computed(self, given: Sequence[HostArray], key: HostArray) -> list[HostArray]:
-        began = time.thread_time()
-        by_lowering = ByLowering(key, self._device, self._hashes)
-        running = Running([None] * self._slots, began + self._price, by_lowering)
-        with np.errstate(all="ignore"):
-            values = self._body.run(running, [NATIVE.entered(given[at]) for at in self._positions])
-        self._spend(time.thread_time() - began)
-        return [NATIVE.left(*pair) for pair in zip(self._returned, values, strict=True)]
 
 
 def price_of(compiled: Compiled) -> float:
@@ -140,9 +104,10 @@ def has_host_form(compiled: Compiled, elements: int) -> bool:
     return all(map(_is_computed, ops))
 
 
-def _may_need_data(op: Operation) -> bool:
-    """True for an op that may prevent one compiled program of a step (`lowering/needs_data.py`)."""
-    return isinstance(op, (DataSizedOp, Dynamic, If))
+def may_need_data(module: ModuleOp) -> bool:
+    """True for a program that may be no compiled program of a step (`lowering/needs_data.py`)."""
+    kinds = (DataSizedOp, Dynamic, If)
+    return any(isinstance(op, kinds) for op in main_function(module).body.walk())
 
 
 def _is_computed(op: Operation) -> bool:

@@ -133,7 +133,7 @@ class Session:
         raw = self.keys.raw(compiled.plan.steps) if compiled.is_random else [0, 0]
         step = self.group.begin_step(executable, described, values, raw, sync=sync)
         try:
-            executable.keys = self.keys
+            executable.state.keys = self.keys
             executable.confirm = self.group.confirm
             # what all trainers do together is done whole, also when this one is interrupted
             with Uninterrupted():

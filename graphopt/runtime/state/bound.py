@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import numpy as np
 
 from graphopt.errors import ScopeError
@@ -13,7 +12,7 @@ from graphopt.ir.dtypes import DType
 from graphopt.lowering.plan import Replicated, put
 from graphopt.runtime.state.arrays import Array, HostArray
 from graphopt.runtime.state.scope import Scope, stack_in
-from graphopt.runtime.state.slots import ArrayLayout, Item, Slot, Stack, in_parts
+from graphopt.runtime.state.slots import AS_IT_IS, ArrayLayout, Item, Slot, Stack, in_parts
 
 if TYPE_CHECKING:
     from graphopt.ir.dialect.signature import Port
@@ -73,6 +72,24 @@ def take_all(replicated: Replicated, ports: list[Bound], *, keep: bool = False) 
     ]
 
 
+def take_in_numpy(replicated: Replicated, ports: list[Bound]) -> list[Array]:
+    """As `take`, but arrays of NumPy that are on no device are left there."""
+    return [
+        slot.value
+        if slot is not None and slot.home is None and _is_plain(port, slot, layout)
+        else take(replicated, Bound(port, slot, layout))
+        for port, slot, layout in ports
+    ]
+
+
+def _is_plain(port: Port, slot: Holder, layout: ArrayLayout) -> bool:
+    """True for an array of NumPy that is just what a step takes; ScopeError for another type."""
+    if type(slot.value) is not np.ndarray or not layout == slot.layout == AS_IT_IS:
+        return False
+    check_state(port, slot.value)
+    return True
+
+
 def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
     """The state array on the devices of a replicated module.
 
@@ -113,6 +130,8 @@ def _item(replicated: Replicated, port: Port, item: Item) -> Array:
     found = stack.items.get((home, item.at))
     if found is not None:
         return found
+    import jax
+
     with jax.enable_x64(True):
         if stack.home is home and not stack.layout.replicas:
             arrays = _unstacked(replicated.place(port))(stack.value)
@@ -127,6 +146,7 @@ def _item(replicated: Replicated, port: Port, item: Item) -> Array:
 @functools.cache
 def _unstacked(place: Any) -> Any:
     """A function that makes an array of each item of a stack."""
+    import jax
 
     def unstacked(stack: Any) -> list[Any]:
         return [stack[index] for index in range(stack.shape[0])]
@@ -136,6 +156,8 @@ def _unstacked(place: Any) -> Any:
 
 def _bring_home(replicated: Replicated, slot: Holder, port: Port, layout: ArrayLayout) -> Array:
     """A copy of the value on the devices of a replicated module."""
+    import jax
+
     replicas = layout.replicas
     if replicas and slot.layout == layout:
         value = np.array(slot.value)

@@ -6,20 +6,25 @@ are kept with the computed values, whose validity follows from their identity.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import jax
+import numpy as np
 
 from graphopt.lowering.host_steps import HostSteps
-from graphopt.runtime.state.arrays import Array, Arrays
+from graphopt.runtime.state.arrays import Array, Arrays, HostArray
 from graphopt.runtime.state.scope import Scope
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from graphopt.ir.dialect.signature import Port
+
+
+# gives a device of JAX, which is imported for it
+Device: TypeAlias = "Callable[[], Any]"
 
 
 class Prepare:
@@ -39,29 +44,62 @@ class Prepare:
         self.steps = steps
 
     @classmethod
-    def of(cls, module: ModuleOp, device: Any) -> Prepare | None:
-        """That of a module, if it has one."""
+    def of(cls, module: ModuleOp, platform: str, device: Device) -> Prepare | None:
+        """That of a module for a device of this platform, if it has one."""
         from graphopt.ir.dialect.signature import function_signature, prepare_function
-        from graphopt.lowering.prepare import host_steps, prepare
+        from graphopt.lowering.host_rules import host_steps
 
         function = prepare_function(module)
         if function is None:
             return None
-        reads, steps = function_signature(function).arguments, host_steps(module, device)
+        reads = function_signature(function).arguments
+        steps = host_steps(module) if platform == "cpu" else None
         if steps is not None:
             return cls.on_host(reads, steps, device)
-        return cls(reads, prepare(module, device))
+
+        @functools.cache
+        def compiled() -> Callable[[Arrays], Arrays]:
+            where = device()
+            from graphopt.lowering.prepare import prepare
+
+            return prepare(module, where)
+
+        def function_of_state(state: Arrays) -> Arrays:
+            function = compiled()
+            import jax
+
+            with jax.enable_x64(True):
+                return function(state)
+
+        return cls(reads, function_of_state)
 
     @classmethod
-    def on_host(cls, reads: tuple[Port, ...], steps: HostSteps, device: Any) -> Prepare:
+    def on_host(cls, reads: tuple[Port, ...], steps: HostSteps, device: Device) -> Prepare:
         """One that NumPy computes."""
-        return cls(reads, lambda state: jax.device_put(steps(state), device), steps)
+
+        def function(state: Arrays) -> Arrays:
+            where = device()
+            import jax
+
+            with jax.enable_x64(True):
+                return jax.device_put(steps(state), where)
+
+        return cls(reads, function, steps)
 
     def __call__(self, scope: Scope, state: Sequence[Array]) -> Arrays:
-        """The values made of these arrays, for this scope."""
+        """The values made of these arrays, for this scope, on the device."""
+        return self._cached(scope, state, self.function)
+
+    def in_numpy(self, scope: Scope, state: Sequence[Array]) -> tuple[HostArray, ...]:
+        """The values made of these arrays, for this scope, as NumPy sees them."""
+        made = self._cached(scope, state, self.steps or self.function)
+        return tuple(map(np.asarray, made))
+
+    def _cached(
+        self, scope: Scope, state: Sequence[Array], make: Callable[[Arrays], Arrays]
+    ) -> Arrays:
         made_of, made = scope.prepared.get(self, ((), ()))
         if len(made_of) != len(state) or not all(map(operator.is_, made_of, state)):
-            with jax.enable_x64(True):
-                made = self.function(tuple(state))
+            made = make(tuple(state))
             scope.prepared[self] = tuple(state), made
         return made

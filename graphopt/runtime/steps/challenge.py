@@ -9,8 +9,8 @@ from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.known import Arguments, Known
 from graphopt.runtime.settings.flags import measures_kernels
-from graphopt.runtime.steps.rivals import Made, Outcome, Rival
-from graphopt.runtime.steps.tiers import shall_repeat
+from graphopt.runtime.steps.rivals import Outcome, Rival
+from graphopt.runtime.steps.tiers import Made, shall_repeat
 
 
 def rival_of(

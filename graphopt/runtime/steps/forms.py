@@ -1,4 +1,4 @@
-"""The forms of a step: one lowered program, which XLA compiles with the options of each form.
+"""The compiled forms of a step: one lowered program, for which XLA has options for each form.
 
 The times of tracing, lowering, compiling and loading are noted here, in the report of the passes.
 """
@@ -15,9 +15,12 @@ from typing import Any
 import jax
 
 from graphopt.ir.dialect.collector import paused_collector
+from graphopt.lowering.plan import Replicated
 from graphopt.passes.table.parts import LOAD, LOWER, TRACE, XLA, Part
+from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk.cache import least_seconds, times_found
 from graphopt.runtime.disk.known import Arguments, Known, Options
+from graphopt.runtime.steps.tiers import quickly
 
 
 class Lowering:
@@ -99,6 +102,21 @@ class Form:
         if self._known is not None and is_whole and seconds >= least_seconds():
             self._known.save(self._options, made)
         return made
+
+
+def forms_of(
+    compiled: Compiled, replicated: Replicated, arguments: Arguments, sizes: str
+) -> tuple[Form, Form]:
+    """The full form of a step and the quick one, for arguments of these types.
+
+    `sizes` are those of the feeds, in words.
+    """
+    options, kept = compiled.options(), compiled.is_kept
+    lowering = Lowering(replicated.function, arguments, compiled.parts, sizes)
+    with jax.enable_x64(True):  # as steps are compiled: the name of what is known depends on it
+        known = Known.of(compiled, replicated, arguments)
+    full = Form(known, lowering, options, kept=kept)
+    return full, Form(known, lowering, quickly(options), "quick form", kept=kept)
 
 
 @contextmanager

@@ -14,17 +14,16 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
 from graphopt.display.units import several
 from graphopt.runtime.compile.background import submit
-from graphopt.runtime.disk.cache import most_bytes
+from graphopt.runtime.disk.directory import most_bytes
 from graphopt.runtime.disk.entries import read_entry, remove_entry, write_entry
 from graphopt.runtime.disk.known import Known
-from graphopt.runtime.state.arrays import Step
-from graphopt.runtime.state.prepare import Prepare
+from graphopt.runtime.steps.tiers import Made
 
 RUNS, SECONDS = 20, 10.0
 """A step that has run less often, or for a shorter time, has no rival yet."""
@@ -35,14 +34,6 @@ GAIN = 0.97
 FOLDER = "rivals"
 NOT_YET = "oneDNN is tried later"
 """The report of a rival that is not settled."""
-
-
-class Made(NamedTuple):
-    """A compiled form: its function, the number of its kernels of oneDNN, and its `@prepare`."""
-
-    step: Step
-    kernels: int
-    prepare: Prepare | None = None
 
 
 class Outcome:

@@ -1,6 +1,6 @@
 """Compiled programs that came in a file: runners take them in place of a compilation.
 
-Whoever reads such a file notes beside the program what came with it. JAX is imported for it when
+Whoever reads such a file notes beside the program what came with it. JAX is imported for that when
 the program first runs.
 """
 
@@ -45,14 +45,15 @@ def executables_of(program: Program, compilation: Compilation, reason: str) -> E
     Raises as `compile_program`.
     """
     with paused_collector():  # modules that are imported are no garbage either
-        import_jax()
         from graphopt.runtime.steps.executable import Executables
 
-        shipped = _shipped.get(program)
-        executables = shipped.executables(compilation) if shipped is not None else None
+        shipped, executables = _shipped.get(program), None
+        if shipped is not None:
+            import_jax()
+            executables = shipped.executables(compilation)
         if executables is None:
             from graphopt.runtime.disk.summaries import compiled_or_known
 
             executables = Executables(compiled_or_known(compilation), reason)
-        keep_imported()
+        keep_imported("graphopt")
     return executables

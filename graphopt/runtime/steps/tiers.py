@@ -15,13 +15,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.background import submit
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.settings.flags import AUTO, FAST, FULL, HOST, must_repeat, tier_flag
+from graphopt.runtime.state.arrays import Step
 from graphopt.runtime.state.generator import default_generator
+from graphopt.runtime.state.prepare import Prepare
 
 SMALL = 100
 """Programs of fewer operators compile at once: the quick form and the full one take about as long.
@@ -53,6 +55,14 @@ class Tier:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.why}"
+
+
+class Made(NamedTuple):
+    """A form that can run: its function, the number of its kernels of oneDNN, its `@prepare`."""
+
+    step: Step
+    kernels: int
+    prepare: Prepare | None = None
 
 
 def tier_of(compiled: Compiled, replicated: Replicated, elements: int) -> Tier:

@@ -29,7 +29,7 @@ from graphopt.runtime.disk.summaries import Summarized
 from graphopt.runtime.state.arrays import Array, FedArrays
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.steps.forms import Form, Lowering
-from graphopt.runtime.steps.rivals import Made
+from graphopt.runtime.steps.tiers import Made
 
 
 def with_kernels(compiled: Compiled, arguments: Arguments, sizes: str) -> Made | None:
@@ -51,7 +51,7 @@ def with_kernels(compiled: Compiled, arguments: Arguments, sizes: str) -> Made |
     plan, prepare = whole.plan, compiled.prepare
     packed = _packed(module, plan, arguments[2]) if plan.prepared else None
     if packed is not None:
-        module, prepare = packed, Prepare.of(packed, device)
+        module, prepare = packed, Prepare.of(packed, device.platform, lambda: device)
         plan = replace(plan, prepared=Plan.of(module, apart=True).prepared)
         updated, read_only, *rest = arguments
         apart = read_only[: len(plan.read_only)]

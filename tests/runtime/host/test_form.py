@@ -17,11 +17,11 @@ from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops.conv import Conv2d
 from graphopt.nn import functional as F
 from graphopt.reference.registry import Unsupported
-from graphopt.runtime.disk import known
+from graphopt.runtime.disk import known, seen, summaries
 from graphopt.runtime.host import body, form, op_by_op
 from graphopt.runtime.host.rules import QUICK
 from graphopt.runtime.settings.flags import TIER
-from graphopt.runtime.steps import active_form, tiers
+from graphopt.runtime.steps import first_form, tiers
 from graphopt_tests.runtime.nets import Net, build, close
 
 Array = np.ndarray[Any, Any]
@@ -34,7 +34,7 @@ def _first(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(tiers, "TINY", 0)
     monkeypatch.setattr(tiers, "submit", lambda work: work.work())
     monkeypatch.setattr(form, "SECONDS", 60.0)
-    monkeypatch.setattr(active_form, "PATIENCE", 0.0)
+    monkeypatch.setattr(first_form, "PATIENCE", 0.0)
     paddle.set_flags({TIER: "auto"})
     yield
     paddle.set_flags({TIER: "full"})
@@ -83,7 +83,7 @@ def test_the_full_form_follows() -> None:
 
 def test_a_cheap_step_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """NumPy goes on while all its runs together took less than half of a compilation."""
-    monkeypatch.setattr(active_form, "PATIENCE", 0.5)
+    monkeypatch.setattr(first_form, "PATIENCE", 0.5)
     net = infer()
     for _ in range(3):
         net.run(feed(), net.out)
@@ -200,7 +200,7 @@ def test_a_size_of_the_data(monkeypatch: pytest.MonkeyPatch, gain: float, said: 
 
 def test_a_wrong_feed_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """XLA says what is wrong with it, and NumPy computes the next one."""
-    monkeypatch.setattr(active_form, "PATIENCE", 0.5)
+    monkeypatch.setattr(first_form, "PATIENCE", 0.5)
 
     def make() -> tuple[Any, Any]:
         x, times = static.data("x", [None], "float32"), static.data("times", [None], "int64")
@@ -266,7 +266,10 @@ def test_threads_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sizes_that_another_process_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first sizes of a program are compiled after the first run; a third process has them."""
     monkeypatch.setattr(known, "use_cache", lambda: tmp_path)
-    monkeypatch.setattr(known, "most_bytes", lambda: 1 << 20)
+    for module in (seen, summaries):
+        monkeypatch.setattr(module, "our_directory", lambda: tmp_path)
+    for module in (known, seen, summaries):
+        monkeypatch.setattr(module, "most_bytes", lambda: 1 << 20)
     net, forms = infer(), list[str]()
     for _ in range(2):
         net.executor = static.Executor(paddle.CPUPlace())

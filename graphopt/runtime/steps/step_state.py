@@ -1,0 +1,109 @@
+"""The state that the steps of one executable take from a scope and store there; random keys."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import Any, Protocol
+
+import numpy as np
+
+from graphopt.lowering.plan import Replicated
+from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray
+from graphopt.runtime.state.bound import Bound, BoundState, scope_slot, take_all, take_in_numpy
+from graphopt.runtime.state.generator import default_generator
+from graphopt.runtime.state.prepare import Prepare
+from graphopt.runtime.state.scope import Scope
+from graphopt.runtime.steps.run_hook import watcher
+
+NO_KEY = np.zeros(2, np.uint32)
+_serial = itertools.count()
+
+
+class KeyGenerator(Protocol):
+    """Whatever gives the random keys of steps."""
+
+    def next_key(self, runs: int = 1) -> HostArray:
+        """The key of the next step, of which `runs` run in one call."""
+        ...
+
+
+class StepState:
+    """The state that the steps of a program read and write, on the devices of `replicated`.
+
+    `keys` gives random keys in place of the global generator, if it is set.
+    """
+
+    def __init__(self, compiled: Compiled, replicated: Replicated) -> None:
+        self.replicated = replicated
+        self.prepare = compiled.prepare
+        self.keys: KeyGenerator | None = None
+        self._compiled = compiled
+        self._plan = compiled.plan
+        self._is_random = compiled.is_random
+        self._serial = next(_serial)
+
+    def slots(self, scope: Scope) -> BoundState:
+        """The slots of the state, which are looked up by name when there are new variables."""
+        changes, found = scope.bound.get(self._serial, (-1, None))
+        if found is None or changes != Scope.changes:
+            plan = self._plan
+            prepare = self.prepare.reads if self.prepare is not None else ()
+            groups = (plan.updated, plan.read_only, plan.written, prepare)
+            replicated = self.replicated
+            found = BoundState(
+                *([Bound.of(replicated, p, scope) for p in ports] for ports in groups)
+            )
+            if self._serial not in scope.bound:
+                weakref.finalize(self, _unbind, weakref.ref(scope), self._serial).atexit = False
+            scope.bound[self._serial] = Scope.changes, found
+        return found
+
+    def take(
+        self, slots: BoundState, scope: Scope, prepare: Prepare | None
+    ) -> tuple[Arrays, Arrays]:
+        """The state that is updated, and what is only read, on the devices."""
+        replicated = self.replicated
+        updated = tuple(take_all(replicated, slots.updated, keep=True))
+        read_only = tuple(take_all(replicated, slots.read_only)) if slots.read_only else ()
+        if prepare is not None:
+            read_only += prepare(scope, take_all(replicated, slots.prepare))
+        return updated, read_only
+
+    def in_numpy(self, slots: BoundState, scope: Scope) -> Arrays:
+        """The state that is only read, as NumPy sees it."""
+        read_only = tuple(take_in_numpy(self.replicated, slots.read_only))
+        if self.prepare is not None:
+            read = take_in_numpy(self.replicated, slots.prepare)
+            read_only += self.prepare.in_numpy(scope, read)
+        return read_only
+
+    def store(self, slots: BoundState, written: Arrays, scope: Scope) -> None:
+        """The state after a step, into the scope."""
+        home = self.replicated.home
+        for (port, slot, layout), array in zip(slots.written, written, strict=True):
+            slot = slot or scope_slot(scope, port.name)
+            slot.put(array, layout=layout, home=home)
+
+    def next_key(self) -> HostArray:
+        """The random key of the next step."""
+        if not self._is_random:
+            return NO_KEY
+        return (self.keys or default_generator()).next_key(self._plan.steps)
+
+    def tell(self, slots: BoundState, fed: FedArrays, key: HostArray, scope: Scope) -> None:
+        """Report what a step takes to the run hook, if there is one."""
+        if (hook := watcher()) is not None:
+            read = (*slots.updated, *slots.read_only, *slots.prepare)
+            variables = [name for port, *_ in read for name in port.variables]
+            state: dict[str, Any] = {n: scope_slot(scope, n).numpy() for n in variables}
+            names = [port.name for port in self._plan.feeds]
+            hook(self._compiled, state | dict(zip(names, fed, strict=True)), key)
+
+
+def _unbind(scope: weakref.ref[Scope], serial: int) -> None:
+    """Let a scope forget the slots of an executable that is gone."""
+    there = scope()
+    if there is not None:
+        there.bound.pop(serial, None)

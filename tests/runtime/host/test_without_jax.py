@@ -1,0 +1,58 @@
+"""First results come before JAX is imported, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+MODEL = Path(__file__).parents[2] / "data" / "models" / "infer_lenet"
+
+RUNS = """
+import sys, time
+import numpy as np
+from graphopt import inference
+from graphopt.runtime.steps import first_form
+
+def values(predictor):
+    model = predictor._model
+    return [model.scope.find_var(p.name).value for p in model.program.all_parameters()]
+
+folder = sys.argv[1]
+given = np.load(f"{folder}/inputs.npz")
+predictor = inference.create_predictor(
+    inference.Config(f"{folder}/model.pdmodel", f"{folder}/model.pdiparams")
+)
+feed = [given[name] for name in predictor.get_input_names()]
+before = values(predictor)
+first = predictor.run(feed)
+assert "jax" not in sys.modules, "a first result needs no JAX"
+assert all(a is b for a, b in zip(before, values(predictor))), "a parameter was copied"
+
+first_form.PATIENCE = 0.0  # the next form is compiled when its sizes come again
+feed = [array[:1] for array in feed]
+while not any(tier.startswith("full") for tier in predictor._executor.stats["tiers"]):
+    found = predictor.run(feed)
+    time.sleep(0.01)
+found = predictor.run(feed)
+import jax
+assert not jax.config.values["jax_cpu_enable_async_dispatch"], "JAX was imported as a caller would"
+for a, b in zip(first, found):
+    np.testing.assert_allclose(a[:1], b, rtol=1e-4, atol=1e-5)
+    assert isinstance(a, np.ndarray) and a.flags.writeable and a.flags.owndata
+print(predictor._executor.stats["tiers"])
+"""
+
+
+def test_a_first_result_needs_no_jax() -> None:
+    """It does not copy parameters either; JAX comes with the full form, in a thread."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUNS, str(MODEL)],
+        env={**os.environ, "FLAGS_graphopt_tier": "auto", "FLAGS_graphopt_cache_dir": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "full: from run " in done.stdout
