@@ -123,6 +123,13 @@ SAMPLES = {
         sample(
             *(f64(2, 3, 5, 9), f64(2, 3, 3, 3)), paddings=(1, 0, 2, 2), algorithm="winograd"
         ).gives(convolution((1, 1), (1, 0, 2, 2))),
+        sample(
+            *(f64(2, 3, 6, 5), f64(4, 3, 3, 2)),
+            strides=(2, 1),
+            paddings=(1, 0, 0, 2),
+            dilations=(1, 2),
+            algorithm="channels",
+        ).gives(convolution((2, 1), (1, 0, 0, 2), (1, 2))),
         sample(f32(0, 2, 3, 3), f32(1, 2, 2, 2)),
     ],
     ops.DepthwiseConv2d: [

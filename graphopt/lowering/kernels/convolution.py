@@ -166,6 +166,16 @@ def _shift(x: Array, w: Array, window: Window) -> Array:
     return functools.reduce(lax.add, products)
 
 
+def _by_channel(x: Array, w: Array, window: Window) -> Array:
+    """A multiplication and addition of the whole images for each position and channel."""
+    products = [
+        tap[..., at : at + 1] * channel
+        for tap, position in zip(window.taps(x), w.reshape(-1, *w.shape[2:]), strict=True)
+        for at, channel in enumerate(position)
+    ]
+    return functools.reduce(lax.add, products)
+
+
 def _plain_sums(products: Sequence[Array]) -> Array:
     return jnp.stack([jnp.sum(product, (0, 1, 2)) for product in products])
 
@@ -291,6 +301,7 @@ WAYS: Mapping[str, Way] = {
     "shifts": _repeated,
     "matmul": _matmul,
     "im2col": _im2col,
+    "channels": _by_channel,
     "winograd": _winograd,
     **{
         name: with_filter_gradient(xla_convolution, gradient)

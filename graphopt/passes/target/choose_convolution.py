@@ -2,7 +2,8 @@
 
 The rules come from measurements on x86 with XLA 0.10, in images with the channels last:
 one input channel per filter as multiplications and additions of the whole image (10 to 60 times
-as fast), filters of one position as a matrix product, small images as one matrix product with all
+as fast), a few channels of large images likewise (0.1 to 0.9 of the time), filters of one position
+as a matrix product, small images as one matrix product with all
 that the filter meets, larger ones of filters of 3 x 3 by the algorithm of Winograd where nothing is
 differentiated. XLA's gradients of filters are slow where they sum over many places: with strides
 they become one product with all that the filter meets, without a product for each row of the
@@ -30,6 +31,9 @@ from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change
 
+# of the first layer of a network: at most so many numbers under a filter and filters, at least so
+# many places of the result; with 48 or 64 filters XLA takes less time
+MET, FILTERS, WIDE = 3 * 3 * 3, 32, 32 * 32
 # up to so many places for the filter, one matrix product takes 0.6 to 0.8 of XLA's time
 SMALL = 7 * 7
 # with fewer channels the matrices are too thin
@@ -85,12 +89,16 @@ def _algorithm(op: PdOp, *, trained: bool) -> str | Reason:
         return "shifts"
     if positions == 1:
         return "matmul"
-    return _for_size(op, min(own, outs), positions, trained=trained)
+    return _for_size(op, own, outs, positions, trained=trained)
 
 
-def _for_size(op: PdOp, channels: int, positions: int, *, trained: bool) -> str | Reason:
+def _for_size(op: PdOp, own: int, outs: int, positions: int, *, trained: bool) -> str | Reason:
     """The same for a filter of several positions, in one group."""
+    channels = min(own, outs)
     places = spatial_sizes(shape_of(op.results[0].type), op.attr("data_format"))
+    is_wide = UNKNOWN in places or product(places) >= WIDE
+    if not trained and is_wide and own > 1 and own * positions <= MET and outs <= FILTERS:
+        return "channels"
     if channels < CHANNELS or positions > POSITIONS:
         return Reason(
             "thin-matrices", f"its filters have {channels} channels or {positions} positions"
