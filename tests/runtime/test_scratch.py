@@ -19,6 +19,7 @@ from graphopt.runtime.steps.scratch import (
     ALIGNMENT,
     CHANGES,
     COPIED_LATER,
+    HELD,
     MAPPED,
     Scratch,
     temporary_bytes,
@@ -130,6 +131,13 @@ def test_large_blocks_only(monkeypatch: pytest.MonkeyPatch, heap: Heap) -> None:
     thread.start()
     thread.join()
     assert not heap.asked and heap.of(kept)[-2:] == [OPENED, CLOSED]
+
+
+def test_the_heap_of_a_smaller_block_does_not_shrink(heap: Heap) -> None:
+    """Its limits are set once, and its runs are left alone."""
+    kept = Scratch(compiled(HELD // 2))
+    assert (scratch._TRIM_THRESHOLD, 2 * scratch._ran.largest + MAPPED) in heap.asked
+    assert HELD <= scratch._ran.largest < MAPPED and not heap.of(kept)
 
 
 def test_a_block_is_given_back_for_another(heap: Heap) -> None:

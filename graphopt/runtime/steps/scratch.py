@@ -3,7 +3,8 @@
 XLA takes one block for all of them from the C library in each run. glibc maps a block of more than
 32 MB from the system and gives it back after the run, so that the kernel finds and clears each of
 its pages in every step. For the time of a run such a block is taken from the heap here, which keeps
-it. glibc has that heap for the main thread alone; elsewhere blocks are mapped as before.
+it. glibc has that heap for the main thread alone; elsewhere blocks are mapped as before. Smaller
+blocks are always from a heap, which is only kept from shrinking.
 
 The block of a step is given back when another step begins, and with the step itself. Steps that
 alternate for long, as those of two networks that train each other, keep one each.
@@ -26,6 +27,8 @@ from graphopt.runtime.state.arrays import FedArrays, Step
 
 MAPPED = 32 << 20
 """The bytes from which on glibc maps a block; it takes no larger limit."""
+HELD = 1 << 20
+"""The bytes of a block from which on its heap is kept from shrinking."""
 COPIED_LATER = 100_000
 """The bytes from which on a thread of JAX copies a fed array. It then runs the step, too."""
 ALIGNMENT = 64
@@ -59,9 +62,9 @@ class Scratch:
         self.function = function
         self._itself: weakref.ref[Scratch] = weakref.ref(self)
         size = temporary_bytes(function)
-        heap = _heap() if size >= MAPPED and keeps_scratch() else None
-        self._heap = heap
-        self.keeps = heap is not None
+        heap = _heap() if size >= HELD and keeps_scratch() else None
+        self._heap = heap if size >= MAPPED else None
+        self.keeps = self._heap is not None
         """False where runs are left alone."""
         if heap is not None:
             heap.mallopt(_MMAP_THRESHOLD, MAPPED)
@@ -69,7 +72,8 @@ class Scratch:
             # the heap gives back what is free at its end, from so many bytes on
             _ran.largest = max(_ran.largest, size)
             heap.mallopt(_TRIM_THRESHOLD, min(2 * _ran.largest + MAPPED, _MOST))
-            weakref.finalize(self, heap.malloc_trim, 0).atexit = False
+            if self.keeps:
+                weakref.finalize(self, heap.malloc_trim, 0).atexit = False
 
     def fed(self, arrays: FedArrays) -> FedArrays:
         """Feeds for which JAX runs the step in the thread that calls it."""
