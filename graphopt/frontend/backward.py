@@ -15,7 +15,7 @@ from graphopt.frontend.backward_path import Path, path_between, with_stops_of_le
 from graphopt.frontend.mode import current_op_attrs, require_static
 from graphopt.ir.program import Block, OpRole, Parameter, Variable, VarKind
 from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
-from graphopt.ir.program.gradients_on_demand import declare_gradients
+from graphopt.ir.program.gradients_on_demand import BEFORE_LOOP, declare_gradients
 
 
 def append_backward(
@@ -253,6 +253,6 @@ def _append_grad(
     lists = {slot: list(values) for slot, values in slots.items()}
     attrs = {**current_op_attrs(), "parameters": list(parameters)}
     if path.before_loop:
-        attrs["before_loop"] = [x.name for x in inputs if x.name in path.before_loop]
+        attrs[BEFORE_LOOP] = [x.name for x in inputs if x.name in path.before_loop]
     block._insert_op(at, GRAD_TYPE, lists, {"XGrad": grads}, attrs)
     return grads

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from graphopt.errors import ProgramError
 from graphopt.ir.program import Block, Operator, Variable, is_sparse_lookup
 from graphopt.ir.program.constant_slots import CONSTANT_SLOTS
+from graphopt.ir.program.gradients_on_demand import carried
 from graphopt.ir.program.sub_blocks import sub_blocks
 
 
@@ -111,15 +112,15 @@ def _path_among(
         outputs = ops[index].output_arg_names
         written = needed.intersection(outputs)
         needed -= written
-        carried = _carried(ops[index]) & starts
-        looped |= written & carried
-        for name in (written & starts) - carried:
+        kept = carried(ops[index]) & starts
+        looped |= written & kept
+        for name in (written & starts) - kept:
             if last_write[name] == index:
                 reached.add(name)
             else:
                 used_before[name] = next_write[name]
         if index >= before_block or not _may_not_run(ops[index]):
-            next_write.update(dict.fromkeys((n for n in outputs if n not in carried), index))
+            next_write.update(dict.fromkeys((n for n in outputs if n not in kept), index))
         blocked = {name for name in written if stopped(name) and name not in starts}
         stops.update(dict.fromkeys(n for n in sorted(blocked) if last_write[n] == index))
         if blocked != written:
@@ -177,11 +178,6 @@ def _may_not_run(op: Operator) -> bool:
     Seen from another branch, the parameters that it updates have their old values: one runs.
     """
     return op.type in ("conditional_block", "conditional_block_infer")
-
-
-def _carried(op: Operator) -> set[str]:
-    """The variables that a loop changes in place."""
-    return set(op.input("X")) & set(op.output("Out")) if op.type == "while" else set()
 
 
 def _is_float(block: Block, name: str) -> bool:

@@ -302,6 +302,22 @@ def test_the_gradient_of_a_variable_that_a_loop_changes(trips: int | None) -> No
     check(build, lambda x: 24 * x * x, feed={} if trips else {"n": np.array([3], "int64")})
 
 
+@pytest.mark.parametrize("trips", [3, None])
+def test_the_fetched_gradient_of_a_variable_that_a_loop_changes(trips: int | None) -> None:
+    """The same of a gradient that `append_backward` does not return; so 1.8.5 has it."""
+    with fresh():
+        x = static.data("x", [2])
+        x.stop_gradient = False
+        n = static.data("n", [1], "int64") if trips is None else count(trips)
+        doubled = x * 2
+        step = [lambda i, y, z: i < n, lambda i, y, z: [i + 1, y * 2, z + y]]
+        _, y, z = while_in_place(*step, [count(0), doubled, x])
+        static.append_backward((y * y + z).sum())
+        feed = {"x": np.array([1, 2], "f")} | ({} if trips else {"n": np.array([3], "int64")})
+        found = run([x.grad_name, doubled.grad_name], **feed)
+    np.testing.assert_array_equal(found, [[1 + 2 * (7 + 256), 1 + 2 * (7 + 512)], [263, 519]])
+
+
 def test_while_loop_over_a_condition_on_data() -> None:
     """The values decide when it ends; integers and flags are carried along."""
 

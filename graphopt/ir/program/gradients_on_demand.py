@@ -17,6 +17,9 @@ from graphopt.ir.program.kinds import GRAD_SUFFIX
 from graphopt.ir.program.program import Block, Operator, Variable
 from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 
+BEFORE_LOOP = "before_loop"
+"""The attribute of a derivative with those inputs whose values from before a loop count."""
+
 
 @dataclass(frozen=True)
 class Way:
@@ -67,8 +70,15 @@ def derivative_with(block: Block, gradient: str) -> Operator | None:
 
 
 def with_gradients(derivative: Operator, gradients: Sequence[str]) -> Operator:
-    """A derivative that computes these gradients, too."""
+    """A derivative that computes these gradients, too.
+
+    As in Paddle, the gradient of a variable that a loop changes in place is that of its first
+    value.
+    """
     sources = [name.removesuffix(GRAD_SUFFIX) for name in gradients]
+    looped = _changed_by_loops(derivative)
+    before = [*derivative.attrs.get(BEFORE_LOOP, ()), *(n for n in sources if n in looped)]
+    attrs = {**derivative.attrs, BEFORE_LOOP: before} if before else derivative.attrs
     stops = [*derivative.input("NoGrad"), *way_of(derivative).stops]
     inputs = {
         **derivative.inputs,
@@ -77,7 +87,7 @@ def with_gradients(derivative: Operator, gradients: Sequence[str]) -> Operator:
     }
     outputs = {**derivative.outputs, "XGrad": [*derivative.output("XGrad"), *gradients]}
     op = derivative
-    return Operator(op.block, op.type, inputs, outputs, op.attrs, op.location)
+    return Operator(op.block, op.type, inputs, outputs, attrs, op.location)
 
 
 def compute_gradients(block: Block, names: Iterable[str]) -> None:
@@ -93,11 +103,23 @@ def _compute(gradient: Variable) -> None:
     if derivative is None:
         return
     made = with_gradients(derivative, [gradient.name])
-    undo.note_attributes(derivative, "inputs", "outputs")
+    undo.note_attributes(derivative, "inputs", "outputs", "attrs")
     undo.note_attributes(gradient, "computed_on_demand")
     derivative.inputs, derivative.outputs = made.inputs, made.outputs
+    derivative.attrs = made.attrs
     gradient.computed_on_demand = False
     gradient.block.program.touch()
+
+
+def carried(op: Operator) -> set[str]:
+    """The variables that a loop changes in place."""
+    return set(op.input("X")) & set(op.output("Out")) if op.type == "while" else set()
+
+
+def _changed_by_loops(derivative: Operator) -> set[str]:
+    """The variables that the loops in front of a derivative change in place."""
+    ops = derivative.block.ops
+    return {name for op in ops[: ops.index(derivative)] for name in carried(op)}
 
 
 def _read_by(op: Operator) -> list[str]:

@@ -23,6 +23,7 @@ from graphopt.ir.dialect.ops.shape import StopGradient
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.ir.program import Block, Operator, Program, VarKind
 from graphopt.ir.program.gradient_types import GRAD_TYPE
+from graphopt.ir.program.gradients_on_demand import BEFORE_LOOP
 from graphopt.ir.translate.blocks.outer_path import bring_in
 from graphopt.ir.translate.operators.translator import Translator, errors_of
 
@@ -164,7 +165,7 @@ class BlockParser(ABC):
         needs no stop: inside the branch it is after a `pd.stop_gradient` already.
         """
         frame = self.frame
-        changed = [n for n in op.attrs.get("before_loop", ()) if n in frame.before_loop]
+        changed = [n for n in op.attrs.get(BEFORE_LOOP, ()) if n in frame.before_loop]
         names = {name: f"{name}@BEFORE_LOOP" for name in changed}
         frame.values.update({names[name]: frame.before_loop[name] for name in changed})
         inputs = {
