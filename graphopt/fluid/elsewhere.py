@@ -6,10 +6,7 @@ They are looked up when they are used, so that `fluid` starts quickly.
 from __future__ import annotations
 
 _LAYERS: dict[str, str] = {
-    "graphopt": (
-        "addmm allclose arange bmm cross dist dot flip index_sample index_select "
-        "nonzero roll t trace tril triu shard_index"
-    ),
+    "graphopt": ("arange bmm cross flip index_sample index_select roll t tril triu shard_index"),
     "graphopt.fluid.layers.decoding": (
         "BasicDecoder DecodeHelper GreedyEmbeddingHelper SampleEmbeddingHelper TrainingHelper"
     ),

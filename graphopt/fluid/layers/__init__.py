@@ -188,6 +188,11 @@ from graphopt.fluid.layers.pooling import adaptive_pool2d as adaptive_pool2d
 from graphopt.fluid.layers.pooling import adaptive_pool3d as adaptive_pool3d
 from graphopt.fluid.layers.pooling import pool2d as pool2d
 from graphopt.fluid.layers.pooling import pool3d as pool3d
+from graphopt.fluid.layers.products import addmm as addmm
+from graphopt.fluid.layers.products import allclose as allclose
+from graphopt.fluid.layers.products import dist as dist
+from graphopt.fluid.layers.products import dot as dot
+from graphopt.fluid.layers.products import trace as trace
 from graphopt.fluid.layers.proposals import box_decoder_and_assign as box_decoder_and_assign
 from graphopt.fluid.layers.proposals import detection_output as detection_output
 from graphopt.fluid.layers.proposals import matrix_nms as matrix_nms
@@ -262,6 +267,7 @@ from graphopt.fluid.layers.shaping import expand_as as expand_as
 from graphopt.fluid.layers.shaping import flatten as flatten
 from graphopt.fluid.layers.shaping import gather as gather
 from graphopt.fluid.layers.shaping import gather_nd as gather_nd
+from graphopt.fluid.layers.shaping import nonzero as nonzero
 from graphopt.fluid.layers.shaping import one_hot as one_hot
 from graphopt.fluid.layers.shaping import pad as pad
 from graphopt.fluid.layers.shaping import pad2d as pad2d

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphopt.fluid.common import vector
 from graphopt.fluid.layers.tensor import fill_constant
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit_into
@@ -105,7 +106,7 @@ def logsumexp(
     arguments.variable(x, "x", "logsumexp")
     if x.has_type and x.dtype not in ("float32", "float64"):
         raise TypeError(f"logsumexp(): 'x' should be float32 or float64, found {x.dtype!s}")
-    made = _logsumexp(x, dim, keepdim, name)
+    made = vector(_logsumexp(x, dim, keepdim, name))
     return made if out is None else assign(made, out)
 
 

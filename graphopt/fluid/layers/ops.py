@@ -10,7 +10,7 @@ from graphopt.frontend import arguments
 from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.sequence_notes import note
 from graphopt.ir.program import Variable
-from graphopt.nn.functional.activation import log_softmax as log_softmax
+from graphopt.nn.functional.activation import log_softmax as _log_softmax
 from graphopt.nn.functional.activation import sigmoid as sigmoid
 from graphopt.tensor.creation import assign
 from graphopt.tensor.elementary import acos as acos
@@ -48,6 +48,13 @@ def softmax(
 ) -> Variable:
     """Exponentials along an axis that add up to 1 (fluid.layers.softmax)."""
     return unary("softmax", input, name, axis=arguments.integer(axis, "axis", "softmax"))
+
+
+def log_softmax(
+    input: Variable, axis: int | None = None, dtype: Any = None, name: str | None = None
+) -> Variable:
+    """log(softmax(input)) along `axis`, the last one unless given (fluid.layers.log_softmax)."""
+    return _log_softmax(input, -1 if axis is None else axis, dtype, name)
 
 
 def logsigmoid(x: Variable, name: str | None = None) -> Variable:

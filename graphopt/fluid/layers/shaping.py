@@ -244,6 +244,17 @@ def where(condition: Variable) -> Variable:
     return nonzero(condition)
 
 
+def nonzero(input: Variable, as_tuple: bool = False) -> Any:
+    """The indices of the elements that are not 0, int64 [count, rank] (fluid.layers.nonzero).
+
+    With `as_tuple`, a column [count, 1] for each axis instead.
+    """
+    found = where(input)
+    if not as_tuple:
+        return found
+    return tuple(slice(found, [1], [at], [at + 1]) for at in range(len(input.shape)))
+
+
 def unique(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable]:
     """The different elements of a vector as they first occur, and where each element went.
 
