@@ -45,6 +45,7 @@ def declared(shape: Sequence[int]) -> Variable:
             23112,
         ),
         ([-1, 1], (32,), layers.reduce_sum, (1,), 496),
+        ([-1, 10, 1], (10, 1), lambda x: layers.scale(x, 2.0), (10, 1), 90),
         ([-1], (32, 1), lambda x: layers.scale(x, 2.0), (32, 1), 992),
         ([4, 3], (5, 3), lambda x: layers.scale(x, 2.0), (5, 3), 210),
         ([4, 3], (3, 4), lambda x: layers.reshape(x, [4, 3]), (4, 3), 66),

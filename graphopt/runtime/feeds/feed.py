@@ -209,6 +209,8 @@ def _with_last_axes(variable: Variable, array: Array) -> Array:
         return array.reshape((1,) * len(missing))
     if not array.shape or not missing or any(size != 1 for size in missing):
         return array
+    if not fits((*array.shape, *missing), variable.shape):
+        return array
     return array.reshape(*array.shape, *missing)
 
 
