@@ -43,6 +43,9 @@ def test_a_tensor_keeps_lengths() -> None:
     assert tensor.has_valid_recursive_sequence_lengths()
     tensor.set_recursive_sequence_lengths([[4]])
     assert not slot.get_tensor().has_valid_recursive_sequence_lengths()
+    with pytest.raises(ValueError, match=r"\[2, 1\] adds up to 3, but the next level has 2"):
+        tensor.set_recursive_sequence_lengths([[2, 1], [3, 2]])
+    assert tensor.recursive_sequence_lengths() == [[4]]
 
 
 def test_scope_guard_restores() -> None:

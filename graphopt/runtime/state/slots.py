@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -229,8 +230,18 @@ class Tensor:
         return [list(level) for level in self._slot.lengths]
 
     def set_recursive_sequence_lengths(self, lengths: Sequence[Sequence[int]]) -> None:
-        """Replace the lengths."""
-        self._slot.lengths = [[int(n) for n in level] for level in lengths]
+        """Replace the lengths; ValueError for a level that does not add up to the next one's count.
+
+        The rows may come later: `has_valid_recursive_sequence_lengths` compares with them.
+        """
+        levels = [[int(n) for n in level] for level in lengths]
+        for outer, inner in pairwise(levels):
+            if sum(outer) != len(inner):
+                raise ValueError(
+                    f"set_recursive_sequence_lengths(): {outer} adds up to {sum(outer)}, but the "
+                    f"next level has {len(inner)} lengths"
+                )
+        self._slot.lengths = levels
 
     def has_valid_recursive_sequence_lengths(self) -> bool:
         """True when each level adds up to the number of items of the next, the last to the rows."""
