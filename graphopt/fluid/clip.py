@@ -12,7 +12,7 @@ from graphopt.frontend.missing import explain
 from graphopt.ir.program import OpRole, Parameter, Program, default_main_program, undo
 from graphopt.ir.program.location import caller_level
 from graphopt.nn.clip import ClipGradBase as GradientClipBase
-from graphopt.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
+from graphopt.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue, Pair, noted_clip
 
 Chooser = Callable[[Parameter], bool] | None
 
@@ -98,6 +98,12 @@ def set_gradient_clip(
             raise TypeError("'param_list' should be a list of Parameter or basestring")
         undo.note_attributes(item, "gradient_clip_attr")
         item.gradient_clip_attr = own
+
+
+def append_gradient_clip_ops(param_grads: list[Pair]) -> list[Pair]:
+    """The pairs with gradients clipped as `set_gradient_clip` noted, as they are without it."""
+    clip = noted_clip(param_grads)
+    return param_grads if clip is None else clip(param_grads)
 
 
 class ErrorClipByValue:

@@ -74,6 +74,19 @@ def test_noted_clips(before: Callable[[], Any], wanted: list[float]) -> None:
     np.testing.assert_allclose(step(before), wanted, atol=2e-6)
 
 
+def test_noted_clips_of_pairs() -> None:
+    """append_gradient_clip_ops clips as noted, and gives the pairs back where nothing is."""
+    with fresh():
+        hidden = fluid.layers.fc(fluid.data("x", [2, 3]), 1, param_attr=constant("a", 0.5))
+        pairs = fluid.backward.append_backward(fluid.layers.mean(hidden))
+        assert clip.append_gradient_clip_ops(pairs) is pairs
+        clip.set_gradient_clip(clip.GradientClipByValue(0.25))
+        clipped = clip.append_gradient_clip_ops(pairs)
+        found = run(*(grad for _, grad in clipped), x=np.arange(6, dtype="float32").reshape(2, 3))
+    assert [p.name for p, _ in clipped] == [p.name for p, _ in pairs]
+    assert [value.ravel().tolist() for value in found] == [[0.25] * 3, [0.25]]
+
+
 def test_mistakes() -> None:
     with fresh():
         with pytest.raises(TypeError, match="'clip' should be"):
