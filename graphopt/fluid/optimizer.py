@@ -183,11 +183,11 @@ def _compressing_momentum() -> Any:
             sparsity: Sequence[float] = (0.999,),
             parameter_list: Any = None,
             use_nesterov: bool = False,
-            local_grad_clip_norm: float | None = None,
             num_trainers: int | None = None,
             regularization: Any = None,
             grad_clip: Any = None,
             name: str | None = None,
+            local_grad_clip_norm: float | None = None,
         ) -> None:
             if local_grad_clip_norm is not None:
                 raise UnsupportedError(

@@ -70,6 +70,7 @@ class LarsMomentum(Optimizer):
     """
 
     operator = "lars_momentum"
+    _velocity_acc_str = "velocity"
 
     def __init__(
         self,
