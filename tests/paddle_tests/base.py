@@ -30,6 +30,11 @@ def skip_check_grad_ci(reason: str | None = None) -> Any:
 skip_check_inplace_ci = skip_check_grad_ci
 
 
+def _set_use_system_allocator(value: bool | None = None) -> bool:  # pyright: ignore[reportUnusedFunction]
+    """The switch of Paddle's allocator, which nothing here reads: off before, off after."""
+    return False
+
+
 def randomize_probability(batch_size: int, class_num: int, dtype: str = "float32") -> Array:
     """Rows of positive numbers that add up to 1."""
     rows = np.random.uniform(0.1, 1.0, (batch_size, class_num))
@@ -57,6 +62,7 @@ class OpTest(unittest.TestCase):
     """A test of one operator."""
 
     op_type: str
+    dtype: Any = None
     inputs: dict[str, Any]
     outputs: dict[str, Any]
 

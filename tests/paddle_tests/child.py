@@ -7,6 +7,8 @@ It may take MEMORY GiB, and runs behind other work.
 
 from __future__ import annotations
 
+import collections
+import collections.abc
 import importlib.util
 import json
 import os
@@ -17,7 +19,7 @@ import traceback
 import unittest
 from functools import reduce
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -69,22 +71,27 @@ def module_of(path: Path, name: str) -> Any:
 
 def older_python() -> ModuleType:
     """In place of the package six, by which tests run on Python 2 as well: what they use of it."""
-    module = ModuleType("six")
+    module, moves = ModuleType("six"), ModuleType("six.moves")
+    moves.__dict__.update(range=range, xrange=range, zip=zip, reduce=reduce)
     module.__dict__.update(
         iteritems=lambda mapping: iter(mapping.items()),
         string_types=(str,),
         b=str.encode,
-        moves=SimpleNamespace(range=range, xrange=range, zip=zip, reduce=reduce),
+        moves=moves,
     )
+    sys.modules.setdefault("six.moves", moves)
     return module
 
 
 def prepare() -> None:
-    """What tests of that time have: names of NumPy 1, and the package six."""
+    """What tests of that time have: names of NumPy 1 and of older Pythons, and the package six."""
     for name, kind in (("bool", bool), ("int", int), ("float", float), ("object", object)):
         if name not in vars(np):
             setattr(np, name, kind)
     vars(np).setdefault("product", np.prod)
+    for name in ("Callable", "Iterable", "Mapping", "Sequence"):
+        if name not in vars(collections):
+            setattr(collections, name, getattr(collections.abc, name))
     sys.modules.setdefault("six", older_python())
 
 
