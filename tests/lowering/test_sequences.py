@@ -1,4 +1,4 @@
-"""The work that the lowering of sequence ops makes for XLA."""
+"""The work that the lowering of sequence ops makes for XLA, and what it cuts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from graphopt.lowering.ops.sequence.layers import sequence_conv, sequence_row_conv
+from graphopt.lowering.ops.sequence.recurrent import sequence_lstmp
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +47,21 @@ def test_a_context_ends_with_its_sequence(start: int) -> None:
         for row in range(len(s))
     ]
     assert found.tolist() == expected
+
+
+def test_a_cut_projection_passes_no_gradient_on() -> None:
+    """As in Paddle 1.8.5: the first number is cut to 0.1, the second one is within."""
+    x, lengths = jnp.ones((2, 8)), jnp.array([1, 1])
+    matrix, bias = jnp.zeros((2, 8)), jnp.zeros((1, 8))
+
+    def total(projection: jax.Array) -> jax.Array:
+        names = ("sigmoid", "tanh", "tanh", "identity")
+        made, _ = sequence_lstmp(
+            *(x, lengths, matrix, projection, bias, None, None, False, False, *names, 0.0, 0.1)
+        )
+        return made.sum()
+
+    slopes = jax.grad(total)(jnp.array([[5.0, 0.01], [5.0, 0.01]]))
+    gate = jax.nn.sigmoid(1.0)
+    hidden = gate * jnp.tanh(gate * jnp.tanh(1.0))
+    np.testing.assert_allclose(slopes, [[0, 2 * hidden]] * 2, 1e-6)

@@ -246,8 +246,7 @@ def sequence_lstmp(
     names = gate_activation, cell_activation, candidate_activation
 
     def project(hidden: Array) -> Array:
-        made = hidden @ wide(proj_weight)
-        return _activated_within(proj_clip, proj_activation, made)
+        return _clipped(_applied(proj_activation, hidden @ wide(proj_weight)), proj_clip)
 
     made, cell = _lstm_step(
         *(x, lengths, (weight, proj_weight), bias, (h0, c0), names, is_reverse, use_peepholes),
@@ -262,21 +261,6 @@ def _clipped(x: Array, limit: float) -> Array:
     if limit <= 0:
         return x
     return jnp.where(jnp.abs(x) < limit, x, lax.stop_gradient(jnp.clip(x, -limit, limit)))
-
-
-def _activated_within(limit: float, name: str, x: Array) -> Array:
-    """The activation of x, cut to within a limit above 0.
-
-    As in Paddle the derivative is that of the activation where its result is the cut one, and the
-    cut itself passes gradients on.
-    """
-    out = _applied(name, x)
-    if limit <= 0:
-        return out
-    cut = lax.stop_gradient(jnp.clip(out, -limit, limit))
-    slopes = {"tanh": 1 - cut * cut, "sigmoid": cut * (1 - cut), "relu": (cut > 0) * 1.0}
-    slope = slopes.get(name, jnp.ones_like(cut)).astype(cut.dtype)
-    return cut + slope * (x - lax.stop_gradient(x))
 
 
 def _lstm_step(
