@@ -62,6 +62,7 @@ ROWS: Mapping[str, Row] = {
     "sequence_slice": _row("sequence_slice", "X=input Offset=offset Length=length -> Out"),
     "sequence_unpad": _row("sequence_unpad", "X=x Length=length -> Out", makes_lengths=True),
     "lod_reset": _row("lod_reset", "X=x Y=y -> Out", "target_lod append", makes_lengths=True),
+    "add_position_encoding": _row("add_position_encoding", "X=input -> Out", "alpha beta"),
     "roi_align": _row(
         "roi_align", "X=input ROIs=rois RoisLod=rois_lod -> Out", f"{_POOL} sampling_ratio"
     ),

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphopt.ir.program import LENGTHS, Block, Operator, Variable
+from graphopt.ir.program import GRAD_SUFFIX, LENGTHS, Block, Operator, Variable, undo, unique_name
 from graphopt.ir.program.kinds import SLOT
+from graphopt.ir.program.location import caller_location
 
 Level = str | tuple[int, ...] | int
 Levels = tuple[Level, ...]
@@ -65,29 +66,127 @@ def note(variable: Variable, levels: Sequence[Level]) -> Variable:
 
 
 def levels_of(variable: Variable | None) -> Levels:
-    """The lengths of a variable, one note for each level; () for a dense tensor."""
+    """The lengths of a variable, one note for each level; () for a dense tensor.
+
+    A gradient has those of its variable.
+    """
     if variable is None:
         return ()
     found = getattr(variable, _NOTE, None)
     if found is not None:
         return found
+    if variable.name.endswith(GRAD_SUFFIX):
+        source = variable.block.find_var(variable.name.removesuffix(GRAD_SUFFIX))
+        return levels_of(source)
     count = variable.lod_level if variable.is_data else 0
     return tuple(fed_name(variable.name, level, count) for level in range(count))
 
 
 def hand_on(op: Operator) -> None:
     """Note on the results of an operator the lengths of its first input, where they have them."""
-    slot = next((slot for slot in _FIRST if op.input(slot)), None)
-    if slot is None or op.type in _FORGET or SLOT in op.inputs:
+    if _joins_rows(op):
+        _note_joined(op)
         return
-    source = op.block.find_var(op.input(slot)[0])
+    source = _shares_with(op)
     levels = levels_of(source)
-    if source is None or not levels or not source.has_type or 0 in (op.attrs.get("axes") or ()):
+    if source is None or not levels:
         return
     for name in op.output_arg_names:
         made = op.block.find_var(name)
-        if made is not None and made.has_type and made.shape[:1] == source.shape[:1]:
+        if made is not None and _has_the_rows_of(source, made):
             note(made, levels)
+
+
+def _joins_rows(op: Operator) -> bool:
+    """True for a `concat` of rows, and for one along an axis that only the run knows."""
+    if op.type != "concat":
+        return False
+    inputs = [op.block.find_var(name) for name in op.input("X")]
+    ranks = {len(x.shape) for x in inputs if x is not None and x.has_type}
+    return bool(op.input("AxisTensor")) or int(op.attrs.get("axis", 0)) in {0, *(-r for r in ranks)}
+
+
+def _note_joined(op: Operator) -> None:
+    """Note on joined rows the sequences of all inputs, where each input has some."""
+    inputs = [op.block.find_var(name) for name in op.input("X")]
+    parts = [levels_of(x) for x in inputs]
+    out = op.block.find_var(op.output("Out")[0])
+    if out is None or op.input("AxisTensor") or not parts[0] or len(set(map(len, parts))) != 1:
+        return
+    levels = [_joined(op.block, level) for level in zip(*parts, strict=True)]
+    known = [level for level in levels if level is not None]
+    if len(known) == len(levels):
+        note(out, known)
+
+
+def _joined(block: Block, parts: Sequence[Level]) -> Level | None:
+    """The lengths in these parts one after another; None for numbers beside variables."""
+    if all(isinstance(part, int) for part in parts) and len(set(parts)) == 1:
+        return parts[0]
+    names = [part for part in parts if isinstance(part, str)]
+    if len(names) < len(parts):
+        numbers = [part for part in parts if isinstance(part, tuple)]
+        return sum(numbers, ()) if len(numbers) == len(parts) else None
+    made = unique_name.generate("joined_lengths.tmp")
+    lengths = [lengths_variable(block, name) for name in names]
+    out = block.create_var(made, (-1,), "int64", stop_gradient=True)
+    block.append_op("concat", {"X": lengths}, {"Out": out}, {"axis": 0})
+    return made
+
+
+def lengths_variable(block: Block, name: str) -> Variable:
+    """The variable with lengths of this name; those of a feed are declared here."""
+    found = block.find_var(name)
+    if found is not None:
+        return found
+    whole = block.program.global_block()
+    return whole.create_var(name, (-1,), "int64", stop_gradient=True, is_data=True)
+
+
+def take_as_sequences(x: Variable, function: str) -> bool:
+    """Let the feed that has the rows of x have their lengths, too; False if x has no such feed.
+
+    A script may leave out `lod_level` where it declares a feed: the lengths come with the tensor
+    that it feeds. The feed notes that `function` needs them.
+    """
+    feed = _feed_of(x)
+    if feed is None:
+        return False
+    undo.note_attributes(feed, "lod_level", "lengths_for")
+    feed.lod_level, feed.lengths_for = 1, f"{function}() at {caller_location()}"
+    for op in feed.block.ops:
+        hand_on(op)
+    return bool(levels_of(x))
+
+
+def _feed_of(x: Variable) -> Variable | None:
+    """The fed variable without lengths from which x has its rows."""
+    block, found = x.block, x
+    for op in reversed(block.ops):
+        if found.name not in op.output_arg_names:
+            continue
+        source = _shares_with(op)
+        if source is None or not _has_the_rows_of(source, found):
+            return None
+        found = source
+    is_feed = found.is_data and found.block is block and not found.name.endswith(LENGTHS)
+    is_open = found.shape[:1] == (-1,) or found.takes_any_shape
+    return found if is_feed and is_open and found.lod_level == 0 else None
+
+
+def _shares_with(op: Operator) -> Variable | None:
+    """The variable whose lengths the results of an operator share."""
+    slot = next((slot for slot in _FIRST if op.input(slot)), None)
+    if slot is None or op.type in _FORGET or SLOT in op.inputs:
+        return None
+    source = op.block.find_var(op.input(slot)[0])
+    if source is None or not source.has_type or 0 in (op.attrs.get("axes") or ()):
+        return None
+    return source
+
+
+def _has_the_rows_of(source: Variable, made: Variable) -> bool:
+    return made.has_type and made.shape[:1] == source.shape[:1]
 
 
 Block.appended = staticmethod(hand_on)

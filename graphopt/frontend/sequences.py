@@ -12,7 +12,7 @@ import numpy as np
 from graphopt.errors import UnsupportedError
 from graphopt.frontend.constants import value_attrs
 from graphopt.frontend.layer_helper import emit
-from graphopt.frontend.sequence_notes import Level, levels_of
+from graphopt.frontend.sequence_notes import Level, lengths_variable, levels_of, take_as_sequences
 from graphopt.ir.program import Variable, default_main_program
 
 
@@ -21,6 +21,8 @@ def variable_of(x: Variable, function: str, argument: str, level: int = -1) -> V
 
     Raises UnsupportedError when x has none, or two levels and none was chosen.
     """
+    if level == -1 and not levels_of(x):
+        take_as_sequences(x, function)
     levels = levels_of(x)
     if not levels:
         raise UnsupportedError(
@@ -42,12 +44,8 @@ def of_one_level(x: Variable, function: str, argument: str) -> Variable:
 
 
 def _as_variable(level: Level, x: Variable) -> Variable:
-    block = default_main_program().global_block()
     if isinstance(level, str):
-        found = block.program.current_block().find_var(level)
-        if found is None:
-            found = block.create_var(level, (-1,), "int64", stop_gradient=True, is_data=True)
-        return found
+        return lengths_variable(default_main_program().current_block(), level)
     if isinstance(level, int):
         return _alike(x, level)
     return emit("assign_value", {}, value_attrs(np.array(level, np.int64)), stop_gradient=True)

@@ -243,12 +243,23 @@ def test_values(type: str, inputs: Inputs, outs: str, attrs: dict[str, Any], wan
         np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_an_unpooling_knows_its_size_from_the_windows() -> None:
+    """As in files of Paddle 1: windows of 3, in steps of 2, with a padding of 1: 3 are 5 pixels."""
+    maxima = np.arange(1, 10, dtype="float32").reshape(1, 1, 3, 3)
+    at = np.array([[0, 2, 4], [10, 12, 14], [20, 22, 24]], "int32")[None, None]
+    attrs = {"ksize": [3, 3], "strides": [2, 2], "paddings": [1, 1], "unpooling_type": "max"}
+    (found,) = run("unpool", {"X": maxima, "Indices": at}, "Out", attrs)
+    wanted = np.zeros((1, 1, 5, 5))
+    wanted[..., ::2, ::2] = maxima
+    np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize(
     ("type", "inputs", "error", "message"),
     [
         ("conv_shift", {"X": X, "Y": X}, ProgramError, "odd number of columns in Y, found 6"),
         ("pad_constant_like", {"X": Y, "Y": X}, ProgramError, "cannot be padded"),
-        ("add_position_encoding", {"X": X}, UnsupportedError, "sequences of different lengths"),
+        ("add_position_encoding", {"X": X[:, :1]}, ProgramError, "with an even d"),
     ],
 )
 def test_what_is_refused(type: str, inputs: Inputs, error: Any, message: str) -> None:

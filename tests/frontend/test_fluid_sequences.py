@@ -114,7 +114,12 @@ def test_dense_rows_have_no_lengths() -> None:
     with fresh():
         x = fluid.data("x", [None, 2], lod_level=1)
         dense = fluid.data("dense", [None, 2])
-        for made in (layers.transpose(x, [0, 1]), layers.elementwise_add(dense, x), dense):
+        added = layers.elementwise_add(dense, x)
+        assert added.lod_level == dense.lod_level == 0
+        for made in (
+            layers.transpose(x, [0, 1]),
+            layers.elementwise_add(layers.ones([5, 2], "float32"), x),
+        ):
             assert made.lod_level == 0
             with pytest.raises(UnsupportedError, match="their lengths are unknown"):
                 layers.sequence_pool(made, "sum")
@@ -271,7 +276,7 @@ def test_distances_between_sequences_of_tokens() -> None:
         ((found, _),) = run({"a": a, "b": b}, out)
     assert found == [[1], [2]]
     with fresh(), pytest.raises(UnsupportedError, match="'x', whose rows are not sequences"):
-        layers.edit_distance(fluid.data("x", [None, 1], "int64"), tokens_of("b"))
+        layers.edit_distance(fluid.data("x", [5, 1], "int64"), tokens_of("b"))
 
 
 def test_greedy_decoding_of_sequences() -> None:

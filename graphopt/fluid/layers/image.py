@@ -8,8 +8,11 @@ from graphopt.fluid.common import activate
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.one_layer import one_layer
+from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequences import of_one_level
 from graphopt.frontend.sizes import has_variable, sizes
 from graphopt.ir.program import Variable
+from graphopt.ir.program.kinds import SLOT
 from graphopt.nn.functional.norm import local_response_norm
 from graphopt.nn.functional.vision import affine_grid as _affine_grid
 from graphopt.nn.functional.vision import grid_sample
@@ -261,18 +264,23 @@ def add_position_encoding(
 ) -> Variable:
     """alpha * input [n, t, d] + beta * sines and cosines of the position in t.
 
-    The wavelengths go from 2 pi to 10000 * 2 pi over half of d; the sines come first.
+    Sequences [rows, d] (lod_level 1) have the positions of their own rows. The wavelengths go from
+    2 pi to 10000 * 2 pi over half of d; the sines come first.
     Paddle page: fluid.layers.add_position_encoding.
     """
     function = "add_position_encoding"
     shape = arguments.variable(input, "input", function).shape
-    if len(shape) != 3 or min(shape[1:]) < 1 or shape[2] % 2:
+    if len(shape) not in (2, 3) or shape[-1] < 1 or shape[-1] % 2:
         raise ValueError(
-            f"{function}(): 'input' should be [n, t, d] with t and d known and d even, found "
-            f"{list(shape)}"
+            f"{function}(): 'input' should be [n, t, d], or sequences [rows, d], with d known and "
+            f"even, found {list(shape)}"
         )
     attrs = {
         "alpha": arguments.number(alpha, "alpha", function),
         "beta": arguments.number(beta, "beta", function),
     }
-    return emit(function, {"X": input}, attrs, name=name)
+    if len(shape) == 3:
+        return emit(function, {"X": input}, attrs, name=name)
+    lengths = of_one_level(input, function, "input")
+    made = emit(function, {"X": input, SLOT: lengths}, attrs, name=name)
+    return note(made, levels_of(input))

@@ -48,6 +48,8 @@ class Variable(VariableMethods):
     saved: bytes | None = None
     takes_any_shape = False
     """Feeds may have other types than this one, as those of `fluid.layers.data` in Paddle 1.8."""
+    lengths_for = ""
+    """What needs the lengths of its sequences, where it was declared without."""
     notes: Mapping[str, Any] = MappingProxyType({})
     """Notes of scripts about it, which `_set_info` keeps."""
     computed_on_demand = False

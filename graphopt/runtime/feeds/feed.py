@@ -141,7 +141,7 @@ def with_lengths(program: Program, feed: Mapping[str, object]) -> tuple[dict[str
             if block.has_var(lengths):
                 if levels and lengths not in feed:
                     found[lengths] = levels[-1]
-                _check_lengths(name, lengths, found, rows)
+                _check_lengths(name, lengths, found, rows, variable.lengths_for)
                 levels = [*_outer(name, levels, found), np.asarray(found[lengths])]
         if levels:
             _check_lengths(name, lengths, {lengths: levels[-1]}, rows)
@@ -156,12 +156,13 @@ def _outer(name: str, levels: Sequence[HostArray], found: Mapping[str, object]) 
 
 
 def _check_lengths(
-    name: str, lengths: str, found: Mapping[str, object], rows: tuple[int, ...]
+    name: str, lengths: str, found: Mapping[str, object], rows: tuple[int, ...], reader: str = ""
 ) -> None:
     given = cast("HostArray | None", found.get(lengths))
     if given is None or (np.sum(given),) != rows or np.any(np.asarray(given) < 0):
         raise FeedError(
-            f"'{name}' has sequences of different lengths: feed a LoDTensor "
+            f"'{name}' has sequences of different lengths"
+            f"{f', which {reader} needs' if reader else ''}: feed a LoDTensor "
             f"(fluid.create_lod_tensor), a tuple (rows, lengths), or the int64 lengths as "
             f"'{lengths}' beside the rows; none may be negative, and they must add up to "
             f"{list(rows)} rows, found {'none' if given is None else given}"

@@ -35,7 +35,7 @@ from graphopt.ir.dialect.ops.rearrange import Pad, Roll
 from graphopt.ir.dialect.ops.reduce import Sum
 from graphopt.ir.dialect.ops.shape import Concat, Slice, Transpose
 from graphopt.ir.dialect.ops.vision import Unfold
-from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of, show
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
@@ -210,23 +210,6 @@ def polygon_box_transform(emit: Emitter) -> Written:
     rows, columns = np.mgrid[:height, :width] * 4
     places = np.tile(np.stack([columns, rows]), (geometry // 2, 1, 1))[None]
     return emit.results(Output=emit(Subtract, _constant(emit, places, x), x))
-
-
-@translates("add_position_encoding")
-def add_position_encoding(emit: Emitter) -> Written:
-    """alpha * X + beta * sines and cosines of the position, for rows [n, t, d]."""
-    emit.only("X")
-    x = emit.input("X")
-    if rank_of(x.type) != 3:
-        raise UnsupportedError("add_position_encoding of sequences of different lengths")
-    _known(emit, x)
-    _, steps, width = shape_of(x.type)
-    half = width // 2
-    exponents = np.arange(half) / (half - 1) if half > 1 else np.ones(1)
-    angles = np.arange(steps)[:, None] / 10000.0**exponents
-    table = np.concatenate([np.sin(angles), np.cos(angles)], 1)[None]
-    encoding = emit.scaled(_constant(emit, table, x), emit.attr("beta", 1.0))
-    return emit.results(Out=emit(Add, emit.scaled(x, emit.attr("alpha", 1.0)), encoding))
 
 
 def _constant(emit: Emitter, values: np.ndarray, like: SSAValue) -> SSAValue:

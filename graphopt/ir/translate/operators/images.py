@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
+from graphopt.errors import ProgramError
 from graphopt.ir.dialect.known import Known, known_numbers
 from graphopt.ir.dialect.ops.conv import is_channels_last
 from graphopt.ir.dialect.ops.creation import AssignValue
@@ -107,6 +108,25 @@ def _wanted_size(emit: Emitter, x: SSAValue, last: bool, rank: int) -> SSAValue 
     # as Paddle: a product in float32, without its fraction
     large = emit(Multiply, emit(Cast, own, dtype="float32"), emit.reshaped(factor, 1))
     return emit(Cast, large, dtype="int64")
+
+
+@translates("unpool", "unpool3d")
+def unpool(emit: Emitter) -> Written:
+    """Paddle 1 has the windows of the pooling that is undone, which give the size of the result."""
+    if emit.op.attrs.get("output_size"):
+        return emit.by_row()
+    shape = shape_of(emit.input("X").type)[2:]
+    if UNKNOWN in shape:
+        raise ProgramError(
+            f"{emit.op.type} of images of unknown sizes {list(shape)} needs the attribute "
+            "'output_size'"
+        )
+    windows = zip(*(emit.several(name) for name in ("ksize", "strides", "paddings")), strict=True)
+    size = tuple(
+        (count - 1) * int(stride) - 2 * int(pad) + int(width)
+        for count, (width, stride, pad) in zip(shape, windows, strict=True)
+    )
+    return emit.by_row(output_size=size)
 
 
 @translates("pad3d")

@@ -1,0 +1,76 @@
+"""Position encodings of 1.8: sines and cosines of the place of each row in its sequence."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
+from graphopt.ir.dialect.ops.elementary import Cos, Sin
+from graphopt.ir.dialect.ops.math import Add, Cast, Multiply, Subtract
+from graphopt.ir.dialect.ops.reduce import Cumsum
+from graphopt.ir.dialect.ops.sequence.layers import SequenceExpand
+from graphopt.ir.dialect.ops.shape import Concat, Slice
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of, show
+from graphopt.ir.program.kinds import SLOT
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
+from graphopt.ir.translate.operators.sequences import sequences
+
+
+@translates("add_position_encoding")
+def add_position_encoding(emit: Emitter) -> Written:
+    """alpha * X + beta * sines and cosines of the position: rows [n, t, d], or sequences [r, d]."""
+    emit.only("X", SLOT)
+    x = emit.input("X")
+    rank, width = rank_of(x.type), shape_of(x.type)[-1]
+    if rank not in (2, 3) or width == UNKNOWN or width % 2:
+        raise ProgramError(
+            f"add_position_encoding needs rows [n, t, d], or sequences [rows, d], with an even d; "
+            f"found {show(x.type)}"
+        )
+    if rank == 2:
+        table = _table(emit, _places_in_sequences(emit, *sequences(emit)), width)
+    elif shape_of(x.type)[1] == UNKNOWN:
+        table = _table(emit, _counted(emit, x, 1), width)
+    else:
+        table = _constant(emit, _numbers(np.arange(shape_of(x.type)[1])[None, :, None], width))
+    encoding = emit.scaled(emit(Cast, table, dtype=dtype_of(x.type)), emit.attr("beta", 1.0))
+    return emit.results(Out=emit(Add, emit.scaled(x, emit.attr("alpha", 1.0)), encoding))
+
+
+def _rates(width: int) -> np.ndarray:
+    """By how much the angle of each pair of columns grows with the position."""
+    half = width // 2
+    return 10000.0 ** -(np.arange(half) / (half - 1) if half > 1 else np.ones(1))
+
+
+def _numbers(places: np.ndarray, width: int) -> np.ndarray:
+    angles = places * _rates(width)
+    return np.concatenate([np.sin(angles), np.cos(angles)], -1)
+
+
+def _table(emit: Emitter, places: SSAValue, width: int) -> SSAValue:
+    """The sines and cosines of places [..., 1] that a run decides, float64."""
+    angles = emit(Multiply, places, _constant(emit, _rates(width)))
+    return emit(Concat, [emit(Sin, angles), emit(Cos, angles)], axis=rank_of(places.type) - 1)
+
+
+def _counted(emit: Emitter, x: SSAValue, axis: int) -> SSAValue:
+    """The places of rows along an axis from 0 on, float64, with a last axis of size 1."""
+    column = emit(Slice, x, axes=(rank_of(x.type) - 1,), starts=(0,), ends=(1,))
+    ones = emit(FullLike, column, value=1.0, dtype="float64")
+    return emit(Cumsum, ones, axis=axis, exclusive=True)
+
+
+def _places_in_sequences(emit: Emitter, x: SSAValue, lengths: SSAValue) -> SSAValue:
+    """The place of each row in its sequence, float64 [rows, 1]."""
+    starts = emit(Cumsum, emit(Cast, lengths, dtype="float64"), axis=0, exclusive=True)
+    own = emit(SequenceExpand, emit.reshaped(starts, -1, 1), x, lengths)
+    return emit(Subtract, _counted(emit, x, 0), own)
+
+
+def _constant(emit: Emitter, values: np.ndarray) -> SSAValue:
+    flat = tuple(float(v) for v in values.reshape(-1))
+    return emit(AssignValue, shape=values.shape, values=flat, dtype="float64")
