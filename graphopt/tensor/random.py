@@ -110,6 +110,13 @@ def randint(
 
     Raises ValueError unless low < high.
     """
+    return integers_between(low, high, shape, dtype, name)
+
+
+def integers_between(
+    low: int, high: int | None, shape: Any, dtype: Any, name: str | None, seed: int = 0
+) -> Variable:
+    """As `randint`; a `seed` other than 0 gives the same numbers at every run."""
     first = arguments.integer(low, "low", "randint")
     bounds = (0, first) if high is None else (first, arguments.integer(high, "high", "randint"))
     if bounds[0] >= bounds[1]:
@@ -119,7 +126,7 @@ def randint(
         "shape": dims.value,
         "low": bounds[0],
         "high": bounds[1],
-        "seed": 0,
+        "seed": arguments.integer(seed, "seed", "randint"),
         "dtype": arguments.dtype(dtype or "int64", "dtype", "randint").code,
     }
     return emit("randint", dims.inputs, attrs, name=name, stop_gradient=True)

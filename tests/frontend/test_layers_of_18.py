@@ -1,4 +1,4 @@
-"""fluid.layers.dot, addmm and others as 1.8.5 has them: one dimension at least, alpha first."""
+"""fluid.layers whose shapes or arguments are those of 1.8.5 alone, such as dot, addmm and randn."""
 
 from __future__ import annotations
 
@@ -50,3 +50,48 @@ def test_places_of_elements_as_columns() -> None:
         rows, columns = layers.nonzero(fluid.data("x", [2, 2]), as_tuple=True)
         found = run(layers.concat([rows, columns], axis=1), x=M - 1)[0]
     assert found.tolist() == [[0, 1], [1, 0], [1, 1]]
+
+
+def test_random_numbers_are_written_to_a_variable() -> None:
+    with fresh():
+        normal, whole = layers.zeros([500], "float32"), layers.zeros([500], "int32")
+        assert layers.randn([500], out=normal, device="cpu") is normal
+        layers.randint(3, 7, [500], out=whole, dtype="int32")
+        alone = layers.randint(5)
+        seeded = [layers.randint(0, 1000, [4], seed=3) for _ in range(2)]
+        found = run(normal, whole, alone, *seeded)
+        assert not alone.stop_gradient
+    assert abs(found[0].mean()) < 0.3 and abs(found[0].std() - 1) < 0.3
+    assert set(found[1].tolist()) == {3, 4, 5, 6}
+    assert (found[2].shape, found[2].dtype) == ((1,), "int64")
+    assert found[3].tolist() == found[4].tolist()
+    with fresh(), pytest.raises(AssertionError, match="one size at least"):
+        layers.randn([])
+
+
+def test_a_shape_in_a_matrix() -> None:
+    """The numbers of a shape are those of the tensor, whatever its own shape."""
+    with fresh():
+        x = fluid.data("x", [2, 6])
+        shape = layers.data("shape", [1, 3], append_batch_size=False)
+        outs = layers.reshape(x, [3, 2, 2], actual_shape=shape), layers.reshape(x, shape)
+        sizes = np.array([3, 2, 2], "int32")
+        found = run(*outs, x=np.zeros((2, 6), "float32"), shape=sizes)
+    assert [value.shape for value in found] == [(3, 2, 2)] * 2
+
+
+def test_windows_beyond_the_end_need_numbers_for_the_padding() -> None:
+    with fresh(), pytest.raises(ValueError, match=r"'ceil_mode'.*VALID"):
+        image = fluid.data("x", [1, 1, 5, 5])
+        layers.pool2d(image, 2, pool_stride=2, pool_padding="VALID", ceil_mode=True)
+
+
+def test_a_distribution_of_vectors_takes_no_number() -> None:
+    with fresh():
+        for call in (
+            lambda: layers.Categorical(1.0),
+            lambda: layers.MultivariateNormalDiag(1.0, [[1.0]]),
+            lambda: layers.MultivariateNormalDiag([1.0], 1.0),
+        ):
+            with pytest.raises(TypeError, match="a list, an array or a Variable, found float"):
+                call()

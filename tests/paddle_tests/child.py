@@ -72,7 +72,7 @@ def module_of(path: Path, name: str) -> Any:
 def older_python() -> ModuleType:
     """In place of the package six, by which tests run on Python 2 as well: what they use of it."""
     module, moves = ModuleType("six"), ModuleType("six.moves")
-    moves.__dict__.update(range=range, xrange=range, zip=zip, reduce=reduce)
+    moves.__dict__.update(range=range, xrange=range, zip=zip, reduce=reduce, filter=filter, map=map)
     module.__dict__.update(
         iteritems=lambda mapping: iter(mapping.items()),
         string_types=(str,),

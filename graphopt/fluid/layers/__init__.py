@@ -30,6 +30,8 @@ from graphopt.fluid.layers.creation import full_like as full_like
 from graphopt.fluid.layers.creation import kron as kron
 from graphopt.fluid.layers.creation import logsumexp as logsumexp
 from graphopt.fluid.layers.creation import meshgrid as meshgrid
+from graphopt.fluid.layers.creation import randint as randint
+from graphopt.fluid.layers.creation import randn as randn
 from graphopt.fluid.layers.creation import randperm as randperm
 from graphopt.fluid.layers.ctc import warpctc as warpctc
 from graphopt.fluid.layers.detection import anchor_generator as anchor_generator
@@ -202,8 +204,6 @@ from graphopt.fluid.layers.random import gaussian_random as gaussian_random
 from graphopt.fluid.layers.random import (
     gaussian_random_batch_size_like as gaussian_random_batch_size_like,
 )
-from graphopt.fluid.layers.random import randint as randint
-from graphopt.fluid.layers.random import randn as randn
 from graphopt.fluid.layers.random import random_crop as random_crop
 from graphopt.fluid.layers.random import sampling_id as sampling_id
 from graphopt.fluid.layers.random import uniform_random as uniform_random

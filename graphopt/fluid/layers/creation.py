@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from graphopt.fluid.common import vector
@@ -16,6 +17,8 @@ from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign
 from graphopt.tensor.creation import full_like as _full_like
 from graphopt.tensor.math import logsumexp as _logsumexp
+from graphopt.tensor.random import integers_between as _randint
+from graphopt.tensor.random import randn as _randn
 from graphopt.tensor.rearrange import meshgrid as _meshgrid
 
 
@@ -52,6 +55,61 @@ def full_like(
         made = _full_like(input, fill_value, dtype, name)
         made = made if out is None else assign(made, out)
     made.stop_gradient = arguments.flag(stop_gradient, "stop_gradient", "full_like")
+    return made
+
+
+def randn(
+    shape: Any,
+    out: Variable | None = None,
+    dtype: Any = None,
+    device: str | None = None,
+    stop_gradient: bool = True,
+    name: str | None = None,
+) -> Variable:
+    """Numbers of the standard normal distribution (fluid.layers.randn)."""
+    element = arguments.dtype(dtype or "float32", "dtype", "randn")
+    if element not in ("float32", "float64"):
+        raise TypeError(f"randn(): 'dtype' should be float32 or float64, found {element!s}")
+    made = _drawn("randn", shape, device, lambda: _randn(shape, element, name))
+    return _given_out("randn", made, out, stop_gradient)
+
+
+def randint(
+    low: int,
+    high: int | None = None,
+    shape: Any = None,
+    out: Variable | None = None,
+    dtype: Any = None,
+    device: str | None = None,
+    stop_gradient: bool = False,
+    seed: int = 0,
+    name: str | None = None,
+) -> Variable:
+    """Integers from low up to high, or from 0 up to low without high (fluid.layers.randint).
+
+    `shape` is [1] unless given, and the dtype int64.
+    """
+    function = "randint"
+    sizes = [1] if shape is None else shape
+    element = arguments.dtype(dtype or "int64", "dtype", function)
+    if element not in ("int32", "int64"):
+        raise TypeError(f"{function}(): 'dtype' should be int32 or int64, found {element!s}")
+    made = _drawn(function, sizes, device, lambda: _randint(low, high, sizes, element, name, seed))
+    return _given_out(function, made, out, stop_gradient)
+
+
+def _drawn(function: str, shape: Any, device: str | None, draw: Callable[[], Variable]) -> Variable:
+    if isinstance(shape, (list, tuple)) and not shape:
+        raise AssertionError(f"{function}(): 'shape' must have one size at least")
+    with device_guard(device):
+        return draw()
+
+
+def _given_out(
+    function: str, made: Variable, out: Variable | None, stop_gradient: bool
+) -> Variable:
+    made = made if out is None else assign(made, arguments.variable(out, "out", function))
+    made.stop_gradient = arguments.flag(stop_gradient, "stop_gradient", function)
     return made
 
 

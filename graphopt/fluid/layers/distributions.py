@@ -27,6 +27,15 @@ from graphopt.tensor.math import add, divide, exp, log, multiply, scale, square,
 from graphopt.tensor.ranges import diagonal
 
 
+def _not_a_number(function: str, **given: Any) -> None:
+    """TypeError for a number where a distribution needs a vector."""
+    for name, value in given.items():
+        if isinstance(value, float):
+            raise TypeError(
+                f"{function}(): '{name}' must be a list, an array or a Variable, found float"
+            )
+
+
 def _variables(function: str, **given: Any) -> list[Variable]:
     """The arguments as Variables: all are, or none is and they become float32 constants."""
     if all(isinstance(value, Variable) for value in given.values()):
@@ -148,6 +157,7 @@ class Categorical(Distribution):
     """Classes with the probabilities softmax(logits) (fluid.layers.Categorical)."""
 
     def __init__(self, logits: Any) -> None:
+        _not_a_number("Categorical", logits=logits)
         (self.logits,) = _variables("Categorical", logits=logits)
 
     def _log_probabilities(self) -> Variable:
@@ -172,6 +182,7 @@ class MultivariateNormalDiag(Distribution):
 
     def __init__(self, loc: Any, scale: Any) -> None:
         given = {"loc": loc, "scale": scale}
+        _not_a_number("MultivariateNormalDiag", **given)
         if all(isinstance(value, Variable) for value in given.values()):
             self.loc, self.scale = loc, scale
         else:

@@ -31,6 +31,11 @@ def _pool(
     last = is_channels_last(data_format, function, formats)
     if not arguments.flag(global_pooling, "global_pooling", function) and size == -1:
         raise ValueError(f"{function}(): 'pool_size' must be set unless 'global_pooling' is True")
+    if ceil_mode and isinstance(padding, str) and padding.upper() == "VALID":
+        raise ValueError(
+            f"{function}(): 'ceil_mode' adds windows at the end, which 'pool_padding' \"VALID\" "
+            "leaves out; set 'ceil_mode' to False, or give numbers for the padding"
+        )
     attrs = {
         "pooling_type": arguments.choice(kind, "pool_type", function, _KINDS),
         "ksize": arguments.pair(size, "pool_size", function, spatial),

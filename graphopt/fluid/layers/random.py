@@ -16,8 +16,6 @@ from graphopt.tensor.manipulation import cast, gather
 from graphopt.tensor.manipulation import slice as slice_
 from graphopt.tensor.math import add, cumsum, scale, sum
 from graphopt.tensor.random import gaussian, uniform
-from graphopt.tensor.random import randint as randint
-from graphopt.tensor.random import randn as randn
 from graphopt.tensor.ranges import arange
 
 

@@ -181,7 +181,7 @@ ROWS: Mapping[str, str] = {
     "fluid.layers.prior_box": "input: f32 f64 i8 u8",
     "fluid.layers.prroi_pool": "spatial_scale: inexact; pooled_height pooled_width: int",
     "fluid.layers.py_func": "x out: list tuple Variable None",
-    "fluid.layers.randint": "=dtype: i32 i64; shape: list tuple Variable",
+    "fluid.layers.randint": "=dtype: i32 i64; shape: list tuple Variable None",
     "fluid.layers.randn": "shape: list tuple; =dtype: f32 f64",
     "fluid.layers.random_crop": "x: f32 f64 i16 i32 u8; shape: list Variable",
     "fluid.layers.randperm": "=dtype: i32 i64",

@@ -190,10 +190,10 @@ class Emitter:
         return found
 
     def joined(self, names: Sequence[str]) -> SSAValue:
-        """One vector of the elements of several tensors; the tensor itself when it is alone."""
+        """One vector of the elements of several tensors; a vector or number that is alone stays."""
         values = [self.read(name) for name in names]
         if len(values) == 1:
-            return values[0]
+            return values[0] if rank_of(values[0].type) < 2 else self.reshaped(values[0], -1)
         parts: list[SSAValue] = []
         for value in values:
             if dtype_of(value.type) != "int64":
