@@ -49,7 +49,7 @@ class Variable(VariableMethods):
     takes_any_shape = False
     """Feeds may have other types than this one, as those of `fluid.layers.data` in Paddle 1.8."""
     lengths_for = ""
-    """What needs the lengths of its sequences, where it was declared without."""
+    """The call that needs the lengths of its sequences, where it was declared without them."""
     notes: Mapping[str, Any] = MappingProxyType({})
     """Notes of scripts about it, which `_set_info` keeps."""
     computed_on_demand = False
