@@ -195,11 +195,17 @@ def test_feeder_makes_batches() -> None:
         words = fluid.data("words", [None, 1], "int64", lod_level=1)
         feeder = fluid.DataFeeder([image, label, words], fluid.CPUPlace())
         feed = feeder.feed([([1, 2, 3, 4], 5, [1, 2]), ([5, 6, 7, 8], 6, [3])])
-        assert feed["image"].shape == (2, 1, 2, 2)
-        assert feed["label"].tolist() == [[5], [6]]
+        assert feed["image"].shape() == [2, 1, 2, 2]
+        assert np.array(feed["label"]).tolist() == [[5], [6]]
         assert feed["words"].recursive_sequence_lengths() == [[2, 1]]
         with pytest.raises(ValueError, match="a row has 2 values"):
             feeder.feed([(1, 2)])
+        with pytest.raises(ValueError, match=r"'image' has the shape \[-1, 1, 2, 2\], but its 2"):
+            feeder.feed([([1, 2], 5, [1]), ([3, 4], 6, [1])])
+        texts = fluid.data("texts", [None, 1], "int64", lod_level=2)
+        (made,) = fluid.DataFeeder([texts], None).feed([([[1, 2], [3]],), ([[4]],)]).values()
+        assert made.recursive_sequence_lengths() == [[2, 1], [2, 1, 1]]
+        assert np.array(made).tolist() == [[1], [2], [3], [4]]
 
 
 def test_tensors_keep_their_lengths() -> None:

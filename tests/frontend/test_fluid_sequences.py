@@ -70,7 +70,7 @@ def test_a_sentiment_model_learns_from_sequences() -> None:
         feed = batch()
         (found,) = exe.run(test, feed=feed, fetch_list=[scores])
     assert losses[0] > 0.5 and max(losses[-5:]) < 0.1, losses
-    assert found.argmax(1).tolist() == feed["label"].ravel().tolist()
+    assert found.argmax(1).tolist() == np.array(feed["label"]).ravel().tolist()
 
 
 def test_lengths_come_with_the_rows_or_beside_them() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from graphopt.ir.program import Operator, Program
 from graphopt.ir.program.array_parts import array_of
 from graphopt.ir.program.gradients_on_demand import derivative_with
+from graphopt.ir.program.kinds import LENGTHS
 from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 from graphopt.ir.translate.operators.updates import updates_parameters
 
@@ -44,3 +45,20 @@ def prune(
     block.ops = [op for op, keep in zip(block.ops, reversed(kept), strict=True) if keep]
     twin.touch()
     return twin
+
+
+def keep_used(program: Program, names: Iterable[str]) -> None:
+    """Forget the variables that no operator reads or writes, but for those that are named.
+
+    What is left out is neither saved nor initialised with the program.
+    """
+    used = set(names)
+    for each in program.blocks:
+        for op in each.ops:
+            used.update(op.input_arg_names, op.output_arg_names)
+    used.update([f"{name}{LENGTHS}" for name in used])
+    for each in program.blocks:
+        each.vars = {name: v for name, v in each.vars.items() if name in used}
+    schedulers = program.lr_schedulers
+    program.lr_schedulers = {name: s for name, s in schedulers.items() if name in used}
+    program.touch()
