@@ -49,6 +49,8 @@ def declared(shape: Sequence[int]) -> Variable:
         ([4, 3], (5, 3), lambda x: layers.scale(x, 2.0), (5, 3), 210),
         ([4, 3], (3, 4), lambda x: layers.reshape(x, [4, 3]), (4, 3), 66),
         ([-1, 4], (4,), layers.softmax, (4,), 1),
+        ([-1, 1], (4,), lambda x: layers.scale(x, 2.0), (4,), 12),
+        ([-1, 3, 1], (3, 1), lambda x: layers.scale(x, 2.0), (3, 1), 6),
     ],
 )
 def test_operators_compute_with_the_shape_that_is_fed(
