@@ -8,7 +8,7 @@ from __future__ import annotations
 _LAYERS: dict[str, str] = {
     "graphopt": (
         "addmm allclose arange bmm cross dist dot flip index_sample index_select "
-        "nonzero roll t trace tril triu shard_index"
+        "roll t trace tril triu shard_index"
     ),
     "graphopt.fluid.layers.decoding": (
         "BasicDecoder DecodeHelper GreedyEmbeddingHelper SampleEmbeddingHelper TrainingHelper"

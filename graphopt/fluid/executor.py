@@ -12,6 +12,7 @@ from graphopt.frontend.calls import publish
 from graphopt.frontend.sequence_notes import Levels, fed_name, levels_of
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Block, Program, Variable, default_main_program
+from graphopt.ir.program.kinds import GRAD_SUFFIX
 from graphopt.runtime.executor import Executor as _Executor
 from graphopt.runtime.feeds.feed import lengths_fed
 from graphopt.runtime.feeds.fetch import fetch_names, split_updates
@@ -65,7 +66,9 @@ class Executor(_Executor):
             return [_with_lengths(value, (), {}) for value in values]
         block = source.global_block()
         names = fetch_names(split_updates(fetch_list)[0])
-        levels = [levels_of(block.find_var(name)) for name in names]
+        # gradients have the sequences of the values that they are gradients of
+        of = [name.partition(GRAD_SUFFIX)[0] for name in names]
+        levels = [levels_of(block.find_var(name)) for name in of]
         extra = _computed(block, levels)
         fetched = [*_as_list(fetch_list), *extra]
         values = super().run(program, feed, fetched, *args, **kwargs)
@@ -118,7 +121,7 @@ def _with_lengths(value: Any, levels: Levels, known: Mapping[str, Any]) -> Any:
         return value
     tensor = LoDTensor()
     tensor._slot = value._slot
-    tensor.set_recursive_sequence_lengths(_numbers(levels, known, tensor))
+    tensor._note_lengths(_numbers(levels, known, tensor))
     return tensor
 
 

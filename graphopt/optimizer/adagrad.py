@@ -15,6 +15,7 @@ class Adagrad(Optimizer):
     """
 
     operator = "adagrad"
+    _moment_acc_str = "moment"
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class DecayedAdagrad(Optimizer):
     """
 
     operator = "decayed_adagrad"
+    _moment_acc_str = "moment"
 
     def __init__(
         self,
@@ -78,6 +80,8 @@ class Adadelta(Optimizer):
     """
 
     operator = "adadelta"
+    _avg_squared_grad_acc_str = "_avg_squared_grad"
+    _avg_squared_update_acc_str = "_avg_squared_update"
 
     def __init__(
         self,
@@ -117,6 +121,8 @@ class RMSProp(Optimizer):
     """
 
     operator = "rmsprop"
+    _momentum_acc_str, _mean_square_acc_str = "momentum", "mean_square"
+    _mean_grad_acc_str = "mean_grad"
 
     def __init__(
         self,

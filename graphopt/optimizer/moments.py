@@ -46,6 +46,8 @@ class Adamax(_Moments):
     """
 
     operator = "adamax"
+    _moment_acc_str, _inf_norm_acc_str = "moment", "inf_norm"
+    _beta1_pow_acc_str = "beta1_pow_acc"
 
     def __init__(
         self,
@@ -182,6 +184,8 @@ class Lamb(_Moments):
     """
 
     operator = "lamb"
+    _moment1_acc_str, _moment2_acc_str = "moment1", "moment2"
+    _beta1_pow_acc_str, _beta2_pow_acc_str = "beta1_pow_acc", "beta2_pow_acc"
     skips = True
 
     def __init__(

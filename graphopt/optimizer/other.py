@@ -85,6 +85,7 @@ class Ftrl(Optimizer):
     """
 
     operator = "ftrl"
+    _squared_acc_str, _linear_acc_str = "squared", "linear"
 
     def __init__(
         self,

@@ -103,6 +103,8 @@ def test_operators_compute_with_the_dtype_that_is_fed() -> None:
         assert found.tolist() == [[0, 0], [1, 1]]
         (found,) = exe.run(feed={"x": np.ones((1, 2))}, fetch_list=[doubled])
         assert (found.dtype, found.tolist()) == ("float64", [[2, 2]])
+        columns = exe.run(feed={"x": marks}, fetch_list=[*layers.nonzero(x, as_tuple=True)])
+        assert [column.tolist() for column in columns] == [[[0], [1]], [[0], [1]]]
     with fresh():
         layers.fc(declared([-1, 2]), 2)
         exe = executor()

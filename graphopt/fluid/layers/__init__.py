@@ -262,6 +262,7 @@ from graphopt.fluid.layers.shaping import expand_as as expand_as
 from graphopt.fluid.layers.shaping import flatten as flatten
 from graphopt.fluid.layers.shaping import gather as gather
 from graphopt.fluid.layers.shaping import gather_nd as gather_nd
+from graphopt.fluid.layers.shaping import nonzero as nonzero
 from graphopt.fluid.layers.shaping import one_hot as one_hot
 from graphopt.fluid.layers.shaping import pad as pad
 from graphopt.fluid.layers.shaping import pad2d as pad2d

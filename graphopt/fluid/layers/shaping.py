@@ -244,6 +244,17 @@ def where(condition: Variable) -> Variable:
     return nonzero(condition)
 
 
+def nonzero(input: Variable, as_tuple: bool = False) -> Any:
+    """The indices of the elements that are not 0, int64 [count, rank] (fluid.layers.nonzero).
+
+    With `as_tuple`, a column [count, 1] of indices for each axis instead.
+    """
+    from graphopt import nonzero, unsqueeze
+
+    found = nonzero(input, as_tuple)
+    return tuple(unsqueeze(index, [1]) for index in found) if as_tuple else found
+
+
 def unique(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable]:
     """The different elements of a vector as they first occur, and where each element went.
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from graphopt.errors import ScopeError
+from graphopt.errors import LengthsError, ScopeError
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.runtime.state.arrays import Array, HostArray
 from graphopt.runtime.state.uninterrupted import Uninterrupted
@@ -229,7 +229,21 @@ class Tensor:
         return [list(level) for level in self._slot.lengths]
 
     def set_recursive_sequence_lengths(self, lengths: Sequence[Sequence[int]]) -> None:
-        """Replace the lengths."""
+        """Replace the lengths; LengthsError for those that do not fit each other or the rows."""
+        before = self._slot.lengths
+        self._note_lengths(lengths)
+        found = self._slot.lengths
+        if not (all(found) and self.has_valid_recursive_sequence_lengths()):
+            self._slot.lengths = before
+            rows = f", a tensor of shape {self.shape()}" if self._is_initialized() else ""
+            raise LengthsError(
+                f"set_recursive_sequence_lengths(): {found} are no lengths of sequences in "
+                f"'{self._slot.name}'{rows}: each level adds up to the number of sequences of the "
+                "next one, the last level to the rows"
+            )
+
+    def _note_lengths(self, lengths: Sequence[Sequence[int]]) -> None:
+        """Replace the lengths by others that need no check."""
         self._slot.lengths = [[int(n) for n in level] for level in lengths]
 
     def has_valid_recursive_sequence_lengths(self) -> bool:

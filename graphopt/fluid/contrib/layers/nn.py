@@ -48,12 +48,16 @@ def fused_elemwise_activation(
     return emit(function, inputs, attrs)
 
 
-def partial_concat(input: Sequence[Variable], start_index: int = 0, length: int = -1) -> Variable:
+def partial_concat(
+    input: Variable | Sequence[Variable], start_index: int = 0, length: int = -1
+) -> Variable:
     """The columns from `start_index` on of each matrix, side by side (contrib.partial_concat)."""
     return _partial("partial_concat", input, start_index, length)
 
 
-def partial_sum(input: Sequence[Variable], start_index: int = 0, length: int = -1) -> Variable:
+def partial_sum(
+    input: Variable | Sequence[Variable], start_index: int = 0, length: int = -1
+) -> Variable:
     """The columns from `start_index` on of each matrix, added up (contrib.partial_sum)."""
     return _partial("partial_sum", input, start_index, length)
 
@@ -82,12 +86,15 @@ def shuffle_batch(x: Variable, seed: int | Variable | None = None) -> Variable:
     return note(shuffled, levels) if levels else shuffled
 
 
-def _partial(function: str, input: Sequence[Variable], start: int, length: int) -> Variable:
+def _partial(
+    function: str, input: Variable | Sequence[Variable], start: int, length: int
+) -> Variable:
     attrs = {
         "start_index": arguments.integer(start, "start_index", function),
         "length": arguments.integer(length, "length", function),
     }
-    return emit(function, {"X": arguments.variables(input, "input", function)}, attrs)
+    given = [input] if isinstance(input, Variable) else input
+    return emit(function, {"X": arguments.variables(given, "input", function)}, attrs)
 
 
 _explain(globals())
