@@ -200,7 +200,7 @@ class GeneratorLoader:
 
 
 def _batches(source: Source) -> Iterator[Any]:
-    """What a generator yields; ReaderError from what it raises, as in Paddle."""
+    """The items of a generator; ReaderError from what it raises, as in Paddle."""
     try:
         yield from source()
     except GraphoptError:
