@@ -18,7 +18,7 @@ class BatchQueue:
 
     Those of an epoch that was started come from the loader's generator. Without one a script
     pushes batches, often from a thread, and closes the queue after the last one. `is_known` is True
-    once a script has asked for the queue.
+    once a script has read `queue`.
     """
 
     def __init__(self, capacity: int) -> None:
