@@ -55,6 +55,14 @@ class EOFException(GraphoptError):
     """A loader inside a program is at the end of its epoch (Paddle: fluid.core.EOFException)."""
 
 
+class ReaderError(OperatorError, RuntimeError, SystemError):
+    """The generator of a loader raised; its exception is the cause of this one."""
+
+
+class LengthsError(OperatorError, ValueError):
+    """The lengths of the sequences in a tensor do not fit each other, or its rows."""
+
+
 class FeedSizeError(FeedError, RuntimeError):
     """Fewer samples than devices; Paddle 2.x raises RuntimeError here."""
 

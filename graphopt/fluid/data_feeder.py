@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.fluid.lod_tensor import create_lod_tensor
+from graphopt.display.units import several
+from graphopt.fluid.lod_tensor import LoDTensor
 from graphopt.frontend.missing import explain
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Program, Variable, default_main_program
@@ -78,7 +79,7 @@ class DataFeeder:
         self.feed_names = [variable.name for variable in self._variables]
 
     def feed(self, iterable: Iterable[Sequence[Any]]) -> dict[str, Any]:
-        """The feed for the rows of a batch: an array for each variable, by name."""
+        """The feed for the rows of a batch: a LoDTensor for each variable, by name."""
         columns: list[list[Any]] = [[] for _ in self._variables]
         for row in iterable:
             if len(row) != len(columns):
@@ -133,23 +134,36 @@ class DataFeeder:
         return len(cuda_places() if on_gpu else cpu_places())
 
 
-def _batch(variable: Variable, rows: list[Any]) -> Any:
-    """The rows as one array in the variable's shape; sequences with their lengths."""
-    dtype = variable.dtype.numpy
-    if variable.lod_level == 1:
-        parts = [np.asarray(row, dtype) for row in rows]
-        whole = np.concatenate([part.reshape(len(part), *variable.shape[1:]) for part in parts])
-        return create_lod_tensor(whole, [[len(part) for part in parts]])
-    if variable.lod_level:
-        raise ValueError(f"DataFeeder: '{variable.name}' has sequences of sequences")
-    array = np.array(rows, dtype)
-    shape = variable.shape
-    if len(shape) != array.ndim or any(
-        w not in (-1, g) for w, g in zip(shape, array.shape, strict=True)
+def _batch(variable: Variable, rows: list[Any]) -> LoDTensor:
+    """The rows as one tensor in the variable's shape; sequences with the lengths of each level."""
+    lengths: list[list[int]] = []
+    for _ in range(variable.lod_level):
+        lengths.append([len(row) for row in rows])
+        rows = list(itertools.chain.from_iterable(rows))
+    return LoDTensor(_in_shape(variable, rows), lengths)
+
+
+def _in_shape(variable: Variable, rows: list[Any]) -> Any:
+    """The rows as one array; flat ones may have the elements of the variable's shape.
+
+    Raises ValueError for rows of other sizes: two of them never make one.
+    """
+    array, shape = np.array(rows, variable.dtype.numpy), variable.shape
+    if len(shape) == array.ndim and all(
+        wanted in (-1, found) for wanted, found in zip(shape, array.shape, strict=True)
     ):
-        # flat rows may have the elements of the declared shape
-        array = array.reshape(-1, *shape[1:])
-    return array
+        return array
+    if not shape:
+        return array
+    first = len(rows) if shape[0] == -1 else shape[0]
+    try:
+        return array.reshape(first, *shape[1:])
+    except ValueError:
+        raise ValueError(
+            f"DataFeeder: '{variable.name}' has the shape {list(shape)}, but its "
+            f"{several(len(rows), 'row')} make an array of shape {list(array.shape)}; give rows "
+            "of the declared shape"
+        ) from None
 
 
 explain(globals())

@@ -118,7 +118,7 @@ def _with_lengths(value: Any, levels: Levels, known: Mapping[str, Any]) -> Any:
         return value
     tensor = LoDTensor()
     tensor._slot = value._slot
-    tensor._slot.lengths = _numbers(levels, known, tensor)
+    tensor._note_lengths(_numbers(levels, known, tensor))
     return tensor
 
 

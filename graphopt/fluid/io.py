@@ -5,6 +5,7 @@ Functions of the same form in `paddle.static` are looked up there on first use.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from graphopt.ir.formats.parameters import (
 from graphopt.ir.formats.seal import Piece, sealed_message
 from graphopt.ir.formats.tensor_stream import SavedTensor, write_tensor
 from graphopt.ir.program import Block, Parameter, Program, Variable
+from graphopt.ir.program.location import caller_level
 from graphopt.reader.decorator import ComposeNotAligned as ComposeNotAligned
 from graphopt.reader.decorator import batch as batch
 from graphopt.reader.decorator import buffered as buffered
@@ -236,22 +238,36 @@ def save_inference_model(
 
     The program goes to `model_filename` (`__model__`) in the folder, each parameter to a file of
     its own unless `params_filename` is given. Returns the names of the targets. Paddle page:
-    fluid.io.save_inference_model.
+    fluid.io.save_inference_model. Warns of the counts of an `auc` layer, which are saved as they
+    are, and of a program without parameters.
     """
     program = given_program(main_program)
+    if any(op.type == "auc" for op in program.global_block().ops):
+        warnings.warn(
+            "please ensure that you have set the auc states to zeros before saving inference model",
+            stacklevel=caller_level(),
+        )
     targets = [target_vars] if isinstance(target_vars, Variable) else list(target_vars)
     names = [feeded_var_names] if isinstance(feeded_var_names, str) else list(feeded_var_names)
     feeds = [program.global_block().var(name) for name in names]
     modern: Any = static
-    data = modern.serialize_program(feeds, targets, program=program)
+    with warnings.catch_warnings():  # of the later function, which says the same of `auc`
+        warnings.filterwarnings("ignore", "Be sure that you have set auc states")
+        data = modern.serialize_program(feeds, targets, program=program)
+        pruned = None if program_only else modern.normalize_program(program, feeds, targets)
     folder = Path(dirname)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (model_filename or "__model__")
-    if program_only:
+    if pruned is None:
         write_files({path: [data]}, folder)
     else:
-        pruned = modern.normalize_program(program, feeds, targets)
         tensors = _values(stored_variables(pruned))
+        if not tensors:
+            warnings.warn(
+                "no variable in your model, please ensure there are any variables in your model to "
+                "save",
+                stacklevel=caller_level(),
+            )
         _write(folder, tensors, params_filename, {path: sealed_message(data)})
     return [target.name for target in targets]
 

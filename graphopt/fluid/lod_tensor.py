@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.errors import AssertedError
 from graphopt.frontend.missing import explain
 from graphopt.runtime.devices.places import CPUPlace
 from graphopt.runtime.state.slots import Slot
@@ -24,7 +25,7 @@ class LoDTensor(_Tensor):
         super().__init__(Slot("lod_tensor"))
         if array is not None:
             self._slot.put(np.array(array))
-        self.set_recursive_sequence_lengths(lengths)
+        self._note_lengths(lengths)
 
     def _place(self) -> CPUPlace:
         """The host, where all values of scripts are."""
@@ -49,11 +50,11 @@ def create_lod_tensor(
     """
     if isinstance(data, list):
         if [len(sequence) for sequence in data] != list(recursive_seq_lens[-1]):
-            raise ValueError("create_lod_tensor(): data and recursive_seq_lens do not match")
+            raise AssertedError("create_lod_tensor(): data and recursive_seq_lens do not match")
         data = np.concatenate([np.asarray(s).reshape(len(s), -1) for s in data]).astype("int64")
     made = LoDTensor(data, recursive_seq_lens)
     if not made.has_valid_recursive_sequence_lengths():
-        raise ValueError(
+        raise AssertedError(
             f"create_lod_tensor(): the lengths {list(recursive_seq_lens)} are invalid for data of "
             f"shape {made.shape()}"
         )

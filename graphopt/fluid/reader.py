@@ -8,13 +8,13 @@ and at the end raises `fluid.core.EOFException`, after which the script calls `r
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from graphopt.errors import EOFException, FeedError
+from graphopt.errors import EOFException, FeedError, GraphoptError, ReaderError
+from graphopt.fluid.batch_queue import BatchQueue
 from graphopt.fluid.data_feeder import DataFeeder
 from graphopt.fluid.lod_tensor import LoDTensor, create_lod_tensor
 from graphopt.frontend import lazy
@@ -26,28 +26,6 @@ from graphopt.reader.decorator import batch as batch_reader
 from graphopt.runtime.state.slots import Tensor
 
 Source = Callable[[], Iterable[Any]]
-
-
-class BatchQueue:
-    """The batches that a loader has made ahead in its latest epoch (`loader.queue`)."""
-
-    def __init__(self) -> None:
-        self._epoch: weakref.ref[Prefetch] | None = None
-
-    def follow(self, epoch: Prefetch) -> None:
-        """Count the batches of this epoch from now on."""
-        self._epoch = weakref.ref(epoch)
-
-    def end(self) -> None:
-        """End the epoch, if one runs."""
-        epoch = self._epoch and self._epoch()
-        if epoch:
-            epoch.close()
-
-    def size(self) -> int:
-        """The number of batches that wait for a step."""
-        epoch = self._epoch and self._epoch()
-        return epoch.size() if epoch else 0
 
 
 class DataLoaderBase:
@@ -101,10 +79,16 @@ class GeneratorLoader:
         self._places = 1
         self._source: Source | None = None
         self._epoch: Prefetch | None = None
-        self.queue = BatchQueue()
+        self._queue = BatchQueue(capacity)
         self._made_at = caller_location()
         if not iterable:
             default_main_program().readers.append(self)
+
+    @property
+    def queue(self) -> BatchQueue:
+        """The batches that are made ahead. A script may push some itself, and not call `start`."""
+        self._queue.is_known = not self._iterable
+        return self._queue
 
     @property
     def iterable(self) -> bool:
@@ -158,8 +142,8 @@ class GeneratorLoader:
         source = self._source
         if source is None:
             raise AssertionError("Data source of DataLoader has not set yet")
-        epoch = Prefetch(lambda: map(self._feed, source()), self._capacity)
-        self.queue.follow(epoch)
+        epoch = Prefetch(lambda: map(self._feed, _batches(source)), self._capacity)
+        self._queue.follow(epoch)
         return epoch
 
     def _feed(self, values: Any) -> dict[str, Any]:
@@ -183,13 +167,14 @@ class GeneratorLoader:
         """End the epoch, also in its middle; AssertionError for an iterable loader."""
         if self._iterable:
             raise AssertionError("reset() cannot be called when DataLoader is iterable")
+        self._queue.reopen()
         if self._epoch is not None:
             self._epoch.close()
             self._epoch = None
 
     def _reset(self) -> None:
         """End the epoch, of an iterable loader as well."""
-        self.queue.end()
+        self._queue.end()
         if self._epoch is not None:
             self._epoch.close()
             self._epoch = None
@@ -198,17 +183,33 @@ class GeneratorLoader:
         """The next feeds of the epoch, one for each of `count` devices.
 
         Raises EOFException at the end of the epoch, and with `drop_last` where fewer are left;
-        FeedError when no epoch was started.
+        FeedError when no epoch was started and nothing is pushed to the queue.
         """
-        if self._epoch is None:
+        if self._epoch is not None:
+            group = list(itertools.islice(self._epoch, count))
+        elif self._queue.is_known and self._queue.waits():
+            group = [self._feed(batch) for batch in self._queue.taken(count)]
+        else:
             raise FeedError(
                 f"the loader of {', '.join(self.names)} ({self._made_at}) is not started: call its "
                 "start() before an epoch, and reset() after fluid.core.EOFException"
             )
-        group = list(itertools.islice(self._epoch, count))
         if not group or (self._drop_last and len(group) < count):
             raise EOFException("There is no next data.")
         return group
+
+
+def _batches(source: Source) -> Iterator[Any]:
+    """The items of a generator; ReaderError from what it raises, as in Paddle."""
+    try:
+        yield from source()
+    except GraphoptError:
+        raise
+    except Exception as error:
+        raise ReaderError(
+            "Blocking queue is killed because the data reader raises an exception: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 class DatasetLoader(DataLoaderBase):

@@ -75,9 +75,8 @@ def levels_of(variable: Variable | None) -> Levels:
     found = getattr(variable, _NOTE, None)
     if found is not None:
         return found
-    if variable.name.endswith(GRAD_SUFFIX):
-        source = variable.block.find_var(variable.name.removesuffix(GRAD_SUFFIX))
-        return levels_of(source)
+    if GRAD_SUFFIX in variable.name:
+        return levels_of(variable.block.find_var(variable.name.partition(GRAD_SUFFIX)[0]))
     count = variable.lod_level if variable.is_data else 0
     return tuple(fed_name(variable.name, level, count) for level in range(count))
 

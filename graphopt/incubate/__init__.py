@@ -1,5 +1,6 @@
 """Names that Paddle keeps apart until they settle (paddle.incubate)."""
 
+from graphopt.frontend import lazy as _lazy
 from graphopt.frontend.calls import publish
 from graphopt.geometric import segment_max as segment_max
 from graphopt.geometric import segment_mean as segment_mean
@@ -16,4 +17,6 @@ from graphopt.incubate.operators import (
 from graphopt.optimizer.lookahead import LookAhead as LookAhead
 from graphopt.optimizer.model_average import ModelAverage as ModelAverage
 
+# it imports paddle.fluid
+_lazy.attach(globals(), {"layers": ("graphopt.incubate.layers", "")})
 publish(globals(), __name__)

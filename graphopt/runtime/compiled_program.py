@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from graphopt.display.facts import WithFacts
 from graphopt.display.table import Page
 from graphopt.display.units import several
-from graphopt.ir.program import Program
+from graphopt.errors import FetchError
+from graphopt.ir.program import Operator, Program
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import Place, as_place, likely_place
 from graphopt.runtime.distributed.job import job_of
 from graphopt.runtime.executor import Executor
+from graphopt.runtime.feeds.feed import names_fed
 from graphopt.runtime.feeds.fetch import Results, as_result, fetch_names, merge_replicas
 from graphopt.runtime.feeds.losses import (
     check_customized_seed,
@@ -302,8 +304,9 @@ class CompiledProgram(WithFacts):
         scope: Scope,
         return_numpy: bool,
         return_merged: bool,
+        updates: tuple[Operator, ...] | None,
     ) -> Results:
-        """Called by `Executor.run`."""
+        """Called by `Executor.run`; with `updates` only what the fetches and these need is run."""
         self._bind(scope, executor.place)
         if self._strict:
             self._check_strict(names)
@@ -311,7 +314,11 @@ class CompiledProgram(WithFacts):
             self._runner = self._new_runner(executor)
         if self._wants_seed and self._parallel is None:
             check_customized_seed(self._program, self._strategy, feed)
-        fetches = self._runner.step(self._program, feed, names, scope, wait=return_numpy)
+        program = self._program
+        if updates is not None:
+            own = tuple(self._own(op) for op in updates)
+            program = self._runner.pruned(program, names, names_fed(feed), own)
+        fetches = self._runner.step(program, feed, names, scope, wait=return_numpy)
         if not return_merged:
             return [
                 [as_result(value, return_numpy=return_numpy) for value in values]
@@ -323,6 +330,17 @@ class CompiledProgram(WithFacts):
             as_result(merge_replicas(name, values), return_numpy=return_numpy)
             for name, values in zip(names, fetches, strict=True)
         ]
+
+    def _own(self, op: Operator) -> Operator:
+        """The operator of the snapshot that an operator of the program became."""
+        made_from, own = self._source.global_block().ops, self._program.global_block().ops
+        for other, found in zip(made_from, own, strict=False):
+            if other is op and found.outputs == op.outputs:
+                return found
+        raise FetchError(
+            f"the operator {op.type} that writes {', '.join(op.output_arg_names)} is not part of "
+            "the CompiledProgram; compile the program after minimize()"
+        )
 
     def _new_runner(self, executor: Executor) -> Runner:
         """ValueError for places that an executor on this one cannot use, or another program has."""

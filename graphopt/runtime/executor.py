@@ -47,6 +47,7 @@ class Compiled(Protocol):
         scope: Scope,
         return_numpy: bool,
         return_merged: bool,
+        updates: tuple[Operator, ...] | None,
     ) -> Results: ...
 
 
@@ -159,14 +160,16 @@ class Executor(WithFacts):
             )
         if source._program.readers:
             feed = with_readers(source._program.readers, feed, source._count(self.place))
+        fetch_list, updates = split_updates(fetch_list)
         names = fetch_names(fetch_list)
+        chosen = updates if use_prune or updates else None
         try:
             with timed(source._source):
                 return self._arrays.run(
                     source._program,
                     names,
                     lambda names: source._run(
-                        self, feed, names, scope, return_numpy, return_merged
+                        self, feed, names, scope, return_numpy, return_merged, chosen
                     ),
                     by_device=not return_merged,
                     merges=lambda: return_merged and source._count(self.place) > 1,

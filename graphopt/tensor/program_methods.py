@@ -69,12 +69,12 @@ def _prune(self: Program, targets: Any) -> Program:
 
 
 def _prune_with_input(self: Program, feeded_var_names: Any, targets: Any) -> Program:
-    """As `_prune`, but what is fed is not computed.
+    """As `_prune`, but what is fed is not computed; of the variables those stay that are used.
 
     Raises ValueError for feeds that are no names, and for targets of another kind or that no
     operator writes.
     """
-    from graphopt.ir.translate.prune import prune
+    from graphopt.ir.translate.prune import keep_used, prune
 
     feeds = feeded_var_names if isinstance(feeded_var_names, list) else [feeded_var_names]
     for name in feeds:
@@ -101,7 +101,9 @@ def _prune_with_input(self: Program, feeded_var_names: Any, targets: Any) -> Pro
                 "The target variable used for pruning should have an associated operator that "
                 f"generates it; nothing writes '{names[-1]}'."
             )
-    return prune(self, names, feeds, updates=ops)
+    pruned = prune(self, names, feeds, updates=ops)
+    keep_used(pruned, {*names, *feeds})
+    return pruned
 
 
 def _is_state(variable: Variable) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from graphopt import fluid
 from graphopt.errors import UnsupportedError
 from graphopt.fluid.contrib.layers import BasicGRUUnit, basic_gru, basic_lstm
+from graphopt.incubate import layers as incubate_layers
 from graphopt_tests.frontend.test_fluid import fresh
 
 
@@ -116,3 +117,16 @@ def test_a_trainer_has_one_batch_of_each_group(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("PADDLE_TRAINER_ID", "3")
     with pytest.raises(ValueError, match="numbers from 0 to 2"):
         fluid.contrib.distributed_batch_reader(batches)
+
+
+def test_the_names_of_paddle_2() -> None:
+    """paddle.incubate.layers has them."""
+    with fresh():
+        x = fluid.data("x", [None, 3])
+        out = incubate_layers.nn.partial_sum([x, x], 1, 2)
+        values = np.array([[1, 2, 3]], "float32")
+        exe = fluid.Executor(fluid.CPUPlace())
+        (found,) = exe.run(feed={"x": values}, fetch_list=[out])
+        assert found.tolist() == [[4, 6]]
+        (found,) = exe.run(feed={"x": values}, fetch_list=[incubate_layers.partial_concat(x, 1)])
+        assert found.tolist() == [[2, 3]]

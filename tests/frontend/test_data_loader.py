@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ import graphopt as paddle
 from graphopt import fluid, io, static
 from graphopt.errors import FeedError
 from graphopt.io.dataset import Dataset
+from graphopt_tests.frontend.test_fluid import fresh
 
 
 class Squares(Dataset):
@@ -278,3 +280,59 @@ def test_wrong_generators() -> None:
         loader.set_batch_generator(lambda: iter([([1],)]), fluid.CPUPlace())
         with pytest.raises(FeedError, match=r"yields 1 arrays, but feed_list has 2"):
             list(loader)
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_batches_that_a_script_pushes(threaded: bool) -> None:
+    """A loader that is not started gives what is pushed to its queue, until that is closed."""
+    with fresh():
+        reader = fluid.layers.py_reader(2, [(-1, 2), (-1, 1)], ["float32", "int64"])
+        x, y = fluid.layers.read_file(reader)
+        queue, exe = reader.queue, fluid.Executor(fluid.CPUPlace())
+        batches = [
+            [np.full((rows, 2), rows, "float32"), np.ones((rows, 1), "int64")] for rows in (2, 3)
+        ]
+
+        def push() -> None:
+            for arrays in batches:
+                tensors = fluid.LoDTensorArray()
+                tensors += [fluid.create_lod_tensor(array, [], None) for array in arrays]
+                assert queue.push(tensors)
+            queue.close()
+
+        thread = threading.Thread(target=push, daemon=True)
+        thread.start()
+        if not threaded:
+            thread.join()
+        for arrays in batches:
+            for found, array in zip(exe.run(fetch_list=[x, y]), arrays, strict=True):
+                np.testing.assert_array_equal(found, array)
+        with pytest.raises(fluid.core.EOFException):
+            exe.run(fetch_list=[x, y])
+        assert not queue.push(batches[0])
+        reader.reset()
+        assert queue.push(batches[0]) and queue.size() == 1
+
+
+@pytest.mark.parametrize("iterable", [False, True])
+def test_a_generator_that_raises(iterable: bool) -> None:
+    """Scripts catch it as `EnforceNotMet`, after the batches before it."""
+
+    def batches() -> Iterator[Any]:
+        yield [np.zeros((1, 2), "float32")]
+        raise KeyError("no second batch")
+
+    with fresh():
+        x = fluid.data("x", [None, 2])
+        loader = fluid.io.DataLoader.from_generator([x], 2, iterable=iterable)
+        loader.set_batch_generator(batches, places=fluid.CPUPlace())
+        exe = fluid.Executor(fluid.CPUPlace())
+        epoch = iter(loader) if iterable else None
+        if epoch is not None:
+            assert list(next(epoch)[0]) == ["x"]
+        else:
+            loader.start()
+            exe.run(fetch_list=[x])
+        with pytest.raises(fluid.core.EnforceNotMet, match="KeyError: 'no second batch'") as error:
+            exe.run(fetch_list=[x]) if epoch is None else next(epoch)
+        assert isinstance(error.value.__cause__, KeyError)

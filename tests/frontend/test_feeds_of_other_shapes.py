@@ -50,6 +50,8 @@ def declared(shape: Sequence[int]) -> Variable:
         ([4, 3], (5, 3), lambda x: layers.scale(x, 2.0), (5, 3), 210),
         ([4, 3], (3, 4), lambda x: layers.reshape(x, [4, 3]), (4, 3), 66),
         ([-1, 4], (4,), layers.softmax, (4,), 1),
+        ([-1, 1], (4,), lambda x: layers.scale(x, 2.0), (4,), 12),
+        ([-1, 3, 1], (3, 1), lambda x: layers.scale(x, 2.0), (3, 1), 6),
     ],
 )
 def test_operators_compute_with_the_shape_that_is_fed(
@@ -102,6 +104,8 @@ def test_operators_compute_with_the_dtype_that_is_fed() -> None:
         assert found.tolist() == [[0, 0], [1, 1]]
         (found,) = exe.run(feed={"x": np.ones((1, 2))}, fetch_list=[doubled])
         assert (found.dtype, found.tolist()) == ("float64", [[2, 2]])
+        columns = exe.run(feed={"x": marks}, fetch_list=[*layers.nonzero(x, as_tuple=True)])
+        assert [column.tolist() for column in columns] == [[[0], [1]], [[0], [1]]]
     with fresh():
         layers.fc(declared([-1, 2]), 2)
         exe = executor()

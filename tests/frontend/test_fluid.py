@@ -195,11 +195,17 @@ def test_feeder_makes_batches() -> None:
         words = fluid.data("words", [None, 1], "int64", lod_level=1)
         feeder = fluid.DataFeeder([image, label, words], fluid.CPUPlace())
         feed = feeder.feed([([1, 2, 3, 4], 5, [1, 2]), ([5, 6, 7, 8], 6, [3])])
-        assert feed["image"].shape == (2, 1, 2, 2)
-        assert feed["label"].tolist() == [[5], [6]]
+        assert feed["image"].shape() == [2, 1, 2, 2]
+        assert np.array(feed["label"]).tolist() == [[5], [6]]
         assert feed["words"].recursive_sequence_lengths() == [[2, 1]]
         with pytest.raises(ValueError, match="a row has 2 values"):
             feeder.feed([(1, 2)])
+        with pytest.raises(ValueError, match=r"'image' has the shape \[-1, 1, 2, 2\], but its 2"):
+            feeder.feed([([1, 2], 5, [1]), ([3, 4], 6, [1])])
+        texts = fluid.data("texts", [None, 1], "int64", lod_level=2)
+        (made,) = fluid.DataFeeder([texts], None).feed([([[1, 2], [3]],), ([[4]],)]).values()
+        assert made.recursive_sequence_lengths() == [[2, 1], [2, 1, 1]]
+        assert np.array(made).tolist() == [[1], [2], [3], [4]]
 
 
 def test_tensors_keep_their_lengths() -> None:
@@ -208,6 +214,10 @@ def test_tensors_keep_their_lengths() -> None:
     assert (made.recursive_sequence_lengths(), made.lod()) == ([[2, 1]], [[0, 2, 3]])
     with pytest.raises(ValueError, match="invalid"):
         fluid.create_lod_tensor(X, [[1, 2]], fluid.CPUPlace())
+    for lengths in [[1, 1]], [[2], [1, 1, 1]], [[], [2, 1]]:
+        with pytest.raises(fluid.core.EnforceNotMet, match="are no lengths of sequences in"):
+            made.set_recursive_sequence_lengths(lengths)
+    assert made.lod() == [[0, 2, 3]]
     with fresh():
         x = fluid.data("x", [None, 1], "int64", lod_level=1)
         exe = fluid.Executor(fluid.CPUPlace())
@@ -480,3 +490,18 @@ def test_a_rate_put_into_the_map_is_used() -> None:
         exe.run(fluid.default_startup_program())
         before, after = (exe.run(main, {}, [weight])[0] for _ in range(2))
     np.testing.assert_allclose(before - after, [0.5], 1e-6)
+
+
+def test_warnings_of_saved_models(tmp_path: Path) -> None:
+    """A model without parameters, and one with counts of an area under the curve."""
+    exe = fluid.Executor(fluid.CPUPlace())
+    with fresh():
+        out = fluid.data("x", [None, 1]) + 1.0
+        with pytest.warns(UserWarning, match="no variable in your model"):
+            fluid.io.save_inference_model(str(tmp_path / "plain"), ["x"], [out], exe)
+    with fresh():
+        scores = layers.softmax(layers.fc(fluid.data("x", [None, 2]), 2))
+        layers.auc(scores, fluid.data("y", [None, 1], "int64"))
+        exe.run(fluid.default_startup_program())
+        with pytest.warns(UserWarning, match="you have set the auc states to zeros"):
+            fluid.io.save_inference_model(str(tmp_path / "auc"), ["x"], [scores], exe)

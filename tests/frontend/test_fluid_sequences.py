@@ -70,7 +70,7 @@ def test_a_sentiment_model_learns_from_sequences() -> None:
         feed = batch()
         (found,) = exe.run(test, feed=feed, fetch_list=[scores])
     assert losses[0] > 0.5 and max(losses[-5:]) < 0.1, losses
-    assert found.argmax(1).tolist() == feed["label"].ravel().tolist()
+    assert found.argmax(1).tolist() == np.array(feed["label"]).ravel().tolist()
 
 
 def test_lengths_come_with_the_rows_or_beside_them() -> None:
@@ -395,3 +395,16 @@ def test_ctc_loss_of_sequences() -> None:
         0.443442,
     ]
     np.testing.assert_allclose(np.abs(slopes).sum(1), rows, 1e-4)
+
+
+def test_gradients_have_the_sequences_of_their_values() -> None:
+    with fresh():
+        x = fluid.data("x", [None, 1], "float32", lod_level=1)
+        x.stop_gradient = False
+        loss = layers.reduce_sum(layers.sequence_pool(x, "last"))
+        fluid.backward.append_backward(loss)
+        feed = {"x": fluid.create_lod_tensor(np.ones((3, 1), "float32"), [[2, 1]], None)}
+        exe = fluid.Executor(fluid.CPUPlace())
+        (found,) = exe.run(feed=feed, fetch_list=["x@GRAD"], return_numpy=False)
+    assert found.recursive_sequence_lengths() == [[2, 1]]
+    assert np.array(found).tolist() == [[0], [1], [1]]

@@ -74,6 +74,7 @@ def test_programs_are_pruned_to_targets() -> None:
         for feeds, targets in ([y], [z]), ([], [None]), ([], ["nothing"]):
             with pytest.raises(ValueError, match=r"_prune_with_input|associated operator"):
                 program._prune_with_input(feeds, targets)
+        assert set(kept.global_block().vars) == {y.name, z.name}
         assert backward._get_stop_gradients_(program) == {0: {"x@GRAD"}}
     assert backward._as_list(None) == []
     assert backward._strip_grad_suffix_(backward._append_grad_suffix_("x")) == "x"
@@ -84,7 +85,9 @@ def test_readers_of_feeds_for_places() -> None:
         feeder = fluid.DataFeeder([fluid.data("x", [None, 1])], fluid.CPUPlace())
         batches = [[(number,)] for number in range(3)]
         feeds = list(feeder.decorate_reader(lambda: batches, True, 2)())
-        assert [[feed["x"].tolist() for feed in group] for group in feeds] == [[[[0]], [[1]]]]
+        assert [[np.array(feed["x"]).tolist() for feed in group] for group in feeds] == [
+            [[[0]], [[1]]]
+        ]
         assert len(list(feeder.decorate_reader(lambda: batches, False)())) == 3
         with pytest.raises(ValueError, match="1 batches are left for 2 places"):
             list(feeder.decorate_reader(lambda: batches, True, 2, drop_last=False)())

@@ -91,6 +91,18 @@ def test_state_by_kind_and_parameter() -> None:
         momentum = paddle.optimizer.Momentum(0.1)
         momentum.minimize(paddle.sum(w * w))
         assert list(momentum._accumulators[momentum._velocity_acc_str]) == ["w"]
+        kinds: list[tuple[Any, str]] = [
+            (paddle.optimizer.Adagrad(0.1), "moment"),
+            (paddle.optimizer.Adadelta(0.1), "avg_squared_update"),
+            (paddle.optimizer.RMSProp(0.1), "mean_square"),
+            (paddle.optimizer.Adamax(0.1), "inf_norm"),
+            (paddle.optimizer.Lamb(0.1), "moment2"),
+            (fluid.optimizer.DecayedAdagrad(0.1), "moment"),
+            (fluid.optimizer.Ftrl(0.1), "squared"),
+        ]
+        for optimizer, kind in kinds:
+            optimizer.minimize(paddle.sum(w * w))
+            assert "w" in optimizer._accumulators[getattr(optimizer, f"_{kind}_acc_str")]
 
 
 def test_clipping_comes_before_weight_decay() -> None:

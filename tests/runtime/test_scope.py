@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphopt import static
-from graphopt.errors import ScopeError
+from graphopt.errors import LengthsError, ScopeError
 from graphopt_tests.runtime.nets import close, fc_mean, rows, value, write
 
 FEED = rows(0, 1, 2, 3)
@@ -41,7 +41,9 @@ def test_a_tensor_keeps_lengths() -> None:
     assert tensor._get_dims() == [5, 2]
     assert tensor.recursive_sequence_lengths() == [[2, 3]] and tensor.lod() == [[0, 2, 5]]
     assert tensor.has_valid_recursive_sequence_lengths()
-    tensor.set_recursive_sequence_lengths([[4]])
+    with pytest.raises(LengthsError, match=r"\[\[4\]\] are no lengths of sequences in 'a'"):
+        tensor.set_recursive_sequence_lengths([[4]])
+    tensor.set(np.zeros((4, 2)))
     assert not slot.get_tensor().has_valid_recursive_sequence_lengths()
     with pytest.raises(ValueError, match=r"\[2, 1\] adds up to 3, but the next level has 2"):
         tensor.set_recursive_sequence_lengths([[2, 1], [3, 2]])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
+from graphopt.errors import ProgramError
 from graphopt.ir.program import Operator, Program
 from graphopt.ir.program.array_parts import array_of
-from graphopt.ir.program.gradients_on_demand import derivative_with
+from graphopt.ir.program.gradient_types import GRAD_TYPE
+from graphopt.ir.program.gradients_on_demand import derivative_with, way_of
+from graphopt.ir.program.kinds import LENGTHS
 from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 from graphopt.ir.translate.operators.updates import updates_parameters
 
@@ -20,7 +23,8 @@ def prune(
     """A copy without the operators that reach neither a fetch nor an optimizer operator.
 
     Optimizer operators are kept, as Paddle does: fetching only a forward value still trains. When
-    some are given as `updates`, or none, only these are. What is fed is not computed.
+    some are given as `updates`, or none, only these are. What is fed is not computed; ProgramError
+    where a gradient that is needed goes through the operators that are left out for it.
     """
     fed = frozenset(feeds)
     needed = set(map(array_of, fetches)) - fed
@@ -38,9 +42,58 @@ def prune(
             needed |= set(op.input_arg_names) - fed
             for inner in sub_blocks(op):
                 needed |= set(names_in(inner, written=False)) - fed
+    kept.reverse()
+    _check_gradients([op for op, keep in zip(block.ops, kept, strict=True) if keep], fed)
     twin = program.clone()
     twin.lr_schedulers = dict(program.lr_schedulers)
     block = twin.global_block()
-    block.ops = [op for op, keep in zip(block.ops, reversed(kept), strict=True) if keep]
+    block.ops = [op for op, keep in zip(block.ops, kept, strict=True) if keep]
     twin.touch()
     return twin
+
+
+def _check_gradients(kept: Sequence[Operator], fed: frozenset[str]) -> None:
+    """ProgramError where something is fed between a loss and a variable of a gradient.
+
+    The gradient would be 0 there, as if the loss did not depend on the variable.
+    """
+    for op in kept:
+        if op.type != GRAD_TYPE:
+            continue
+        for name in sorted(fed.intersection(way_of(op).values)):
+            cut = _upstream(op, name).intersection(op.input("X")) - {name}
+            if cut:
+                raise ProgramError(
+                    f"'{name}' is fed and not computed, but the gradient of '{min(cut)}' goes "
+                    f"through the operators that compute '{name}': feed what these read instead, "
+                    "or run the forward part alone, as program.clone(for_test=True)"
+                )
+
+
+def _upstream(derivative: Operator, name: str) -> set[str]:
+    """The names in front of a derivative from which a value is computed, itself included."""
+    found = {name}
+    ops = derivative.block.ops
+    for op in reversed(ops[: ops.index(derivative)]):
+        if not found.isdisjoint(op.output_arg_names):
+            found.update(op.input_arg_names)
+            for inner in sub_blocks(op):
+                found.update(names_in(inner, written=False))
+    return found
+
+
+def keep_used(program: Program, names: Iterable[str]) -> None:
+    """Forget the variables that no operator reads or writes, but for those that are named.
+
+    What is left out is neither saved nor initialised with the program.
+    """
+    used = set(names)
+    for each in program.blocks:
+        for op in each.ops:
+            used.update(op.input_arg_names, op.output_arg_names)
+    used.update([f"{name}{LENGTHS}" for name in used])
+    for each in program.blocks:
+        each.vars = {name: v for name, v in each.vars.items() if name in used}
+    schedulers = program.lr_schedulers
+    program.lr_schedulers = {name: s for name, s in schedulers.items() if name in used}
+    program.touch()

@@ -69,9 +69,13 @@ def softmax(x: Variable, axis: int = -1, dtype: Any = None, name: str | None = N
 
 
 def log_softmax(
-    x: Variable, axis: int = -1, dtype: Any = None, name: str | None = None
+    x: Variable, axis: int | None = -1, dtype: Any = None, name: str | None = None
 ) -> Variable:
-    """log(softmax(x)) along `axis`, after a cast to `dtype` (paddle.nn.functional.log_softmax)."""
+    """log(softmax(x)) along `axis`, after a cast to `dtype` (paddle.nn.functional.log_softmax).
+
+    None is the last axis.
+    """
+    axis = -1 if axis is None else axis
     x = x if dtype is None else cast(x, dtype)
     return unary("log_softmax", x, name, axis=arguments.integer(axis, "axis", "log_softmax"))
 

@@ -187,8 +187,8 @@ def as_array(variable: Variable, value: object) -> Array:
     """A feed as an array; lists and numbers take the variable's dtype.
 
     A number fed to a variable of rank 1 counts as one row, as does one fed to a variable that takes
-    any shape where that has no other size than 1. Axes of size 1 at the end of the variable's shape
-    may be missing: labels [n] are [n, 1].
+    any shape where that has no other size than 1. Axes of size 1 at the end of the shape of another
+    variable may be missing: labels [n] are [n, 1].
     """
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return _with_last_axes(variable, cast("Array", value))
@@ -208,9 +208,9 @@ def _with_last_axes(variable: Variable, array: Array) -> Array:
     missing = variable.shape[len(array.shape) :]
     if not array.shape and variable.takes_any_shape and set(missing) <= {-1, 1}:
         return array.reshape((1,) * len(missing))
-    if not array.shape or not missing or any(size != 1 for size in missing):
+    if not array.shape or variable.takes_any_shape or any(size != 1 for size in missing):
         return array
-    if not fits((*array.shape, *missing), variable.shape):
+    if not missing or not fits((*array.shape, *missing), variable.shape):
         return array
     return array.reshape(*array.shape, *missing)
 
@@ -318,6 +318,11 @@ def with_readers(readers: list[FeedSource], feed: Feed, count: int) -> Feed:
         return feeds
     own = feed[0] if isinstance(feed, (list, tuple)) and feed else feed
     return feeds[0] | dict(cast("Mapping[str, object]", own or {}))
+
+
+def names_fed(feed: Feed) -> tuple[str, ...]:
+    """The names in a feed of one device or of several, sorted."""
+    return tuple(sorted(_names(feed)))
 
 
 def _names(feed: Feed) -> set[str]:

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from graphopt.errors import ScopeError
+from graphopt.errors import LengthsError, ScopeError
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.runtime.state.arrays import Array, HostArray
 from graphopt.runtime.state.uninterrupted import Uninterrupted
@@ -230,18 +229,22 @@ class Tensor:
         return [list(level) for level in self._slot.lengths]
 
     def set_recursive_sequence_lengths(self, lengths: Sequence[Sequence[int]]) -> None:
-        """Replace the lengths; ValueError for a level that does not add up to the next one's count.
+        """Replace the lengths; LengthsError for those that do not fit each other or the rows."""
+        before = self._slot.lengths
+        self._note_lengths(lengths)
+        found = self._slot.lengths
+        if not (all(found) and self.has_valid_recursive_sequence_lengths()):
+            self._slot.lengths = before
+            rows = f", a tensor of shape {self.shape()}" if self._is_initialized() else ""
+            raise LengthsError(
+                f"set_recursive_sequence_lengths(): {found} are no lengths of sequences in "
+                f"'{self._slot.name}'{rows}: each level adds up to the number of sequences of the "
+                "next one, the last level to the rows"
+            )
 
-        The rows may come later: `has_valid_recursive_sequence_lengths` compares with them.
-        """
-        levels = [[int(n) for n in level] for level in lengths]
-        for outer, inner in pairwise(levels):
-            if sum(outer) != len(inner):
-                raise ValueError(
-                    f"set_recursive_sequence_lengths(): {outer} adds up to {sum(outer)}, but the "
-                    f"next level has {len(inner)} lengths"
-                )
-        self._slot.lengths = levels
+    def _note_lengths(self, lengths: Sequence[Sequence[int]]) -> None:
+        """Replace the lengths by others that need no check."""
+        self._slot.lengths = [[int(n) for n in level] for level in lengths]
 
     def has_valid_recursive_sequence_lengths(self) -> bool:
         """True when each level adds up to the number of items of the next, the last to the rows."""

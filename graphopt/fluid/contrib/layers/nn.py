@@ -89,12 +89,12 @@ def shuffle_batch(x: Variable, seed: int | Variable | None = None) -> Variable:
 def _partial(
     function: str, input: Variable | Sequence[Variable], start: int, length: int
 ) -> Variable:
-    several = [input] if isinstance(input, Variable) else input
     attrs = {
         "start_index": arguments.integer(start, "start_index", function),
         "length": arguments.integer(length, "length", function),
     }
-    return emit(function, {"X": arguments.variables(several, "input", function)}, attrs)
+    given = [input] if isinstance(input, Variable) else input
+    return emit(function, {"X": arguments.variables(given, "input", function)}, attrs)
 
 
 _explain(globals())

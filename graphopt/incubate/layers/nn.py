@@ -1,0 +1,11 @@
+"""Layers that Paddle 2 keeps apart (paddle.incubate.layers.nn): those of fluid.contrib.layers."""
+
+from graphopt.fluid.contrib.layers.nn import multiclass_nms2 as multiclass_nms2
+from graphopt.fluid.contrib.layers.nn import partial_concat as partial_concat
+from graphopt.fluid.contrib.layers.nn import partial_sum as partial_sum
+from graphopt.fluid.contrib.layers.nn import shuffle_batch as shuffle_batch
+from graphopt.frontend.calls import publish
+from graphopt.frontend.missing import explain as _explain
+
+_explain(globals())
+publish(globals(), __name__)
