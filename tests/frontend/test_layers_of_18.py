@@ -45,6 +45,15 @@ def test_a_trace_is_written_to_a_variable() -> None:
     assert computed(into, M).tolist() == [5.0]
 
 
+def test_names_of_results() -> None:
+    with fresh():
+        x, matrix = fluid.data("x", [2]), fluid.data("m", [2, 2])
+        results = [layers.dist(x, x), layers.dot(x, x), layers.dot(matrix, matrix)]
+        results += [layers.trace(matrix), layers.allclose(x, x), layers.logsumexp(matrix)]
+        names = [made.name.removesuffix(".tmp_0") for made in [*results, layers.randn([2])]]
+    assert names == ["dist_0", "dot_0", "dot_1", "trace_0", "allclose_0", "log_0", "randn_0"]
+
+
 def test_places_of_elements_as_columns() -> None:
     with fresh():
         rows, columns = layers.nonzero(fluid.data("x", [2, 2]), as_tuple=True)

@@ -13,6 +13,7 @@ from graphopt.fluid.layers.tensor import fill_constant
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit_into
 from graphopt.frontend.mode import device_guard
+from graphopt.frontend.one_layer import one_layer
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign
 from graphopt.tensor.creation import full_like as _full_like
@@ -58,6 +59,7 @@ def full_like(
     return made
 
 
+@one_layer("randn")
 def randn(
     shape: Any,
     out: Variable | None = None,
@@ -151,6 +153,7 @@ def kron(
     return emit_into(out, "kron", inputs, name=name)
 
 
+@one_layer("log")
 def logsumexp(
     x: Variable,
     dim: Any = None,

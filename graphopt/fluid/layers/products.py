@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from graphopt.fluid.common import vector
 from graphopt.frontend import arguments
+from graphopt.frontend.one_layer import one_layer
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign
 from graphopt.tensor.distances import dist as _dist
@@ -29,6 +30,7 @@ def addmm(
     return _addmm(input, x, y, beta, alpha, name)
 
 
+@one_layer("allclose")
 def allclose(
     input: Variable,
     other: Variable,
@@ -41,16 +43,19 @@ def allclose(
     return vector(_allclose(input, other, rtol, atol, equal_nan, name))
 
 
+@one_layer("dist")
 def dist(x: Variable, y: Variable, p: float = 2) -> Variable:
     """The p-norm of x - y, whose shapes broadcast, of shape [1] (fluid.layers.dist)."""
     return vector(_dist(x, y, p))
 
 
+@one_layer("dot")
 def dot(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """The inner product of vectors [1], or of each pair of rows [n, 1] (fluid.layers.dot)."""
     return unsqueeze(_dot(x, y, name), [-1])
 
 
+@one_layer("trace")
 def trace(
     input: Variable,
     offset: int = 0,
