@@ -9,16 +9,22 @@ from graphopt.runtime.disk.own_code import code_settings
 from graphopt.runtime.state.arrays import FedArrays
 
 FOLDER = "seen"
+# what this process has noted
+_own: set[str] = set()
 
 
 def came_before(compiled: Compiled, fed: FedArrays) -> bool:
-    """True when a process has asked this before. Where nothing can be written, none has."""
+    """True when another process has asked this. Where nothing can be written, none has."""
     directory = our_directory()
     if directory is None:
         return False
     types = [(array.shape, str(array.dtype)) for array in fed if not isinstance(array, list)]
-    file = directory / FOLDER / hashed((compiled.key or compiled.text, types, code_settings()))
+    name = hashed((compiled.key or compiled.text, types, code_settings()))
+    if name in _own:
+        return False
+    file = directory / FOLDER / name
     if read_entry(file) is not None:
         return True
+    _own.add(name)
     write_entry(file, b"", most_bytes())
     return False
