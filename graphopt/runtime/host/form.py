@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from graphopt.ir.dialect.ops.base import DataSizedOp
-from graphopt.ir.dialect.ops.control import If, RegionOp
+from graphopt.ir.dialect.ops.control import If, RegionOp, While
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.signature import (
@@ -33,7 +33,7 @@ from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results
 SECONDS, PER_OP = 0.3, 3e-3
 """The time in which XLA compiles a program and each of its operators, about. A run that takes as
 long as compiling the program is given up."""
-__all__ = ["GivenUp", "HostForm", "has_host_form", "may_need_data", "price_of"]
+__all__ = ["GivenUp", "HostForm", "has_host_form", "has_loops", "price_of"]
 
 
 class HostForm:
@@ -59,7 +59,7 @@ class HostForm:
         self._hashes = hashes_dropout(compiled.module)
         self._spend = spend
         self.price = price_of(compiled)
-        self._keeps = may_need_data(compiled.module)
+        self._keeps = _may_need_data(compiled.module)
         self.last: tuple[Arrays, Arrays, FedArrays, HostArray] | None = None
 
     def __call__(
@@ -104,7 +104,12 @@ def has_host_form(compiled: Compiled, elements: int) -> bool:
     return all(map(_is_computed, ops))
 
 
-def may_need_data(module: ModuleOp) -> bool:
+def has_loops(compiled: Compiled) -> bool:
+    """True for a program with loops, in which sizes may change."""
+    return any(isinstance(op, While) for op in compiled.module.walk())
+
+
+def _may_need_data(module: ModuleOp) -> bool:
     """True for a program that may be no compiled program of a step (`lowering/needs_data.py`)."""
     kinds = (DataSizedOp, Dynamic, If)
     return any(isinstance(op, kinds) for op in main_function(module).body.walk())

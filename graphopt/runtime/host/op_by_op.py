@@ -11,9 +11,8 @@ import time
 
 import jax
 
-from graphopt.ir.dialect.ops.control import While
 from graphopt.runtime.compile.compiled import Compiled
-from graphopt.runtime.host.form import HostForm
+from graphopt.runtime.host.form import HostForm, has_loops
 from graphopt.runtime.state.arrays import Step
 
 GAIN = 0.7
@@ -22,8 +21,7 @@ GAIN = 0.7
 
 def op_by_op(compiled: Compiled) -> Step | None:
     """The form op by op; None where loops would have XLA compile each of their ops many times."""
-    has_loops = any(isinstance(op, While) for op in compiled.module.walk())
-    return None if has_loops else compiled.by_op().function
+    return None if has_loops(compiled) else compiled.by_op().function
 
 
 def op_by_op_or_host(compiled: Compiled, host: HostForm) -> tuple[Step, str]:

@@ -74,7 +74,7 @@ class Beginning:
                 return self._active(found, Tier(FULL, "it was on disk"))
         tier = tier or tier_of(compiled, replicated, elements)
         if tier.name == HOST:
-            again = is_first and tier_flag() == AUTO and self._came_before(fed)
+            again = is_first and tier_flag() == AUTO and self._shall_be_kept(fed)
             return self._on_host(tier, elements, at_once=again)
         full, quick = self._forms()
         with self._announced():
@@ -83,11 +83,14 @@ class Beginning:
             function = quick.load() or quick.make()
         return self._active(function, tier, Successor(full.make) if tier.name == AUTO else None)
 
-    def _came_before(self, fed: FedArrays) -> bool:
-        """True for feeds of another process, of a program of which executables can be kept."""
-        from graphopt.runtime.host.form import may_need_data
+    def _shall_be_kept(self, fed: FedArrays) -> bool:
+        """True for feeds that another process met, too, of a program without loops.
 
-        return not may_need_data(self._compiled.module) and came_before(self._compiled, fed)
+        Sizes may change in a loop: then there is no compiled program to keep.
+        """
+        from graphopt.runtime.host.form import has_loops
+
+        return not has_loops(self._compiled) and came_before(self._compiled, fed)
 
     def _forms(self) -> tuple[Form, Form]:
         """The full and the quick form, of which neither is compiled yet."""
