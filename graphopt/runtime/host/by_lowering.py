@@ -42,7 +42,6 @@ class ByLowering:
         rng_shift: int,
     ) -> list[HostArray]:
         """The results of an op in these iterations of the loops around it."""
-        # few programs need it, and it takes a while to import
         device = device_of(self.place)
         import jax
 
@@ -58,6 +57,13 @@ class ByLowering:
             context = Context(ALONE, words, by_op=True, hashes=self.hashes, rng_shift=rng_shift)
             evaluate_op(op, env, context)
         return [np.asarray(env[result][0]) for result in op.results]
+
+
+def import_lowering(place: Place) -> None:
+    """Import what few programs need, and what takes a while; it is no part of a run."""
+    device_of(place)
+    import graphopt.lowering.evaluate
+    import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
 
 
 def is_lowered(op: Operation) -> bool:

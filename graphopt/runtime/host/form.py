@@ -27,7 +27,7 @@ from graphopt.ir.dialect.signature import (
 from graphopt.reference.interpreter import WALKED, supports
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.host.body import NATIVE, Body, GivenUp, Running, Slots
-from graphopt.runtime.host.by_lowering import ByLowering, is_lowered
+from graphopt.runtime.host.by_lowering import ByLowering, import_lowering, is_lowered
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results
 
 SECONDS, PER_OP = 0.3, 3e-3
@@ -56,6 +56,8 @@ class HostForm:
         signature = function_signature(main)
         self._positions = [given[port.kind, port.name] for port in signature.arguments]
         self._place = compiled.compilation.places[0]
+        if any(map(is_lowered, main.body.walk())):
+            import_lowering(self._place)
         self._hashes = hashes_dropout(compiled.module)
         self._spend = spend
         self.price = price_of(compiled)

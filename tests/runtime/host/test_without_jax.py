@@ -56,3 +56,28 @@ def test_a_first_result_needs_no_jax() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "full: from run " in done.stdout
+
+
+DRAWS = """
+import graphopt as paddle
+from graphopt import static
+
+y = paddle.mean(paddle.tanh(paddle.matmul(paddle.ones([4, 8]), paddle.randn([8, 8])))) + 1.0
+z = paddle.exp(y) * 2.0 - paddle.sqrt(y) / 3.0
+executor = static.Executor(paddle.CPUPlace())
+executor.run(fetch_list=[z])
+print(executor.stats["tiers"])
+"""
+
+
+def test_the_import_of_jax_is_no_part_of_a_run() -> None:
+    """A program that draws needs JAX; its run is not given up for the time that this takes."""
+    done = subprocess.run(
+        [sys.executable, "-c", DRAWS],
+        env={**os.environ, "FLAGS_graphopt_tier": "auto", "FLAGS_graphopt_cache_dir": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "'host: " in done.stdout
