@@ -210,7 +210,8 @@ def _with_last_axes(variable: Variable, array: Array) -> Array:
         return array.reshape((1,) * len(missing))
     if not array.shape or variable.takes_any_shape or any(size != 1 for size in missing):
         return array
-    if not missing or not fits((*array.shape, *missing), variable.shape):
+    # the first axis may be one of several devices
+    if not missing or not fits((*array.shape[1:], *missing), variable.shape[1:]):
         return array
     return array.reshape(*array.shape, *missing)
 
