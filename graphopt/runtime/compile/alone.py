@@ -18,16 +18,16 @@ class Later:
         self._made = functools.cache(make)
 
     def trace(self, *arguments: Any) -> Any:
-        """As the function does."""
+        """The function traced for these arguments or types, as by `jax.jit`."""
         return self._made().trace(*arguments)
 
     def lower(self, *arguments: Any) -> Any:
-        """As the function does."""
+        """The function traced and lowered for them."""
         return self._made().lower(*arguments)
 
 
 def alone_later(place: Place, make: Callable[[], Any], *, donates: bool) -> Replicated:
-    """The step that `make` makes the function of, on the device of a place."""
+    """The step on the device of a place; `make` gives its jitted function when it is traced."""
 
     @functools.cache
     def sharding() -> Any:

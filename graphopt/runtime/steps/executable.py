@@ -189,7 +189,11 @@ class Executable:
 
 def _is_compiled(function: Any) -> bool:
     """True for a program that JAX has compiled."""
-    return "jax" in sys.modules and isinstance(function, sys.modules["jax"].stages.Compiled)
+    if "jax" not in sys.modules:
+        return False
+    import jax  # waits for a thread that is importing it
+
+    return isinstance(function, jax.stages.Compiled)
 
 
 class Executables:

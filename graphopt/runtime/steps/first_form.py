@@ -62,7 +62,7 @@ class Beginning:
         """
         compiled, replicated, elements = self._compiled, self._replicated, _elements(fed)
         tier = tier_of(compiled, replicated, elements) if compiled.is_new else None
-        if tier is not None and tier.name == HOST:
+        if tier is not None and tier.name == HOST and _sizes_are_known(compiled.plan):
             types = [(array.shape, array.dtype) for array in fed if not isinstance(array, list)]
             self._arguments = partial(_types_of_plan, compiled.plan, replicated.place, types)
         else:
@@ -170,6 +170,11 @@ class Beginning:
             from graphopt.runtime.host.op_by_op import op_by_op
 
             return op_by_op(self._compiled)
+
+
+def _sizes_are_known(plan: Plan) -> bool:
+    """True where the program declares all sizes of the state that it reads."""
+    return all(size >= 0 for port in (*plan.read_only, *plan.prepared) for size in port.shape)
 
 
 def _types_of_plan(plan: Plan, place: Callable[[Port], Any], types: FedTypes) -> Any:

@@ -110,6 +110,22 @@ def test_state_that_a_script_sets_counts() -> None:
     assert np.abs(before - after).max() > 1e-3
 
 
+def test_state_of_unknown_size() -> None:
+    """The full form is compiled for the sizes that the scope has."""
+
+    def make() -> tuple[Any, Any]:
+        x = static.data("x", [None, 4], "float32")
+        block = static.default_main_program().global_block()
+        rows = block.create_var(name="rows", shape=[-1, 4], dtype="float32", persistable=True)
+        return x, paddle.matmul(x, rows, transpose_y=True)
+
+    net, x = build(make), np.ones((2, 4), "float32")
+    static.global_scope().var("rows").get_tensor().set(np.ones((3, 4), "float32"))
+    for _ in range(3):
+        np.testing.assert_array_equal(net.run({"x": x}, net.out)[0], np.full((2, 3), 4.0))
+    assert form_of(net).startswith("full: from run 3 on")
+
+
 def test_only_the_host_form() -> None:
     """The flag asks for it in every run; a training has none."""
     paddle.set_flags({TIER: "host"})
