@@ -34,7 +34,7 @@ def full(
 ) -> Variable:
     """A tensor filled with one number (fluid.layers.full)."""
     if isinstance(shape, (list, tuple)) and not shape:
-        raise AssertionError("full(): 'shape' must have one size at least")
+        raise AssertionError("full(): 'shape' must have one size at least, such as [1]")
     with device_guard(device):
         made = fill_constant(shape, dtype or "float32", fill_value, out=out, name=name)
     made.stop_gradient = arguments.flag(stop_gradient, "stop_gradient", "full")
@@ -68,7 +68,10 @@ def randn(
     stop_gradient: bool = True,
     name: str | None = None,
 ) -> Variable:
-    """Numbers of the standard normal distribution (fluid.layers.randn)."""
+    """Numbers of the standard normal distribution in this shape (fluid.layers.randn).
+
+    float32 unless `dtype` is float64; TypeError for another one. `out` takes them if it is given.
+    """
     element = arguments.dtype(dtype or "float32", "dtype", "randn")
     if element not in ("float32", "float64"):
         raise TypeError(f"randn(): 'dtype' should be float32 or float64, found {element!s}")
@@ -89,7 +92,8 @@ def randint(
 ) -> Variable:
     """Integers from low up to high, or from 0 up to low without high (fluid.layers.randint).
 
-    `shape` is [1] unless given, and the dtype int64.
+    `shape` is [1] unless given, and the dtype int64, or int32; TypeError for another one. `out`
+    takes them where it is given.
     """
     function = "randint"
     sizes = [1] if shape is None else shape
