@@ -16,11 +16,10 @@ from jax.core import Tracer
 from graphopt.ir.dialect.ops import random as ops
 from graphopt.ir.dtypes import DType
 from graphopt.lowering.call import Call
+from graphopt.lowering.host_draws import BLOCK
 from graphopt.lowering.ops.base import Array, constant, wide, wide_dtype
 from graphopt.lowering.registry import lowers
 
-# Longer draws are made in blocks of this many numbers.
-BLOCK = 4096
 # The blocks that a program makes that serves draws of all lengths.
 PART = 16
 

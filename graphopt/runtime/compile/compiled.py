@@ -87,8 +87,6 @@ class Compiled:
         donate = bool(strategy is None or strategy.enable_inplace)
         donate = donate and not self.calls_python
         if not compilation.data_parallel or (count == 1 and not self.per_replica):
-            if self.starts_alike:
-                return replace(self.by_op(), name="start")
             alone = partial(self._alone, donate=donate)
             return alone_later(compilation.places[0], alone, donates=donate)
         import_jax()
@@ -150,14 +148,21 @@ class Compiled:
         return self.report
 
     @property
+    def is_startup(self) -> bool:
+        """True for a startup program, which gives state and takes nothing, on one device."""
+        plan = self.plan
+        if plan.feeds or plan.updated or plan.read_only or plan.fetches:
+            return False
+        return len(self.compilation.places) == 1 and not self.per_replica
+
+    @property
     def starts_alike(self) -> bool:
-        """True for a startup program, which gives state and takes nothing, with draws alike.
+        """True for a startup program with draws alike.
 
         XLA takes long to compile a draw, and one that is an op by itself is compiled once for all
         that are like it: those of one shape, and those of any shape that share a generator.
         """
-        plan = self.plan
-        if plan.feeds or plan.updated or plan.read_only or plan.fetches:
+        if not self.is_startup:
             return False
         import_jax()
         from graphopt.ir.dialect.ops.random import RandomOp

@@ -90,7 +90,7 @@ def _read(file: Path) -> Summary | CannotPad | None:
 def _has_summary(compiled: Compiled) -> bool:
     """True for a program of which a summary says all that steps need."""
     prepare = compiled.prepare
-    if compiled.calls_python or compiled.per_replica or compiled.starts_alike:
+    if compiled.calls_python or compiled.per_replica or compiled.is_startup:
         return False
     return prepare is None or prepare.steps is not None
 

@@ -26,6 +26,7 @@ from graphopt.reference.interpreter import Run
 from graphopt.reference.ragged import Ragged
 from graphopt.reference.registry import RULES
 from graphopt.runtime.host.by_lowering import ByLowering, is_lowered
+from graphopt.runtime.host.draws import draw, is_drawn
 from graphopt.runtime.host.rules import QUICK
 
 NATIVE = Run("native", 0)
@@ -92,6 +93,8 @@ def _step_of(op: Operation, slots: Slots) -> Step:
     if isinstance(op, RegionOp):
         return _region_step(op, slots)
     assert isinstance(op, PdOp)
+    if is_drawn(op):
+        return _drawn_step(op)
     if is_lowered(op):
         return _lowered_step(op, slots)
     if isinstance(op, Dynamic):
@@ -156,6 +159,17 @@ def _lowered_step(op: PdOp, slots: Slots) -> Step:
         operands = {value: NATIVE.left(value, running.values[slot]) for value, slot in read}
         found = running.by_lowering(op, operands, running.iterations, running.rng_shift)
         return [NATIVE.entered(array) for array in found]
+
+    return step
+
+
+def _drawn_step(op: PdOp) -> Step:
+    """A random tensor by the generator of NumPy."""
+    finish = _finish(op)
+
+    def step(running: Running) -> Sequence[Any]:
+        key = running.by_lowering.key
+        return finish(draw(op, key, running.iterations, running.rng_shift))
 
     return step
 

@@ -1,8 +1,8 @@
 """The ops of the host form that NumPy does not compute: their lowering does, each alone.
 
-These are random ops, so that a step draws the numbers that its other forms draw, and ops without a
-reference rule. XLA compiles such an op once for its shapes, whatever is around it; one whose sizes
-depend on data is NumPy in its lowering, too.
+These are random ops but the commonest (`draws`), so that a step draws the numbers that its other
+forms draw, and ops without a reference rule. XLA compiles such an op once for its shapes, whatever
+is around it; one whose sizes depend on data is NumPy in its lowering, too.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.reference.interpreter import is_random, supports
 from graphopt.runtime.devices.places import Place, device_of
+from graphopt.runtime.host.draws import is_drawn
 from graphopt.runtime.state.arrays import HostArray
 
 
@@ -69,4 +70,4 @@ def import_lowering(place: Place) -> None:
 def is_lowered(op: Operation) -> bool:
     """True for an op that its lowering computes."""
     own = isinstance(op, PdOp) and not isinstance(op, (Collective, Grad, RegionOp))
-    return own and (is_random(op) or not supports(op))
+    return own and (is_random(op) or not supports(op)) and not is_drawn(op)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +17,18 @@ from graphopt.lowering.needs_data import NeedsData
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.feeds.ids import check_ids
+from graphopt.runtime.settings.flags import AUTO, HOST, tier_flag
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.settings.progress import FEED_SHAPE, NEW_PROGRAM, announced
 from graphopt.runtime.state.arrays import Arrays, FedArrays, Feeds, HostArray, Step
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope
+from graphopt.runtime.state.uninterrupted import Uninterrupted
 from graphopt.runtime.steps.active_form import ActiveForm
 from graphopt.runtime.steps.first_form import Beginning
 from graphopt.runtime.steps.size_costs import SizeCosts, Sizes
 from graphopt.runtime.steps.step_state import NO_KEY, StepState
-from graphopt.runtime.steps.tiers import shall_repeat
+from graphopt.runtime.steps.tiers import Tier, shall_repeat
 
 if TYPE_CHECKING:
     from graphopt.runtime.steps.compiled_steps import CompiledSteps
@@ -121,14 +124,21 @@ class Executable:
     def _on_host(
         self, active: ActiveForm, function: Step, ordered: FedArrays, scope: Scope
     ) -> Arrays:
-        """A step in NumPy, which changes no state. What it cannot compute, a compiled form does."""
+        """A step in NumPy, which reads no state that it writes.
+
+        What it cannot compute, a compiled form does.
+        """
         with scope.lock:
             slots = self.state.slots(scope)
             read_only = self.state.in_numpy(slots, scope)
         key = self.state.next_key()
         self.state.tell(slots, ordered, key, scope)
         try:
-            return function((), read_only, ordered, key)[0]
+            fetches, written = function((), read_only, ordered, key)
+            if written:
+                with scope.lock, Uninterrupted():
+                    self.state.store(slots, written, scope, on_host=True)
+            return fetches
         except Exception as error:  # whatever it is, XLA runs the step or says what is wrong
             instead = active.instead(error)
             if instead is None:
@@ -150,6 +160,8 @@ class Executable:
 
     def _first_form(self, ordered: FedArrays, feeds: Feeds, scope: Scope) -> ActiveForm:
         compiled, replicated = self.compiled, self.replicated
+        if compiled.is_startup and (form := self._start()) is not None:
+            return form
         if not hasattr(replicated.function, "trace"):
             return ActiveForm(replicated.function, self.prepare)
         sizes = self._sizes(ordered)
@@ -161,8 +173,22 @@ class Executable:
         except NeedsData:
             if replicated.name != "alone":
                 raise
-            self.replicated = self.state.replicated = compiled.by_op()
-            return ActiveForm(self.replicated.function, self.prepare)
+            return self._by_op("by_op")
+
+    def _start(self) -> ActiveForm | None:
+        """The form of a startup program that compiles no program of its own; None without one."""
+        from graphopt.runtime.host.start import StartForm, has_start_form
+
+        compiled = self.compiled
+        if tier_flag() in (AUTO, HOST) and has_start_form(compiled):
+            tier = Tier(HOST, "NumPy draws the numbers of a startup program")
+            return ActiveForm(StartForm(compiled), None, tier)
+        return self._by_op("start") if compiled.starts_alike else None
+
+    def _by_op(self, name: str) -> ActiveForm:
+        """The form op by op; `name` is for reports."""
+        self.replicated = self.state.replicated = replace(self.compiled.by_op(), name=name)
+        return ActiveForm(self.replicated.function, self.prepare)
 
     def _arguments(self, feeds: Feeds, scope: Scope) -> Any:
         """The arguments of a step; their types for one that may be lowered again later."""

@@ -79,9 +79,11 @@ class StepState:
             read_only += self.prepare.in_numpy(scope, read)
         return read_only
 
-    def store(self, slots: BoundState, written: Arrays, scope: Scope) -> None:
-        """The state after a step, into the scope."""
-        home = self.replicated.home
+    def store(
+        self, slots: BoundState, written: Arrays, scope: Scope, *, on_host: bool = False
+    ) -> None:
+        """The state after a step, into the scope; arrays of NumPy are on no device yet."""
+        home = None if on_host else self.replicated.home
         for (port, slot, layout), array in zip(slots.written, written, strict=True):
             slot = slot or scope_slot(scope, port.name)
             slot.put(array, layout=layout, home=home)

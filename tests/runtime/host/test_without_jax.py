@@ -44,6 +44,39 @@ for a, b in zip(first, found):
 print(predictor._executor.stats["tiers"])
 """
 
+STARTS = """
+import sys
+import numpy as np
+import graphopt as paddle
+from graphopt import static
+
+main = static.default_main_program()
+hidden = static.data("x", [-1, 8])
+for made in (None, paddle.nn.initializer.Normal(), paddle.nn.initializer.TruncatedNormal()):
+    hidden = static.nn.fc(hidden, 80, weight_attr=made)
+paddle.optimizer.Adam(1e-3).minimize(paddle.mean(hidden))
+start, scope = static.default_startup_program(), static.global_scope()
+
+def states(tier):
+    paddle.seed(3)
+    paddle.set_flags({"FLAGS_graphopt_tier": tier})
+    executor = static.Executor(paddle.CPUPlace())
+    executor.run(start)
+    print(executor.stats["tiers"])
+    return {v.name: np.array(scope.find_var(v.name).value) for v in main.list_vars()
+            if v.persistable}
+
+found = states("auto")
+assert "jax" not in sys.modules, "a startup program needs no JAX"
+for name, expected in states("full").items():
+    np.testing.assert_allclose(found[name], expected, 1e-6, 1e-7, err_msg=name)
+assert "jax" in sys.modules and len(found) > 12
+executor = static.Executor(paddle.CPUPlace())
+before = found["fc_0.w_0"]
+(after,) = executor.run(main, {"x": np.ones((2, 8), "float32")}, ["fc_0.w_0"])
+assert 0 < abs(after - before).max() < 2e-3
+"""
+
 DRAWS = """
 import graphopt as paddle
 from graphopt import static
@@ -77,3 +110,8 @@ def test_a_first_result_needs_no_jax() -> None:
 def test_the_import_of_jax_is_no_part_of_a_run() -> None:
     """A program that draws needs JAX; its run is not given up for the time that this takes."""
     assert "'host: " in said(DRAWS)
+
+
+def test_a_startup_program_needs_no_jax() -> None:
+    """The state is that of the form of XLA, and a program that trains goes on from it."""
+    assert "a startup program" in said(STARTS)

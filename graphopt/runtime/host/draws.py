@@ -1,0 +1,41 @@
+"""The random tensors that the host form draws without JAX; the numbers are those of other forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from xdsl.ir import Operation
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.random import Gaussian, TruncatedGaussian, Uniform
+from graphopt.ir.dialect.types import dtype_of
+from graphopt.lowering.host_draws import (
+    drawn,
+    key_of_draw,
+    normal,
+    scaled,
+    truncated_normal,
+    uniform,
+)
+from graphopt.runtime.state.arrays import HostArray
+
+_DRAWS = {Uniform: uniform, Gaussian: normal, TruncatedGaussian: truncated_normal}
+_DTYPES = ("float32", "float16", "bfloat16")
+
+
+def is_drawn(op: Operation) -> bool:
+    """True for a random tensor of numbers that have at most 32 bits."""
+    return type(op) in _DRAWS and dtype_of(op.results[0].type) in _DTYPES
+
+
+def draw(op: PdOp, step: Iterable[int], iterations: Iterable[int], rng_shift: int) -> HostArray:
+    """The numbers of an op in float32, for the key of a step and these iterations around the op."""
+    fixed = op.attr_values()
+    key = key_of_draw(step, iterations, fixed["seed"], fixed["rng_id"] + rng_shift)
+    numbers = drawn(_DRAWS[type(op)], key, math.prod(fixed["shape"]))  # pyright: ignore
+    if isinstance(op, Uniform):
+        scale, offset = fixed["max"] - fixed["min"], fixed["min"]
+    else:
+        scale, offset = fixed["std"], fixed["mean"]
+    return scaled(numbers, scale, offset).reshape(fixed["shape"])

@@ -1,0 +1,72 @@
+"""A startup program in NumPy: constants, and the random numbers that XLA would draw.
+
+XLA would compile a program for each kind of draw, and JAX would have to be imported first.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from xdsl.ir import Operation
+
+from graphopt.ir.dialect.families import family_of
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.math import Cast
+from graphopt.ir.dialect.signature import main_function
+from graphopt.ir.dialect.traits import Movement
+from graphopt.ir.dialect.types import shape_of
+from graphopt.reference.registry import RULES
+from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
+from graphopt.runtime.host.by_lowering import ByLowering
+from graphopt.runtime.host.draws import is_drawn
+from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results
+
+MOST_NUMBERS = 32_000_000
+"""More random numbers take NumPy longer, by 15 ns each, than XLA takes to compile generators."""
+
+
+class StartForm:
+    """The step of a startup program, which gives state and takes nothing."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        block = main_function(compiled.module).body.block
+        slots: Slots = {}
+        self._body = Body(block, slots)
+        self._slots = len(slots)
+        assert block.last_op is not None
+        self._returned = block.last_op.operands
+        self._place = compiled.compilation.places[0]
+
+    def __call__(
+        self, updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray
+    ) -> Results:
+        """No fetches, and the state."""
+        running = Running([None] * self._slots, math.inf, ByLowering(key, self._place, False))
+        with np.errstate(all="ignore"):
+            values = self._body.run(running)
+        pairs = zip(self._returned, values, strict=True)
+        return (), tuple(np.array(NATIVE.left(*pair), order="C") for pair in pairs)
+
+
+def has_start_form(compiled: Compiled) -> bool:
+    """True for a startup program on a CPU that NumPy computes, without JAX, and soon."""
+    on_cpu = compiled.compilation.places[0].platform == "cpu"
+    if not (on_cpu and compiled.is_startup) or compiled.calls_python:
+        return False
+    *ops, _ = main_function(compiled.module).body.block.ops
+    numbers = 0
+    for op in ops:
+        if is_drawn(op):
+            numbers += math.prod(shape_of(op.results[0].type))
+        elif not _is_exact(op):
+            return False
+    return numbers <= MOST_NUMBERS
+
+
+def _is_exact(op: Operation) -> bool:
+    """True for an op whose numbers are the same whoever computes it."""
+    if not isinstance(op, PdOp) or type(op) not in RULES:
+        return False
+    return family_of(type(op)) == "creation" or isinstance(op, Cast) or op.has_trait(Movement)
