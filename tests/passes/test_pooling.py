@@ -1,4 +1,4 @@
-"""Maxima over windows on CPUs: the derivative of their own, and the pass that chooses it."""
+"""Pools on CPUs: maxima and sums over windows by shifts, and the pass that chooses them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.lowering.kernels.pooling import Slides, largest
+from graphopt.lowering.kernels.pooling import Slides, largest, total
 from graphopt.passes.engine.fusion import Applied
 from graphopt.passes.target.choose_pooling import ChoosePooling
 from graphopt.testing import check_preserves_meaning, parse
@@ -40,16 +40,20 @@ def arrays(draw: Any) -> tuple[tuple[int, ...], Slides]:
 
 
 @settings(QUICK, max_examples=examples(25))
-@given(arrays(), st.integers(0, 99), st.booleans())
-def test_gradients(case: tuple[tuple[int, ...], Slides], seed: int, ties: bool) -> None:
+@given(arrays(), st.integers(0, 99), st.booleans(), st.booleans())
+def test_gradients(
+    case: tuple[tuple[int, ...], Slides], seed: int, ties: bool, is_sum: bool
+) -> None:
     """Values and gradients are those of XLA, also where several elements are the largest."""
     shape, slides = case
     random = np.random.default_rng(seed)
     x = random.integers(0, 3, shape).astype(float) if ties else random.normal(size=shape)
+    own = total if is_sum else largest
 
     def plain(x: Any) -> Any:
         sizes, strides, pads = zip(*slides, strict=True)
-        return lax.reduce_window(x, -np.inf, lax.max, sizes, strides, pads)
+        start, combine = (0.0, lax.add) if is_sum else (-np.inf, lax.max)
+        return lax.reduce_window(x, start, combine, sizes, strides, pads)
 
     def both(function: Any) -> Any:
         def run(x: Any) -> Any:
@@ -59,7 +63,7 @@ def test_gradients(case: tuple[tuple[int, ...], Slides], seed: int, ties: bool) 
         return jax.jit(run)(x)
 
     with jax.enable_x64(True):
-        found, wanted = both(lambda x: largest(x, slides)), both(plain)
+        found, wanted = both(lambda x: own(x, slides)), both(plain)
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
@@ -85,7 +89,7 @@ func.func @main(%x: tensor<{x}xf32> {{pd.feed = "x"}})
   %s = pd.sin(%x) : tensor<{x}xf32>
   %y = pd.pool2d(%s) {{
     kernel_size = {kernel}, strides = {strides}, paddings = {pads}, ceil_mode = {ceil},
-    data_format = "{layout}"
+    data_format = "{layout}", pooling_type = "{kind}"
   }} : (tensor<{x}xf32>) -> tensor<{y}xf32>
   %one = pd.full_like(%y) {{value = 1.0}} : tensor<{y}xf32>
   %g = pd.grad(of = [%y], wrt = [%x], cotangents = [%one])
@@ -126,6 +130,7 @@ def test_the_pass_preserves_meaning() -> None:
             pads=pads,
             ceil=str(ceil).lower(),
             layout=layout,
+            kind=data.draw(st.sampled_from(["max", "avg"])),
         )
         outcomes = check_preserves_meaning(parse(text), ChoosePooling().rewrite)
         fired += sum(isinstance(outcome, Applied) for outcome in outcomes)

@@ -1,6 +1,7 @@
-"""The largest element of each window, with a derivative that is fast on CPUs.
+"""The largest element and the sum of each window, with derivatives, which are fast on CPUs.
 
-XLA's derivative keeps positions with the values: arrays of integers as large as the image, one for
+XLA goes through each window; shifted images are compared by vector instructions. XLA's derivative
+keeps positions with the values: arrays of integers as large as the image, one for
 each dimension. This one looks once for the position in the window that has the maximum, and adds up
 the windows' contributions to each phase of the strides. `passes/target/choose_pooling.py` chooses
 it where it is faster.
@@ -28,10 +29,12 @@ def largest(x: Array, slides: Slides) -> Array:
 
     Of equal maxima the first gets the gradient, as in Paddle's pool2d_grad.
     """
-    sizes, strides, pads = zip(*slides, strict=True)
-    if all(stride == 1 for stride in strides):
-        return functools.reduce(lax.max, [_met(x, slides, at) for at in np.ndindex(*sizes)])
-    return lax.reduce_window(x, np.asarray(-np.inf, x.dtype), lax.max, sizes, strides, pads)
+    return functools.reduce(lax.max, _all_met(x, slides, -np.inf))
+
+
+def total(x: Array, slides: Slides) -> Array:
+    """The sum of each window of a floating-point array; padding counts as zeros."""
+    return functools.reduce(lax.add, _all_met(x, slides, 0.0))
 
 
 def _forward(x: Array, slides: Slides) -> tuple[Array, tuple[Array, Array]]:
@@ -65,10 +68,15 @@ def _backward(slides: Slides, saved: tuple[Array, Array], cotangent: Array) -> t
 largest.defvjp(_forward, _backward)
 
 
-def _met(x: Array, slides: Slides, at: Ints) -> Array:
-    """The elements at one position of the windows: one for each window."""
-    lowest = np.asarray(-np.inf, x.dtype)
-    padded = lax.pad(x, lowest, [(*pads, 0) for _, _, pads in slides])
+def _all_met(x: Array, slides: Slides, beside: float) -> list[Array]:
+    """The elements at each position of the windows."""
+    sizes = [size for size, _, _ in slides]
+    return [_met(x, slides, at, beside) for at in np.ndindex(*sizes)]
+
+
+def _met(x: Array, slides: Slides, at: Ints, beside: float) -> Array:
+    """The elements at one position of the windows: one for each window, `beside` in padding."""
+    padded = lax.pad(x, np.asarray(beside, x.dtype), [(*pads, 0) for _, _, pads in slides])
     counts = [(n - size) // s for n, (size, s, _) in zip(padded.shape, slides, strict=True)]
     strides = [stride for _, stride, _ in slides]
     ends = [start + n * s + 1 for start, n, s in zip(at, counts, strides, strict=True)]
@@ -77,10 +85,10 @@ def _met(x: Array, slides: Slides, at: Ints) -> Array:
 
 def _position(x: Array, y: Array, slides: Slides) -> Array:
     """The number of the first position of each window that has its maximum."""
-    positions = list(np.ndindex(*[size for size, _, _ in slides]))
-    found = jnp.full(y.shape, len(positions) - 1, jnp.int32)
-    for number in reversed(range(len(positions) - 1)):
-        found = jnp.where(_met(x, slides, positions[number]) < y, found, number)
+    *others, _ = _all_met(x, slides, -np.inf)
+    found = jnp.full(y.shape, len(others), jnp.int32)
+    for number, met in reversed(list(enumerate(others))):
+        found = jnp.where(met < y, found, number)
     return found
 
 

@@ -20,7 +20,7 @@ from graphopt.ir.dialect.ops.conv import (
     spatial_sizes,
     window_output,
 )
-from graphopt.lowering.kernels.pooling import largest
+from graphopt.lowering.kernels.pooling import largest, total
 from graphopt.lowering.ops.base import Array, is_floating, wide
 from graphopt.lowering.registry import lowers
 
@@ -92,15 +92,20 @@ def pool2d(
         shapes = zip(sizes, kernel_size, strides, pads, strict=True)
         windows = [sliding(*shape, ceil_mode, exclusive) for shape in shapes]
     slides = [window.slide for window in windows if window.slide is not None]
-    if algorithm == "shifts" and len(slides) == rank:
-        one = (1, 1, (0, 0))
-        return largest(x, (*[one] * first, *slides, *[one] * (x.ndim - first - rank)))
+    is_shifted = algorithm == "shifts" and len(slides) == rank
+    one = (1, 1, (0, 0))
+    whole = (*[one] * first, *slides, *[one] * (x.ndim - first - rank))
     if pooling_type == "max":
+        if is_shifted:
+            return largest(x, whole)
         return reduce_windows(x, windows, first, lax.max, _lowest(x))
-    total = reduce_windows(wide(x), windows, first, lax.add, 0)
+    if is_shifted:
+        sums = total(wide(x), whole)
+    else:
+        sums = reduce_windows(wide(x), windows, first, lax.add, 0)
     outer = functools.reduce(np.multiply.outer, [window.counts for window in windows])
-    counts = outer.astype(total.dtype)
-    return (total / (counts[..., None] if first == 1 else counts)).astype(x.dtype)
+    counts = outer.astype(sums.dtype)
+    return (sums / (counts[..., None] if first == 1 else counts)).astype(x.dtype)
 
 
 def _lowest(x: Array) -> float:
