@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jax import lax
@@ -68,6 +69,30 @@ def test_gradients(
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("kind", ["kernel", "adaptive", "global"])
+def test_tiles(layout: str, kind: str) -> None:
+    """Averages of large windows side by side, with their derivatives."""
+    sizes, counts = (8, 10), {"global": (1, 1)}.get(kind, (2, 2))
+    options = {
+        "kernel": "kernel_size = [4, 5], strides = [4, 5], paddings = [0, 0]",
+        "adaptive": "kernel_size = [2, 2], adaptive = true",
+        "global": "kernel_size = [1, 1], global_pooling = true",
+    }[kind]
+
+    def shape(sizes: tuple[int, int]) -> str:
+        return "x".join(map(str, [2, *sizes, 3] if layout == "NHWC" else [2, 3, *sizes]))
+
+    text = PROGRAM.format(
+        x=shape(sizes), y=shape(counts), options=options, layout=layout, kind="avg"
+    )
+    (outcome,) = check_preserves_meaning(parse(text), ChoosePooling().rewrite)
+    assert isinstance(outcome, Applied)
+    module = parse(text)
+    ChoosePooling().rewrite(module)
+    assert 'algorithm = "tiles"' in str(module)
+
+
 def test_second_derivative() -> None:
     """The gradient of a gradient, which is linear in the cotangent, and rows side by side."""
     slides = ((1, 1, (0, 0)), (3, 2, (1, 1)))
@@ -88,7 +113,7 @@ func.func @main(%x: tensor<{x}xf32> {{pd.feed = "x"}})
   -> (tensor<{y}xf32> {{pd.fetch = "y"}}, tensor<{x}xf32> {{pd.fetch = "g"}}) {{
   %s = pd.sin(%x) : tensor<{x}xf32>
   %y = pd.pool2d(%s) {{
-    kernel_size = {kernel}, strides = {strides}, paddings = {pads}, ceil_mode = {ceil},
+    {options},
     data_format = "{layout}", pooling_type = "{kind}"
   }} : (tensor<{x}xf32>) -> tensor<{y}xf32>
   %one = pd.full_like(%y) {{value = 1.0}} : tensor<{y}xf32>
@@ -125,10 +150,8 @@ def test_the_pass_preserves_meaning() -> None:
         text = PROGRAM.format(
             x=shape(sizes),
             y=shape(outs),
-            kernel=kernel,
-            strides=strides,
-            pads=pads,
-            ceil=str(ceil).lower(),
+            options=f"kernel_size = {kernel}, strides = {strides}, paddings = {pads}, "
+            f"ceil_mode = {str(ceil).lower()}",
             layout=layout,
             kind=data.draw(st.sampled_from(["max", "avg"])),
         )

@@ -68,6 +68,17 @@ def _backward(slides: Slides, saved: tuple[Array, Array], cotangent: Array) -> t
 largest.defvjp(_forward, _backward)
 
 
+def total_of_tiles(x: Array, slides: Slides) -> Array:
+    """The sum of each window where these lie side by side and leave nothing out.
+
+    The derivative repeats each number, where XLA's slides a window over zeros.
+    """
+    split = [
+        side for n, (size, *_) in zip(x.shape, slides, strict=True) for side in (n // size, size)
+    ]
+    return jnp.sum(x.reshape(split), axis=tuple(range(1, 2 * x.ndim, 2)), dtype=x.dtype)
+
+
 def _all_met(x: Array, slides: Slides, beside: float) -> list[Array]:
     """The elements at each position of the windows."""
     sizes = [size for size, _, _ in slides]

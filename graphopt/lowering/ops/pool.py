@@ -20,7 +20,7 @@ from graphopt.ir.dialect.ops.conv import (
     spatial_sizes,
     window_output,
 )
-from graphopt.lowering.kernels.pooling import largest, total
+from graphopt.lowering.kernels.pooling import largest, total, total_of_tiles
 from graphopt.lowering.ops.base import Array, is_floating, wide
 from graphopt.lowering.registry import lowers
 
@@ -92,15 +92,17 @@ def pool2d(
         shapes = zip(sizes, kernel_size, strides, pads, strict=True)
         windows = [sliding(*shape, ceil_mode, exclusive) for shape in shapes]
     slides = [window.slide for window in windows if window.slide is not None]
-    is_shifted = algorithm == "shifts" and len(slides) == rank
+    algorithm = algorithm if len(slides) == rank else ""
     one = (1, 1, (0, 0))
     whole = (*[one] * first, *slides, *[one] * (x.ndim - first - rank))
     if pooling_type == "max":
-        if is_shifted:
+        if algorithm == "shifts":
             return largest(x, whole)
         return reduce_windows(x, windows, first, lax.max, _lowest(x))
-    if is_shifted:
+    if algorithm == "shifts":
         sums = total(wide(x), whole)
+    elif algorithm == "tiles":
+        sums = total_of_tiles(wide(x), whole)
     else:
         sums = reduce_windows(wide(x), windows, first, lax.add, 0)
     outer = functools.reduce(np.multiply.outer, [window.counts for window in windows])

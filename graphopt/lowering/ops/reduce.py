@@ -14,6 +14,7 @@ from jax import numpy as jnp
 from graphopt.ir.dialect.ops import reduce as ops
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.ir.dtypes import DType, as_dtype
+from graphopt.lowering.kernels.ordering import index_of_largest, index_of_smallest
 from graphopt.lowering.ops.base import (
     Array,
     is_floating,
@@ -172,12 +173,16 @@ def _index_of_first(
 
 @lowers(ops.Argmax)
 def argmax(x: Array, axis: int, keepdim: bool, flatten: bool, dtype: DType) -> Array:
-    return _index_of_first(lax.argmax, _without_nan(x, -math.inf), axis, keepdim, flatten, dtype)
+    return _index_of_first(
+        index_of_largest, _without_nan(x, -math.inf), axis, keepdim, flatten, dtype
+    )
 
 
 @lowers(ops.Argmin)
 def argmin(x: Array, axis: int, keepdim: bool, flatten: bool, dtype: DType) -> Array:
-    return _index_of_first(lax.argmin, _without_nan(x, math.inf), axis, keepdim, flatten, dtype)
+    return _index_of_first(
+        index_of_smallest, _without_nan(x, math.inf), axis, keepdim, flatten, dtype
+    )
 
 
 @lowers(ops.Cumsum)

@@ -11,6 +11,7 @@ from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops import sort as ops
 from graphopt.ir.dialect.types import normalize_axes, normalize_axis
+from graphopt.lowering.kernels import ordering
 from graphopt.lowering.ops.base import Array, is_floating, wide
 from graphopt.lowering.registry import lowers
 
@@ -19,17 +20,16 @@ from graphopt.lowering.registry import lowers
 def argsort(x: Array, axis: int, descending: bool) -> tuple[Array, Array]:
     if x.ndim == 0:
         return x, jnp.zeros((), np.int64)
-    order = jnp.argsort(x, axis, stable=True, descending=descending)
-    return jnp.take_along_axis(x, order, axis), order.astype(np.int64)
+    order = ordering.argsort(x, axis, descending=descending)
+    return jnp.take_along_axis(x, order, axis), order
 
 
 @lowers(ops.Kthvalue)
 def kthvalue(x: Array, k: int, axis: int, keepdim: bool) -> tuple[Array, Array]:
     axis = normalize_axis(axis, x.ndim)
-    values, order = (
-        lax.index_in_dim(sorted_, k - 1, axis, keepdim) for sorted_ in argsort(x, axis, False)
-    )
-    return values, order
+    place = lax.slice_in_dim(ordering.first_places(x, k, axis), k - 1, k, axis=axis)
+    value = jnp.take_along_axis(x, place, axis)
+    return (value, place) if keepdim else (value.squeeze(axis), place.squeeze(axis))
 
 
 @lowers(ops.Mode)
@@ -38,7 +38,7 @@ def mode(x: Array, axis: int, keepdim: bool) -> tuple[Array, Array]:
         return x, jnp.zeros((), np.int64)
     axis = normalize_axis(axis, x.ndim)
     rows = jnp.moveaxis(x, axis, -1)
-    order = jnp.argsort(lax.stop_gradient(rows), -1, stable=True)
+    order = ordering.argsort(rows)
     values = jnp.take_along_axis(lax.stop_gradient(rows), order, -1)
     at = lax.broadcasted_iota(np.int64, values.shape, values.ndim - 1)
     new = jnp.concatenate(
@@ -46,8 +46,8 @@ def mode(x: Array, axis: int, keepdim: bool) -> tuple[Array, Array]:
     )
     first = lax.cummax(jnp.where(new, at, 0), values.ndim - 1)
     # the longest run so far ends at the largest distance from its start; argmax takes the first
-    last = lax.argmax(at - first, values.ndim - 1, np.int64)[..., None]
-    where = jnp.take_along_axis(order, last, -1).astype(np.int64)
+    last = ordering.index_of_largest(at - first, values.ndim - 1, np.int64)[..., None]
+    where = jnp.take_along_axis(order, last, -1)
     out = jnp.take_along_axis(rows, where, -1)
     if keepdim:
         return jnp.moveaxis(out, -1, axis), jnp.moveaxis(where, -1, axis)
@@ -63,7 +63,7 @@ def nanmedian(x: Array, axis: tuple[int, ...], keepdim: bool, mode: str) -> Arra
     rows = lax.collapse(x.transpose(*kept, *axes), len(kept))
     if not rows.shape[-1]:
         return jnp.full(out_shape, jnp.nan if is_floating(x) else 0, x.dtype)
-    rows = jnp.sort(rows, -1)  # nan comes last
+    rows = ordering.sort(rows)  # nan comes last
     count = jnp.sum(~jnp.isnan(rows), -1, keepdims=True) if is_floating(x) else rows.shape[-1]
     low = jnp.maximum(jnp.asarray(count - 1, np.int64), 0) // 2
     high = jnp.asarray(count, np.int64) // 2

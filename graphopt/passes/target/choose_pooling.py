@@ -20,7 +20,10 @@ POSITIONS = {"max": 7 * 7, "avg": 3 * 3}
 
 @dataclass(frozen=True)
 class ChoosePooling(RewritePass):
-    """Shift the whole image for each position of a window, where that is the fastest on CPUs."""
+    """Shift the whole image for each position of a window, where that is the fastest on CPUs.
+
+    Averages over large windows that lie side by side are sums of reshaped images.
+    """
 
     name = "choose-pooling"
     numerics = Numerics.REASSOCIATING
@@ -34,24 +37,38 @@ class ChoosePooling(RewritePass):
 
 
 def _choose(op: PoolBase, log: RewriteLog) -> None:
-    reason = _refusal(op)
-    if reason is not None:
-        log.declined(op, reason)
+    found = _algorithm(op)
+    if isinstance(found, Reason):
+        log.declined(op, found)
     else:
-        change(op, {"algorithm": "shifts"}, log)
+        change(op, {"algorithm": found}, log)
 
 
-def _refusal(op: PoolBase) -> Reason | None:
-    """The reason to leave a pool to XLA, None otherwise."""
+def _algorithm(op: PoolBase) -> str | Reason:
+    """The algorithm of a pool, or the reason to leave it to XLA."""
     dtype = dtype_of(op.operands[0].type)
     if not dtype.is_floating:
         return Reason("whole-numbers", f"it is in {dtype!s}, which has no derivative")
     windows = _windows(op)
     if windows is None:
         return Reason("uneven", "its windows are not known to be of one size")
-    if product(windows) > POSITIONS[op.attr("pooling_type")]:
-        return Reason("large-window", f"its windows have {product(windows)} positions")
-    return None
+    kind = op.attr("pooling_type")
+    if product(windows) <= POSITIONS[kind]:
+        return "shifts"
+    if kind == "avg" and _are_tiles(op, windows):
+        return "tiles"
+    return Reason("large-window", f"its windows have {product(windows)} positions")
+
+
+def _are_tiles(op: PoolBase, windows: Sequence[int]) -> bool:
+    """True for windows that lie side by side and leave nothing out."""
+    sizes = spatial_sizes(shape_of(op.operands[0].type), op.attr("data_format"))
+    if any(size == UNKNOWN or size % side for size, side in zip(sizes, windows, strict=True)):
+        return False
+    if op.attr("global_pooling") or op.attr("adaptive"):
+        return True
+    own = tuple(op.attr("strides")), set(op.attr("paddings")), op.attr("padding_algorithm")
+    return own == (tuple(windows), {0}, "EXPLICIT")
 
 
 def _windows(op: PoolBase) -> Sequence[int] | None:

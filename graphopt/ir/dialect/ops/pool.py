@@ -65,8 +65,8 @@ class PoolBase(PureOp, ABC):
             raise ProgramError(f"pool{rank}d needs rank {rank + 2}, found {list(shape)}")
         if pooling_type not in ("max", "avg"):
             raise ProgramError(f"pooling_type must be max or avg, found '{pooling_type}'")
-        if algorithm not in ("", "shifts"):
-            raise ProgramError(f"'{algorithm}' is not an algorithm of a pool")
+        if algorithm not in ("", "shifts") and (algorithm, pooling_type) != ("tiles", "avg"):
+            raise ProgramError(f"'{algorithm}' is not an algorithm of a {pooling_type} pool")
         if algorithm and not dtype_of(x).is_floating:
             raise OperandError(f"the algorithm '{algorithm}' is not for {dtype_of(x)!s}")
         spatial = spatial_sizes(shape, data_format)

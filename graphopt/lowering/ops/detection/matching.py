@@ -15,6 +15,7 @@ from graphopt.ir.dialect.ops.detection.matching import (
     MineHardExamples,
     TargetAssign,
 )
+from graphopt.lowering.kernels.ordering import argsort
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.ops.sequence.layers import ends_of, numbers_of
 from graphopt.lowering.registry import lowers
@@ -143,6 +144,6 @@ def mine_hard_examples(
 
 def _largest(loss: Array, takes_part: Array, count: Any) -> Array:
     """True for the `count` largest losses of each row among those that take part."""
-    order = jnp.argsort(jnp.where(takes_part, -loss, jnp.inf), axis=1, stable=True)
-    ranks = jnp.argsort(order, axis=1)
+    order = argsort(jnp.where(takes_part, -loss, jnp.inf))
+    ranks = argsort(order.astype("int32"))
     return takes_part & (ranks < count)

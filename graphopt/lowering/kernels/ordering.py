@@ -1,0 +1,93 @@
+"""The order of elements, found on CPUs by sorting whole numbers.
+
+XLA calls a function for each comparison of floating-point numbers, and of pairs of a number and its
+place. Whole numbers it sorts in a sixth of the time. So an element of up to 32 bits and its place
+become one number of 64 bits: the key of the element, whose order is that of the elements, above
+the place.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+
+Array = jax.Array
+_PLACE = 0xFFFFFFFF
+FEW = 16
+"""A part of the elements of this size or smaller is found sooner than all are sorted."""
+
+
+def argsort(x: Array, axis: int = -1, *, descending: bool = False) -> Array:
+    """The places of the elements in order, as int64; equal elements stay as they are.
+
+    NaN is the largest number.
+    """
+    x, axis = lax.stop_gradient(x), axis % x.ndim
+    plain = partial(_plain, axis=axis, descending=descending)
+    if x.dtype.itemsize > 4 or x.dtype == np.uint32:
+        return plain(x)
+    by_keys = partial(_by_keys, axis=axis, descending=descending)
+    return lax.platform_dependent(x, cpu=by_keys, default=plain)
+
+
+def first_places(x: Array, count: int, axis: int = -1) -> Array:
+    """The places of the first elements in order, as int64."""
+    x, axis = lax.stop_gradient(x), axis % x.ndim
+    if x.dtype != np.float32 or count * FEW > x.shape[axis]:
+        return lax.slice_in_dim(argsort(x, axis), 0, count, axis=axis)
+    # for these XLA keeps a heap; a NaN with more bits than another is the larger one to it
+    keys = ~_keys(x).astype(np.int32)
+    as_floats = lax.bitcast_convert_type(jnp.where(keys < 0, keys ^ 0x7FFFFFFF, keys), np.float32)
+    return lax.top_k(as_floats, count, axis=axis)[1].astype(np.int64)
+
+
+def sort(x: Array, axis: int = -1) -> Array:
+    """The elements in order."""
+    return jnp.take_along_axis(x, argsort(x, axis), axis)
+
+
+def index_of_largest(x: Array, axis: int, dtype: Any) -> Array:
+    """The place of the first of the largest numbers, which are not NaN.
+
+    XLA goes through pairs of a number and its place one by one; a maximum and a minimum it computes
+    by vector instructions.
+    """
+    return _first(x == jnp.max(x, axis, keepdims=True), axis).astype(dtype)
+
+
+def index_of_smallest(x: Array, axis: int, dtype: Any) -> Array:
+    """The place of the first of the smallest numbers, which are not NaN."""
+    return _first(x == jnp.min(x, axis, keepdims=True), axis).astype(dtype)
+
+
+def _first(found: Array, axis: int) -> Array:
+    places = lax.broadcasted_iota(np.int32, found.shape, axis)
+    return jnp.min(jnp.where(found, places, found.shape[axis]), axis)
+
+
+def _plain(x: Array, axis: int, descending: bool) -> Array:
+    return jnp.argsort(x, axis, stable=True, descending=descending).astype(np.int64)
+
+
+def _by_keys(x: Array, axis: int, descending: bool) -> Array:
+    rows = x.swapaxes(axis, -1)  # columns would be copied one by one
+    keys = _keys(rows)
+    places = lax.broadcasted_iota(np.int64, rows.shape, rows.ndim - 1)
+    found = lax.sort((~keys if descending else keys) << 32 | places)
+    return (found & _PLACE).swapaxes(axis, -1)
+
+
+def _keys(x: Array) -> Array:
+    """Whole numbers of 32 bits, in 64, whose order is that of the elements."""
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        x = x.astype(np.float32)
+        # one zero and one NaN
+        x = jnp.where(x == 0, 0, jnp.where(jnp.isnan(x), jnp.nan, x))
+        bits = lax.bitcast_convert_type(x, np.int32)
+        x = jnp.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+    return x.astype(np.int64)
