@@ -15,6 +15,8 @@ from graphopt.lowering.registry import lowers
 
 Numbers = np.ndarray[Any, Any]
 Picked = list[tuple[float, int, int]]
+TOGETHER = 64
+"""The boxes whose overlaps are computed at once."""
 
 
 def _areas(boxes: Numbers, extra: float) -> Numbers:
@@ -23,12 +25,14 @@ def _areas(boxes: Numbers, extra: float) -> Numbers:
     return np.where((sides < 0).any(-1), 0, (sides[..., 0] + extra) * (sides[..., 1] + extra))
 
 
-def overlaps(box: Numbers, others: Numbers, extra: float) -> Numbers:
-    """Intersection over union of a box with each of the others."""
-    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
-    sides = high - low
-    common = np.where((sides < 0).any(1), 0, (sides[:, 0] + extra) * (sides[:, 1] + extra))
-    union = _areas(box, extra) + _areas(others, extra) - common
+def overlaps(some: Numbers, others: Numbers, extra: float) -> Numbers:
+    """Intersection over union of boxes, whose corners are along the last axis, with others."""
+    one, two = (np.ascontiguousarray(np.moveaxis(boxes, -1, 0)) for boxes in (some, others))
+    width, height = (
+        np.minimum(one[i + 2], two[i + 2]) - np.maximum(one[i], two[i]) for i in (0, 1)
+    )
+    common = np.where((width < 0) | (height < 0), 0, (width + extra) * (height + extra))
+    union = _areas(some, extra) + _areas(others, extra) - common
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(common > 0, common / union, 0)
 
@@ -36,13 +40,20 @@ def overlaps(box: Numbers, others: Numbers, extra: float) -> Numbers:
 def _suppressed(
     boxes: Numbers, order: Numbers, threshold: float, eta: float, extra: float
 ) -> list[int]:
-    """Non-maximum suppression of boxes from best to worst."""
+    """Non-maximum suppression of boxes from best to worst, some at a time."""
     kept: list[int] = []
-    for at in order.tolist():
-        if (overlaps(boxes[at], boxes[kept], extra) <= threshold).all():
-            kept.append(at)
-            if eta < 1 and threshold > 0.5:
-                threshold *= eta
+    for first in range(0, len(order), TOGETHER):
+        places = order[first : first + TOGETHER]
+        some = boxes[places][:, None]
+        # of each with those that are kept so far
+        largest = np.max(overlaps(some, boxes[kept], extra), axis=1, initial=-np.inf)
+        among = overlaps(some, boxes[places], extra)
+        for number, at in enumerate(places.tolist()):
+            if largest[number] <= threshold:
+                kept.append(at)
+                largest = np.maximum(largest, among[number])
+                if eta < 1 and threshold > 0.5:
+                    threshold *= eta
     return kept
 
 
