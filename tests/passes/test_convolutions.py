@@ -84,7 +84,8 @@ def test_ways(name: str, case: tuple[Window, tuple[int, ...], int], seed: int) -
         pads = tuple((before + 1, after + 1) for before, after in window.pads)
         window = Window((3, 3), (1, 1), pads, (1, 1))
     random = np.random.default_rng(seed)
-    groups = shape[3] if name == "shifts" else 1
+    groups = {"shifts": shape[3], "groups": 2}.get(name, 1)
+    shape = (*shape[:3], 2 * shape[3]) if name == "groups" else shape
     x = random.normal(size=shape)
     w = random.normal(size=(*window.kernel, shape[3] // groups, groups * count))
 

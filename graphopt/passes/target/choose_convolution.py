@@ -2,12 +2,12 @@
 
 The rules come from measurements on x86 with XLA 0.10, in images with the channels last:
 one input channel per filter as multiplications and additions of the whole image (10 to 60 times
-as fast), a few channels of large images likewise (0.1 to 0.9 of the time), filters of one position
-as a matrix product, small images as one matrix product with all
-that the filter meets, larger ones of filters of 3 x 3 by the algorithm of Winograd where nothing is
-differentiated. XLA's gradients of filters are slow where they sum over many places: with strides
-they become one product with all that the filter meets, without a product for each row of the
-filter.
+as fast), a few channels of large images likewise (0.1 to 0.9 of the time), groups of channels one
+after the other (0.1 to 0.9 of the time, and a hundredth where they are trained), filters of one
+position as a matrix product, small images as one matrix product with all that the filter meets,
+larger ones of filters of 3 x 3 by the algorithm of Winograd where nothing is differentiated. XLA's
+gradients of filters are slow where they sum over many places: with strides they become one product
+with all that the filter meets, without a product for each row of the filter.
 """
 
 from __future__ import annotations
@@ -83,8 +83,10 @@ def _algorithm(op: PdOp, *, trained: bool) -> str | Reason:
     if UNKNOWN in filter_shape:
         return Reason("unknown-filter", "the sizes of its filter are not known")
     groups, positions = op.attr("groups"), product(kernel)
-    if groups > 1 and (own != 1 or positions > POSITIONS):
-        return Reason("grouped", f"its {groups} groups have {own} channels each")
+    if groups > 1 and own > 1:
+        return "groups"
+    if groups > 1 and positions > POSITIONS:
+        return Reason("large-filter", f"its filters have {positions} positions")
     if groups > 1:
         return "shifts"
     if positions == 1:

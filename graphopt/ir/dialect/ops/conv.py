@@ -157,6 +157,7 @@ def check_algorithm(
         "matmul": groups == 1 and all(size in one for size in kernel),
         "im2col": groups == 1,
         "channels": groups == 1,
+        "groups": groups > 1,
         "winograd": groups == 1
         and all(size in (3, UNKNOWN) for size in kernel)
         and meets_all
