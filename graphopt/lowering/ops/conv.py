@@ -12,6 +12,7 @@ from jax import numpy as jnp
 from graphopt.ir.dialect.ops import conv as ops
 from graphopt.lowering.kernels import onednn
 from graphopt.lowering.kernels.convolution import Window, convolve
+from graphopt.lowering.kernels.transposed import transposed
 from graphopt.lowering.ops.activation import relu
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.vision import _neighbours, _read
@@ -119,21 +120,32 @@ def conv_transpose(
         sizes, kernel, strides, pads, dilations, output_padding, output_size
     )
     around: list[tuple[int, int]] = []
+    # of the convolution from the result to the images
+    back: list[tuple[int, int]] = []
     for size, k, stride, (before, _), d, out in zip(
         sizes, kernel, strides, pads, dilations, wanted, strict=True
     ):
-        low = d * (k - 1) - before
-        around.append((low, out + d * (k - 1) - (size - 1) * stride - 1 - low))
-    return lax.conv_general_dilated(
-        input,
-        _mirrored(filter, groups),
-        (1,) * len(kernel),
-        around,
-        lhs_dilation=strides,
-        rhs_dilation=dilations,
-        dimension_numbers=convolution_layouts(len(kernel), data_format),
-        feature_group_count=groups,
-    )
+        low, reach = d * (k - 1) - before, (size - 1) * stride + 1
+        around.append((low, out + d * (k - 1) - reach - low))
+        back.append((before, reach + d * (k - 1) - out - before))
+
+    def plain(images: Array, filters: Array) -> Array:
+        return lax.conv_general_dilated(
+            images,
+            _mirrored(filters, groups),
+            (1,) * len(kernel),
+            around,
+            lhs_dilation=strides,
+            rhs_dilation=dilations,
+            dimension_numbers=convolution_layouts(len(kernel), data_format),
+            feature_group_count=groups,
+        )
+
+    if groups > 1 or len(kernel) != 2:
+        return plain(input, filter)
+    window = Window(tuple(kernel), tuple(strides), tuple(back), tuple(dilations))
+    first = 1 if ops.is_channels_last(data_format) else 2
+    return transposed(plain, window, first, input, filter)
 
 
 def _mirrored(filter: Array, groups: int) -> Array:
