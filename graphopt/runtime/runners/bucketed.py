@@ -118,9 +118,9 @@ class BucketedRunner(Runner):
         """A step of a feed that is looked at; one that is padded is looked at each time."""
         if not self._applies(program):
             return super()._checked_step(program, feed, names, scope, signature, wait=wait)
-        return self.run(program, single_feed(program, feed), names, scope, wait=wait)
+        return self._fed_step(program, single_feed(program, feed), names, scope, wait=wait)
 
-    def run(
+    def _fed_step(
         self,
         program: Program,
         feeds: dict[str, Array],
@@ -132,7 +132,7 @@ class BucketedRunner(Runner):
         """One step on one place, padded where the program can do with it."""
         fitted = self.fitted(program, feeds, names) if self._applies(program) else None
         if fitted is None:
-            return super().run(program, feeds, names, scope, wait=wait)
+            return super()._fed_step(program, feeds, names, scope, wait=wait)
         executables, served, padded, rows, wanted = fitted
         write_learning_rates(program, scope)
         if not (wait and names):  # the caller may change its arrays before the step has read them

@@ -12,12 +12,14 @@ import numpy as np
 
 from graphopt.errors import ProgramError
 from graphopt.ir.program import LENGTHS, Operator, Program
+from graphopt.ir.program.open_branches import TAKEN
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import Place
 from graphopt.runtime.feeds.feed import OwnTypes, misfit, own_types, single_feed
 from graphopt.runtime.feeds.fetch import by_replica
 from graphopt.runtime.feeds.split import SplitFeed
 from graphopt.runtime.runners.data_parallel import DataParallel
+from graphopt.runtime.runners.open_branches import OpenBranches
 from graphopt.runtime.settings.flags import checks_nan_inf, revision
 from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.state.arrays import Array, Feed, Feeds, Fetched, Stats, shapes_of
@@ -66,6 +68,7 @@ class Runner:
         self.runs = 0
         self._mapper: tuple[str, int] | None = None
         self._kept = KeptPrograms()
+        self._open = OpenBranches()
         self._pruned: WeakKeyDictionary[Program, Bounded[Signature, Program]] = WeakKeyDictionary()
         self._ready: Bounded[Signature, Ready] = Bounded(MOST_READY)
 
@@ -108,7 +111,8 @@ class Runner:
 
         `wait` says that the caller reads the fetches at once. A dict of arrays like one that passed
         before, unchanged, is not looked at again: in a training loop the checks would cost more
-        than the call of a small step.
+        than the call of a small step. One of a program with open branches runs that of the sides
+        which its conditions take.
         """
         signature = feed_signature(program, feed, names)
         if signature is not None and (ready := self._ready.used(signature)) is not None:
@@ -116,7 +120,14 @@ class Runner:
             if executable is not None:
                 arrays: Feeds = feed  # pyright: ignore  # the signature says so
                 return self._run(executable, program, arrays, names, scope, wait=wait)
-        return self._checked_step(program, feed, names, scope, signature, wait=wait)
+
+        def checked(one: Program, names: Names) -> Fetched:
+            if one is not program:
+                return self.step(one, feed, names, scope, wait=wait)
+            own = signature if TAKEN not in names else None
+            return self._checked_step(program, feed, names, scope, own, wait=wait)
+
+        return self._open.run(program, names, checked)
 
     def _checked_step(
         self,
@@ -157,6 +168,23 @@ class Runner:
         wait: bool,
     ) -> Fetched:
         """One step on one place, of feeds that were checked."""
+
+        def checked(one: Program, names: Names) -> Fetched:
+            run = self._fed_step if one is program else self.run
+            return run(one, feeds, names, scope, wait=wait)
+
+        return self._open.run(program, names, checked)
+
+    def _fed_step(
+        self,
+        program: Program,
+        feeds: dict[str, Array],
+        names: Names,
+        scope: Scope,
+        *,
+        wait: bool,
+    ) -> Fetched:
+        """As `run`, for a program whose sides are known."""
         executable = self._executable(program, SplitFeed(1, feeds), names)
         return self._run(executable, program, feeds, names, scope, wait=wait)
 
@@ -212,7 +240,8 @@ class Runner:
             names,
             rows_in(shapes),
             make,
-            alone=self.session is not None,  # all trainers compile the same
+            # all trainers compile the same
+            alone=self.session is not None or TAKEN in names,
             shipped=self.strategy is not None or came_with(program),
         )
         return executables, served, shapes

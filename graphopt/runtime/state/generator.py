@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator as Generator_
+from contextlib import contextmanager
+
 import numpy as np
 
 from graphopt.runtime.state.arrays import HostArray
@@ -34,6 +37,15 @@ class Generator:
         first = self._step + 1
         self._step += runs
         return np.array((self._word, first & 0xFFFFFFFF), dtype=np.uint32)
+
+    @contextmanager
+    def unmoved(self) -> Generator_[None]:
+        """Runs in here draw as the next run after it does."""
+        step = self._step
+        try:
+            yield
+        finally:
+            self._step = step
 
 
 _default = Generator()

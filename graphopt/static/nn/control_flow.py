@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError, ProgramError
 from graphopt.frontend import arguments, lazy, nest
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.dialect.shapes import UNKNOWN
@@ -39,9 +39,12 @@ def cond(
 ) -> Any:
     """`true_fn()` if `pred` holds, else `false_fn()` (paddle.static.nn.cond).
 
-    Only one of them is computed. Both return the same structure of Variables and numbers, of which
-    each pair must have one dtype, rank and shape (-1 fits any dimension); None, for a missing
-    function too, is a branch without results. A branch may assign to variables from outside.
+    Only one of them is computed. Both return the same structure of Variables and numbers; None, for
+    a missing function too, is a branch without results. A branch may assign to variables from
+    outside. Where a pair differs in dtype or rank, a run computes `pred` first and then the program
+    with the branch taken, whose types its fetches have; a loop around it, an export and devices
+    that take different branches need one dtype and rank. The Variable returned declares the type of
+    `true_fn`, in a program of fluid that of `false_fn`.
 
     Raises TypeError when `pred` is not a bool Variable of one element or a function is not
     callable; ProgramError (ValueError) when the branches do not return the same.
@@ -121,11 +124,11 @@ def _check_same_type(when_true: Any, when_false: Any) -> None:
             )
         return
     types = [_type_of(value) for value in both]
-    if types[0][1] != types[1][1] or len(types[0][0]) != len(types[1][0]):
-        raise ProgramError(
-            f"true_fn returns {_shown(when_true)} where false_fn returns {_shown(when_false)}; "
-            "both branches of a cond must give one dtype and number of dimensions, so cast or "
-            "reshape one of them"
+    if types[0][1] != types[1][1] and not any(isinstance(value, Variable) for value in both):
+        raise OperandError(
+            "Unsupported return type of true_fn and false_fn in cond: true_fn returns "
+            f"{_shown(when_true)} where false_fn returns {_shown(when_false)}; return numbers of "
+            "one type"
         )
     if types[0][0] == () and isinstance(when_true, Variable) != isinstance(when_false, Variable):
         warnings.warn(
@@ -143,9 +146,20 @@ def _merge(when_true: Any, when_false: Any, mask: Variable) -> Any:
     if numbers and when_true == when_false:
         return when_true
     yes, no = _as_variable(when_true), _as_variable(when_false)
-    shape = [a if a == b else UNKNOWN for a, b in zip(yes.shape, no.shape, strict=True)]
-    block = default_main_program().current_block()
-    merged = block.create_var(unique_name.generate("_generated_var"), shape, yes.dtype)
+    program = default_main_program()
+    # of different types Paddle 1 declares that of false_fn, Paddle 2 that of true_fn
+    shown = no if program.is_fluid else yes
+    shape = shown.shape
+    if len(yes.shape) == len(no.shape):
+        shape = [a if a == b else UNKNOWN for a, b in zip(yes.shape, no.shape, strict=True)]
+    elif not program.is_fluid:
+        warnings.warn(
+            "the results of true_fn and false_fn in cond should have the same rank: "
+            f"{_shown(yes)} and {_shown(no)}",
+            stacklevel=caller_level(),
+        )
+    block = program.current_block()
+    merged = block.create_var(unique_name.generate("_generated_var"), shape, shown.dtype)
     LayerHelper("select_input").append_op(
         "select_input", {"X": [no, yes], "Mask": mask}, {"Out": merged}
     )

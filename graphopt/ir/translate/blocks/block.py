@@ -50,6 +50,8 @@ class Frame:
     """Names that only one branch wrote, with the condition of that branch."""
     selected: dict[tuple[str, str], SSAValue] = field(default_factory=dict[Any, SSAValue])
     """Result of `select_input` for a name of the false and one of the true branch."""
+    chosen: dict[tuple[str, str], str] = field(default_factory=dict[Any, str])
+    """As `selected`, the name of the branch that is known to be taken."""
     deferred: dict[Operator, Operator] = field(default_factory=dict[Operator, Operator])
     """The operator of a false branch, and the one of its true branch, made together with it."""
 
@@ -77,6 +79,8 @@ class BlockParser(ABC):
         self.known = Known()
         self.reader: Operator | None = None
         self.unrolled = 0
+        self.sides_read: dict[Operator, int] = {}
+        """How many sides of each open branch were looked up."""
         self.translator.trains = any(
             op.type == GRAD_TYPE for block in program.blocks for op in block.ops
         )

@@ -25,6 +25,12 @@ from graphopt.ir.program.sub_blocks import sub_block
 from graphopt.ir.translate.blocks.arrays import opened
 from graphopt.ir.translate.blocks.block import BlockParser, Frame, Handler
 from graphopt.ir.translate.blocks.inline import add_op, arrays_written, inlined
+from graphopt.ir.translate.blocks.open_branches import (
+    OpenBranch,
+    is_in_main,
+    raise_open,
+    side_of,
+)
 from graphopt.ir.translate.blocks.rowwise import check_rowwise
 from graphopt.ir.translate.blocks.undefined import is_undefined, zeros_like
 
@@ -46,7 +52,9 @@ def _conditional_block(parser: BlockParser, op: Operator) -> Mapping[str, SSAVal
     if first is None and (opposite := _merged_by_opposite(op)) is not None:
         both = _Branches(opposite, None, op)
     arrays = list(dict.fromkeys(n for side in both.ops for n in arrays_written(parser, side)))
-    holds = parser.known.truth(parser.read(both.condition)) if arrays else None
+    holds = side_of(parser, op)
+    if holds is None and arrays:
+        holds = parser.known.truth(parser.read(both.condition))
     if holds is not None:
         return _inlined_branch(parser, both, holds=holds)
     return _branch(parser, both, arrays)
@@ -96,10 +104,14 @@ def _branch(parser: BlockParser, both: _Branches, arrays: Sequence[str]) -> Mapp
         if parser.array(array) != ():
             opened(parser, array)
     blocks = IrBlock(), IrBlock()
-    then, otherwise = (
-        Frame(parser.frame.block, block) if op is None else _parsed(parser, op, block, arrays)
-        for op, block in zip((both.when_true, both.when_false), blocks, strict=True)
-    )
+    is_first = is_in_main(parser)
+    try:
+        then, otherwise = (
+            Frame(parser.frame.block, block) if op is None else _parsed(parser, op, block, arrays)
+            for op, block in zip((both.when_true, both.when_false), blocks, strict=True)
+        )
+    except OpenBranch as inner:
+        raise OpenBranch(both.ops[-1], condition, str(inner), is_first=is_first) from None
     results: dict[str | tuple[str, str], tuple[SSAValue, SSAValue]] = {}
     for select in _selects_after(both):
         false_name, true_name = select.input("X")
@@ -118,7 +130,7 @@ def _branch(parser: BlockParser, both: _Branches, arrays: Sequence[str]) -> Mapp
             results[changed] = yes, no
     for array in arrays:
         results[array] = _array_of(parser, then, otherwise, array)
-    made = _make_if(parser, both.ops[0], condition, blocks, results)
+    made = _make_if(parser, both.ops, condition, blocks, results)
     written: dict[str, SSAValue] = {}
     for key, value in zip(results, made, strict=True):
         if not isinstance(key, str):
@@ -161,25 +173,27 @@ def _array_of(
 
 def _make_if(
     parser: BlockParser,
-    source: Operator,
+    ops: Sequence[Operator],
     condition: SSAValue,
     blocks: tuple[IrBlock, IrBlock],
     results: Mapping[str | tuple[str, str], tuple[SSAValue, SSAValue]],
 ) -> Sequence[SSAValue]:
+    """The op, at the first of the operators; OpenBranch at the last one for different types."""
     types: list[Attribute] = []
     sides = {key: _defined(yes, no, blocks) for key, (yes, no) in results.items()}
     for key, (yes, no) in sides.items():
         type_ = widened(yes.type, no.type)
         if type_ is None:
             what = f"'{key}'" if isinstance(key, str) else f"'{key[1]}' and '{key[0]}'"
-            raise UnsupportedError(
+            raise_open(
+                *(parser, ops[-1], condition),
                 f"the branches give {what} different types: {show(yes.type)} if the condition "
-                f"holds, else {show(no.type)}; give both one dtype and number of dimensions"
+                f"holds, else {show(no.type)}; give both one dtype and number of dimensions",
             )
         types.append(type_)
     for side, block in enumerate(blocks):
         block.add_op(Yield.make([pair[side] for pair in sides.values()]))
-    return add_op(parser, source, If.build_with([[condition]], types, blocks)).results
+    return add_op(parser, ops[0], If.build_with([[condition]], types, blocks)).results
 
 
 def _defined(
@@ -272,12 +286,18 @@ def _select_input(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     if len(set(names)) == 1 and parser.is_array(names[0]):  # both branches wrote into one array
         parser.frame.arrays[op.output("Out")[0]] = parser.array(names[0])
         return {}
+    chosen = parser.frame.chosen.get((names[0], names[1])) if len(names) == 2 else None
+    if chosen is None and len(names) == 2 and (holds := side_of(parser, op)) is not None:
+        chosen = names[1 if holds else 0]
+    if chosen is not None:
+        return {op.output("Out")[0]: parser.read(chosen)}
     found = parser.frame.selected.get((names[0], names[1])) if len(names) == 2 else None
     if found is None and len(names) == 2 and all(parser.find(n) is not None for n in names):
         no, yes = (parser.read(n) for n in names)
         mask = parser.translator.emit(Cast, op, parser.read(op.input("Mask")[0]), dtype="bool")
         blocks = IrBlock(), IrBlock()
-        (found,) = _make_if(parser, op, mask.results[0], blocks, {(names[0], names[1]): (yes, no)})
+        pair = {(names[0], names[1]): (yes, no)}
+        (found,) = _make_if(parser, [op], mask.results[0], blocks, pair)
     if found is None:
         raise UnsupportedError(
             f"select_input of {', '.join(names)}, which are not the results of the two branches "
@@ -308,9 +328,7 @@ def _inlined_branch(parser: BlockParser, both: _Branches, *, holds: bool) -> Map
     written = {} if taken is None else inlined(parser, sub_block(taken))
     for select in _selects_after(both):
         false_name, true_name = select.input("X")
-        chosen = true_name if holds else false_name
-        if chosen in written:
-            parser.frame.selected[false_name, true_name] = written[chosen]
+        parser.frame.chosen[false_name, true_name] = true_name if holds else false_name
     return written
 
 

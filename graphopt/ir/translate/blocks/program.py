@@ -22,12 +22,14 @@ from graphopt.ir.dialect.types import tensor
 from graphopt.ir.program import GRAD_SUFFIX, Operator, Program, Variable, VarKind
 from graphopt.ir.program.array_parts import array_of
 from graphopt.ir.program.gradients_on_demand import derivative_with, with_gradients
+from graphopt.ir.program.open_branches import TAKEN
 from graphopt.ir.translate.blocks.arrays import ARRAYS, array_part
 from graphopt.ir.translate.blocks.block import BlockParser, value_name
 from graphopt.ir.translate.blocks.branches import BRANCHES
 from graphopt.ir.translate.blocks.feeds import FEEDS
 from graphopt.ir.translate.blocks.gradients import GradientParser
 from graphopt.ir.translate.blocks.loops import LOOPS
+from graphopt.ir.translate.blocks.open_branches import OpenBranch, keep_condition
 from graphopt.ir.translate.blocks.pylayers import PYLAYERS
 from graphopt.ir.translate.gradients.raising import plan_gradients
 
@@ -52,7 +54,9 @@ def parse_program(
     Fetches are read after the last operator. `types` are the shapes and dtypes of feeds that come
     in others than their variables'. With `keeps_fed_state` a persistable variable that is fed is a
     result, too. Raises FeedError when the program reads a variable that nothing gives a value,
-    FetchError for an unknown fetch, UnsupportedError for operators without a translation.
+    FetchError for an unknown fetch, UnsupportedError for operators without a translation;
+    OpenBranchError where a branch gives results of different types, unless the only fetch is
+    `TAKEN`: then the module computes its condition.
     """
     feeds = list(feeds)
     kept = feeds if keeps_fed_state else ()
@@ -82,12 +86,15 @@ class _Parser(BlockParser):
 
         block = self.program.global_block()
         plan = plan_gradients(block.ops, block, fetches)
-        if plan.flow is None:
-            self.run(map(prepare, block.ops))
-        else:
-            self.translator.trains = True
-            self.kept_gradients = plan.reasons
-            GradientParser(self, plan).run(prepare)
+        try:
+            if plan.flow is None:
+                self.run(map(prepare, block.ops))
+            else:
+                self.translator.trains = True
+                self.kept_gradients = plan.reasons
+                GradientParser(self, plan).run(prepare)
+        except OpenBranch as branch:
+            return self.condition_of(branch, fetches)
         self.reader = None
         results = [(FETCH, name, self.fetch(name)) for name in fetches]
         kept = [name for name in kept_feeds if self.is_state(name) and self.read(name)]
@@ -97,6 +104,18 @@ class _Parser(BlockParser):
             if self.is_state(name) and self.changed(name)
         ]
         return self.finish(results)
+
+    def condition_of(self, branch: OpenBranch, fetches: Sequence[str]) -> ModuleOp:
+        """The module that computes the condition of an open branch and nothing else.
+
+        Raises OpenBranchError unless that is fetched, UnsupportedError for a branch in a loop.
+        """
+        if not branch.is_first:
+            raise UnsupportedError(f"inside a loop {branch.as_error()}")
+        if list(fetches) != [TAKEN]:
+            raise branch.as_error()
+        keep_condition(self.block, branch.condition)
+        return self.finish([(FETCH, TAKEN, branch.condition)])
 
     def gradients_on_demand(self, fetches: Sequence[str]) -> dict[Operator, list[str]]:
         """The fetched gradients that no operator writes, by the derivative that can."""

@@ -1,0 +1,39 @@
+"""Branches whose results differ in dtype or rank: a program for each side that runs take.
+
+In Paddle such a result has the type of the branch taken, and the operators after it compute with
+what comes. A module has one type for each value, so a run first computes the condition, which is
+the fetch `TAKEN` of a program with an open branch, and then runs the program with that side in
+place of both.
+"""
+
+from __future__ import annotations
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.program.program import Program
+
+TAKEN = "@TAKEN"
+"""The fetch of the condition of the first open branch, and the attribute with the sides taken.
+
+The attribute is a list, as a loop that is unfolded goes through its branches several times.
+"""
+
+Place = tuple[int, int]
+"""The numbers of a block and of an operator in it."""
+
+
+class OpenBranchError(UnsupportedError):
+    """A program needs the side that its branch at `place` takes, which only a run knows."""
+
+    def __init__(self, message: str, place: Place) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+def with_side(program: Program, place: Place, *, holds: bool) -> Program:
+    """A copy in which the branch at `place` takes its true side if the condition `holds`."""
+    twin = program.clone()
+    block, number = place
+    op = twin.blocks[block].ops[number]
+    op.attrs[TAKEN] = [*op.attrs.get(TAKEN, ()), holds]
+    twin.touch()
+    return twin

@@ -1,0 +1,93 @@
+"""Open branches while a program is parsed: the side that is known, or the condition that is not.
+
+See `graphopt/ir/program/open_branches.py`.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from xdsl.ir import Block as IrBlock
+from xdsl.ir import Operation, SSAValue
+
+from graphopt.errors import GraphoptError, UnsupportedError
+from graphopt.ir.dialect.ops.callback import Assert, Print, PyFunc
+from graphopt.ir.dialect.regions import values_read
+from graphopt.ir.program import Operator
+from graphopt.ir.program.open_branches import TAKEN, OpenBranchError, Place
+from graphopt.ir.translate.blocks.block import BlockParser
+
+
+class OpenBranch(GraphoptError):
+    """Raised out of a parse: the branch of `op` needs the side that `condition` takes.
+
+    A branch around it catches it, and is open itself then. `is_first` says that nothing but the
+    operators before it decides the condition; it is not in a loop.
+    """
+
+    def __init__(
+        self, op: Operator, condition: SSAValue, message: str, *, is_first: bool
+    ) -> None:
+        super().__init__(message)
+        self.op, self.condition, self.is_first = op, condition, is_first
+
+    def as_error(self) -> OpenBranchError:
+        """The error for whoever runs the program."""
+        ops = self.op.block.ops
+        number = next(i for i, op in enumerate(ops) if op is self.op)
+        place: Place = self.op.block.idx, number
+        where = f", at {self.op.location}" if self.op.location else ""
+        outputs = ", ".join(self.op.output_arg_names)
+        return OpenBranchError(f"{self} [operator {self.op.type} -> {outputs}{where}]", place)
+
+
+def side_of(parser: BlockParser, op: Operator) -> bool | None:
+    """The side that a branch takes here, None where that is not known."""
+    sides, number = op.attrs.get(TAKEN, ()), parser.sides_read.get(op, 0)
+    if number >= len(sides):
+        return None
+    parser.sides_read[op] = number + 1
+    return bool(sides[number])
+
+
+def is_in_main(parser: BlockParser) -> bool:
+    """True where operators become ops of the function itself, not of a region."""
+    return parser.frame.target is parser.frames[0].target
+
+
+def raise_open(parser: BlockParser, op: Operator, condition: SSAValue, message: str) -> NoReturn:
+    """Raise OpenBranch for a branch in the current block."""
+    raise OpenBranch(op, condition, message, is_first=is_in_main(parser))
+
+
+def keep_condition(block: IrBlock, condition: SSAValue) -> None:
+    """Remove the ops of a function's block that the condition does not need.
+
+    Prints and checks go, as the run that follows has them. UnsupportedError for a condition that
+    a Python function decides, which would be called twice.
+    """
+    needed: set[Operation] = set()
+    wanted: list[SSAValue] = [condition]
+    while wanted:
+        op = wanted.pop().owner
+        if isinstance(op, Operation) and op not in needed:
+            needed.add(op)
+            wanted += values_read(op)
+    for op in reversed(list(block.ops)):
+        if op not in needed:
+            _remove(op)
+            continue
+        for inner in list(op.walk()):
+            if isinstance(inner, PyFunc):
+                raise UnsupportedError(
+                    "the condition of branches that give different types comes from a py_func, "
+                    "which would be called twice; give both branches one dtype and number of "
+                    "dimensions"
+                )
+            if isinstance(inner, (Print, Assert)):
+                _remove(inner)
+
+
+def _remove(op: Operation) -> None:
+    op.detach()
+    op.erase(safe_erase=False)

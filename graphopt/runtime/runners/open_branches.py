@@ -1,0 +1,66 @@
+"""Runs of programs with open branches: the condition first, then the program of that side.
+
+What is compiled is kept for each side, as it is for each set of feed shapes. The run that computes
+the condition changes no state, and draws the numbers that the run of the side draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.program import Program
+from graphopt.ir.program.open_branches import TAKEN, OpenBranchError, Place, with_side
+from graphopt.runtime.state.arrays import Fetched
+from graphopt.runtime.state.generator import default_generator
+
+Names = tuple[str, ...]
+Step: TypeAlias = "Callable[[Program, Names], Fetched]"
+
+
+class _Branch(NamedTuple):
+    """The first open branch of a program of this version, and the programs of its sides so far."""
+
+    version: int
+    place: Place
+    sides: dict[bool, Program]
+
+
+class OpenBranches:
+    """The open branches of the programs that a runner met."""
+
+    def __init__(self) -> None:
+        self._known: WeakKeyDictionary[Program, _Branch] = WeakKeyDictionary()
+
+    def run(self, program: Program, names: Names, step: Step) -> Fetched:
+        """The fetches of a step of a program, or of that of the side which its condition takes.
+
+        UnsupportedError where the places of a data-parallel step take different sides.
+        """
+        branch = self._known.get(program) if self._known else None
+        if branch is None or branch.version != program.version:
+            try:
+                return step(program, names)
+            except OpenBranchError as error:
+                branch = _Branch(program.version, error.place, {})
+                self._known[program] = branch
+        with default_generator().unmoved():
+            holds = _agreed(step(program, (TAKEN,)))
+        if holds not in branch.sides:
+            branch.sides[holds] = with_side(program, branch.place, holds=holds)
+        return step(branch.sides[holds], names)
+
+
+def _agreed(fetched: Fetched) -> bool:
+    """The condition on all replicas."""
+    sides = {bool(np.asarray(value).all()) for value in fetched[0]}
+    if len(sides) > 1:
+        raise UnsupportedError(
+            "the devices take different branches of a condition whose branches give different "
+            "types; give both one dtype and number of dimensions, or run the program on one place"
+        )
+    return sides.pop()
