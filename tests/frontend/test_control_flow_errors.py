@@ -45,13 +45,9 @@ WRONG: dict[str, tuple[type[Exception], Callable[[Any, Any], Any]]] = {
         ProgramError,
         lambda x, p: cond(p, lambda: [{"a": x}], lambda: [{"b": x}]),
     ),
-    r"\(\[2, 3\] float64\) where false_fn returns .*\(\[2, 3\] float32\).* cast": (
-        ProgramError,
-        lambda x, p: cond(p, lambda: x, lambda: paddle.cast(x, "float32")),
-    ),
-    r"\(\[2, 3\] float64\) where false_fn returns .*\(\[3\] float64\)": (
-        ProgramError,
-        lambda x, p: cond(p, lambda: x, lambda: paddle.sum(x, axis=0)),
+    "true_fn returns 1 where false_fn returns 2.5; return numbers of one type": (
+        TypeError,
+        lambda x, p: cond(p, lambda: 1, lambda: 2.5),
     ),
     "true_fn returns 'text'": (
         TypeError,

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, proxy
 
 import numpy as np
 
-from graphopt.errors import ProgramError
+from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.program import LENGTHS, Operator, Program
 from graphopt.ir.program.open_branches import TAKEN
 from graphopt.runtime.compile.compilation import Compilation
@@ -262,6 +262,12 @@ class Runner:
         made = self.parallel.compilation(
             held, fed, fetches, self.strategy, places, stacked=parts.stacked
         )
+        if made.steps > 1 and TAKEN in fetches:
+            raise UnsupportedError(
+                f"each of the {made.steps} steps of a run may take another branch of a condition "
+                "whose branches give different types; give both one dtype and number of "
+                "dimensions, or set num_iteration_per_run = 1"
+            )
         return replace(made, types=own)
 
     def _together(self, program: Program, parts: SplitFeed, names: Names, scope: Scope) -> Fetched:

@@ -80,7 +80,7 @@ class BlockParser(ABC):
         self.reader: Operator | None = None
         self.unrolled = 0
         self.sides_read: dict[Operator, int] = {}
-        """How many sides of each open branch were looked up."""
+        """The number of sides of each open branch that were looked up."""
         self.translator.trains = any(
             op.type == GRAD_TYPE for block in program.blocks for op in block.ops
         )

@@ -296,8 +296,9 @@ def _select_input(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
         no, yes = (parser.read(n) for n in names)
         mask = parser.translator.emit(Cast, op, parser.read(op.input("Mask")[0]), dtype="bool")
         blocks = IrBlock(), IrBlock()
-        pair = {(names[0], names[1]): (yes, no)}
-        (found,) = _make_if(parser, [op], mask.results[0], blocks, pair)
+        (found,) = _make_if(
+            parser, [op], mask.results[0], blocks, {(names[0], names[1]): (yes, no)}
+        )
     if found is None:
         raise UnsupportedError(
             f"select_input of {', '.join(names)}, which are not the results of the two branches "

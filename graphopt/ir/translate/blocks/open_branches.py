@@ -25,9 +25,7 @@ class OpenBranch(GraphoptError):
     operators before it decides the condition; it is not in a loop.
     """
 
-    def __init__(
-        self, op: Operator, condition: SSAValue, message: str, *, is_first: bool
-    ) -> None:
+    def __init__(self, op: Operator, condition: SSAValue, message: str, *, is_first: bool) -> None:
         super().__init__(message)
         self.op, self.condition, self.is_first = op, condition, is_first
 

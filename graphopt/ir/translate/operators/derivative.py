@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from graphopt.ir.dialect.ops.creation import FullLike
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.ops.creation import Full, FullLike
 from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.math import Cast
+from graphopt.ir.dialect.types import compatible, dtype_of
 from graphopt.ir.program import EMPTY
 from graphopt.ir.program.gradient_types import GRAD_TYPE
 from graphopt.ir.translate.operators.emitter import Emitter, Written
@@ -16,9 +20,21 @@ def derivative(emit: Emitter) -> Written:
     targets, op = emit.inputs("Y"), emit.op
     given = op.input("YGrad") or [EMPTY] * len(targets)
     cotangents = [
-        emit.read(name) if name != EMPTY else emit(FullLike, target, value=1.0)
+        emit(FullLike, target, value=1.0) if name == EMPTY else _like(emit, emit.read(name), target)
         for name, target in zip(given, targets, strict=True)
     ]
     parameters = op.attrs.get("parameters", ())
     operands = (targets, emit.inputs("X"), cotangents, emit.inputs("NoGrad"))
     return emit.results(XGrad=emit.all(Grad, *operands, parameters=parameters))
+
+
+def _like(emit: Emitter, cotangent: SSAValue, target: SSAValue) -> SSAValue:
+    """The cotangent in the type of a target that was declared in that of another branch."""
+    if compatible(cotangent.type, target.type):
+        return cotangent
+    if isinstance(cotangent.owner, Full):
+        return emit(FullLike, target, value=cotangent.owner.attr("value"))
+    both = dtype_of(cotangent.type), dtype_of(target.type)
+    if both[0] != both[1] and all(dtype.is_differentiable for dtype in both):
+        return emit(Cast, cotangent, dtype=both[1])
+    return cotangent
