@@ -1,6 +1,6 @@
 """Runs of programs with open branches: the condition first, then the program of that side.
 
-What is compiled is kept for each side, as it is for each set of feed shapes. The run that computes
+What is compiled is kept for each side, as for each set of feed shapes. The run that computes
 the condition changes no state, and draws the numbers that the run of the side draws.
 """
 
