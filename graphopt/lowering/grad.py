@@ -28,6 +28,7 @@ from graphopt.lowering.recompute import Replay
 from graphopt.lowering.region_derivatives import Wanted, differentiated_regions
 from graphopt.lowering.regions import pull_back
 from graphopt.lowering.registry import evaluates
+from graphopt.lowering.sums import sum_of, zeros_of
 
 
 @evaluates(Grad)
@@ -62,7 +63,7 @@ def _gradients(op: Grad, seeds: list[Lanes], env: Environment, context: Context)
         _finish_sums(inner, summed, cotangents)
         _step_back(inner, active, cotangents, replay.values_for(inner, cotangents), context)
     return [
-        cotangents[value] if value in cotangents else tuple(map(jnp.zeros_like, env[value]))
+        cotangents[value] if value in cotangents else tuple(map(zeros_of, env[value]))
         for value in op.wrt
     ]
 
@@ -161,7 +162,7 @@ def _differentiate_region(
 
 
 def _added(a: Lanes, b: Lanes) -> Lanes:
-    return tuple(x + y for x, y in zip(a, b, strict=True))
+    return tuple(map(sum_of, a, b))
 
 
 def _defined_outside(region: Sequence[Operation], also: Iterable[SSAValue]) -> set[SSAValue]:

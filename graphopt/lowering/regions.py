@@ -42,6 +42,7 @@ from graphopt.lowering.loops import Step, fixed_loop, open_loop, stepped_loop
 from graphopt.lowering.region_derivatives import Wanted
 from graphopt.lowering.registry import evaluates
 from graphopt.lowering.row_kernels import in_rows
+from graphopt.lowering.sums import sum_of, zeros_of
 
 Arrays = tuple[Array, ...]
 # (what the op reads, key data) -> results
@@ -113,7 +114,7 @@ def pull_back(
         seeds = [
             cotangents[op.results[i]][lane]
             if op.results[i] in cotangents
-            else jnp.zeros_like(env[op.results[i]][lane])
+            else zeros_of(env[op.results[i]][lane])
             for i in wanted.outs
         ]
         with jax.named_scope(gradient_scope_of(op)):
@@ -122,9 +123,7 @@ def pull_back(
     gradients: dict[SSAValue, Lanes] = {}
     for index, lanes in zip(wanted.ins, zip(*by_lane, strict=True), strict=True):
         held = gradients.get(read[index])
-        gradients[read[index]] = (
-            lanes if held is None else tuple(a + b for a, b in zip(held, lanes, strict=True))
-        )
+        gradients[read[index]] = lanes if held is None else tuple(map(sum_of, held, lanes))
     return gradients
 
 

@@ -3,20 +3,16 @@
 Most are those of `graphopt.static.nn`; `graphopt.fluid.layers` lets this module have all layers.
 """
 
-from graphopt.fluid.layers.sequence_lod import lod_rank_table as lod_rank_table
+from graphopt.fluid.layers.rank_tables import array_to_lod_tensor as array_to_lod_tensor
+from graphopt.fluid.layers.rank_tables import lod_rank_table as lod_rank_table
+from graphopt.fluid.layers.rank_tables import lod_tensor_to_array as lod_tensor_to_array
+from graphopt.fluid.layers.rank_tables import max_sequence_len as max_sequence_len
+from graphopt.fluid.layers.rank_tables import merge_lod_tensor as merge_lod_tensor
+from graphopt.fluid.layers.rank_tables import shrink_memory as shrink_memory
+from graphopt.fluid.layers.rank_tables import split_lod_tensor as split_lod_tensor
 from graphopt.frontend.absent import absent
 
-# operators around loops over sequences, which only Paddle's own layers write
-_LOOPS = "graphopt has no paddle.fluid.layers.control_flow.{}. Instead: fluid.layers.{}"
-max_sequence_len = absent("max_sequence_len", _LOOPS.format("max_sequence_len", "DynamicRNN"))
-lod_tensor_to_array = absent(
-    "lod_tensor_to_array", _LOOPS.format("lod_tensor_to_array", "DynamicRNN")
-)
-array_to_lod_tensor = absent(
-    "array_to_lod_tensor", _LOOPS.format("array_to_lod_tensor", "DynamicRNN")
-)
-shrink_memory = absent("shrink_memory", _LOOPS.format("shrink_memory", "DynamicRNN"))
-split_lod_tensor = absent("split_lod_tensor", _LOOPS.format("split_lod_tensor", "IfElse"))
-merge_lod_tensor = absent("merge_lod_tensor", _LOOPS.format("merge_lod_tensor", "IfElse"))
-select_input = absent("select_input", _LOOPS.format("select_input", "switch_case"))
-select_output = absent("select_output", _LOOPS.format("select_output", "switch_case"))
+# operators between branches, which only Paddle's own layers write
+_OF_BRANCHES = "graphopt has no paddle.fluid.layers.control_flow.{}. Instead: fluid.layers.{}"
+select_input = absent("select_input", _OF_BRANCHES.format("select_input", "switch_case"))
+select_output = absent("select_output", _OF_BRANCHES.format("select_output", "switch_case"))

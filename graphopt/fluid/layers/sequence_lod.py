@@ -25,7 +25,6 @@ from graphopt.tensor.creation import assign, clone
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import cast, gather, reshape, slice
 from graphopt.tensor.math import add, scale, subtract
-from graphopt.tensor.search import argsort
 
 POOLS = ("sum", "average", "sqrt", "max", "last", "first")
 
@@ -350,17 +349,6 @@ def im2sequence(
         raise ValueError(f"im2sequence(): the image {list(input.shape)} must have a known size")
     rows = reshape(transpose(columns, [0, 2, 1]), [-1, width], name)
     return note(rows, [count])
-
-
-def lod_rank_table(x: Variable, level: int = 0) -> Variable:
-    """The numbers of the sequences, the longest one's first, int64 (layers.lod_rank_table).
-
-    Of sequences that are equally long, the first comes first.
-    """
-    if arguments.integer(level, "level", "lod_rank_table"):
-        raise UnsupportedError("lod_rank_table(): only level 0 is supported")
-    lengths = of_one_level(arguments.variable(x, "x", "lod_rank_table"), "lod_rank_table", "x")
-    return constant(argsort(scale(lengths, -1)))
 
 
 def reorder_lod_tensor_by_rank(x: Variable, rank_table: Variable) -> Variable:

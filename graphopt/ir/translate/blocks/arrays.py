@@ -8,16 +8,19 @@ Any other array is *open*: one tensor with its elements along the first axis (se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ArrayFetchError, ProgramError, UnsupportedError
 from graphopt.ir.dialect.ops.creation import AssignValue, Full
 from graphopt.ir.dialect.ops.dynamic import ArrayRead, ArrayToTensor, ArrayWrite
+from graphopt.ir.dialect.ops.index import Gather
 from graphopt.ir.dialect.ops.math import Cast
 from graphopt.ir.dialect.ops.sequence.beam_search import BeamSearchDecode
+from graphopt.ir.dialect.ops.sequence.steps import ArrayOfRows, SequenceSteps
 from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Stack
+from graphopt.ir.dialect.ops.sort import Argsort
 from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of, show
 from graphopt.ir.program import Operator
 from graphopt.ir.program.array_parts import parts_of
@@ -181,7 +184,36 @@ def _sentences(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     return {name: value for slot, value in found for name in op.output(slot)}
 
 
+def _steps(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
+    """The steps of sequences as an array, whose length data decide."""
+    emit, (x, order, lengths) = parser.translator.emit, _ranked(parser, op, op.input("X"))
+    rows, sizes = emit(SequenceSteps, op, lengths, order).results
+    ranked = emit(Gather, op, x, rows).results[0]
+    parser.frame.arrays[op.output("Out")[0]] = emit(ArrayOfRows, op, ranked, sizes).results[0]
+    return {}
+
+
+def _sequences_of_steps(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
+    """The sequences of which an array has the steps."""
+    emit, (order, lengths) = parser.translator.emit, _ranked(parser, op, [])
+    array = opened(parser, op.input("X")[0])
+    ranked = emit(ArrayToTensor, op, array, axis=0, use_stack=False).results[0]
+    rows = emit(SequenceSteps, op, lengths, order).results[0]
+    places = emit(Argsort, op, rows).results[1]
+    return {op.output("Out")[0]: emit(Gather, op, ranked, places).results[0]}
+
+
+def _ranked(parser: BlockParser, op: Operator, names: Sequence[str]) -> list[SSAValue]:
+    """The values of names, and those of a rank table with its lengths."""
+    given = op.input(SLOT)
+    if not given:
+        raise UnsupportedError(f"{op.type} of a file: the lengths of its sequences are unknown")
+    return [parser.read(name) for name in (*names, *op.input("RankTable"), *given)]
+
+
 ARRAYS: Mapping[str, Handler] = {
+    "lod_tensor_to_array": _steps,
+    "array_to_lod_tensor": _sequences_of_steps,
     "beam_search_decode": _sentences,
     "write_to_array": _write,
     "read_from_array": _read,

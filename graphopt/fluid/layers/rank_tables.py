@@ -1,0 +1,163 @@
+"""Sequences in the order of their lengths, and what loops over their steps are written with.
+
+The longest sequence comes first, so that the sequences which have a step t are the first rows of a
+memory. Paddle page: fluid.layers.control_flow.
+"""
+
+from __future__ import annotations
+
+from graphopt.errors import OperandError
+from graphopt.fluid.layers.sequence_lod import constant, noted
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequences import of_one_level, variable_of
+from graphopt.ir.program import Variable, VarKind
+from graphopt.ir.program.kinds import SLOT
+from graphopt.tensor.array import is_array
+from graphopt.tensor.logic import greater_than, logical_not
+from graphopt.tensor.manipulation import cast, concat, gather, reshape, slice
+from graphopt.tensor.math import max as largest
+from graphopt.tensor.math import scale
+from graphopt.tensor.math import sum as total
+from graphopt.tensor.search import argsort, nonzero
+
+_RANKED = "_ranked_lengths"
+
+
+def lod_rank_table(x: Variable, level: int = 0) -> Variable:
+    """The numbers of the sequences of a level of x, the longest one's first, int64.
+
+    Of sequences that are equally long, the first comes first. Paddle page: fluid.layers
+    lod_rank_table.
+    """
+    function = "lod_rank_table"
+    arguments.variable(x, "x", function)
+    at, count = arguments.integer(level, "level", function), len(levels_of(x))
+    if not 0 <= at < max(count, 1):
+        raise ValueError(f"{function}(): 'level' {at} is not a level of '{x.name}' ({count})")
+    lengths = variable_of(x, function, "x", at if count else -1)
+    table = constant(argsort(scale(lengths, -1)))
+    setattr(table, _RANKED, lengths)
+    return table
+
+
+def _lengths_of(table: Variable, argument: str, function: str) -> Variable:
+    """The lengths of the sequences in a rank table."""
+    arguments.variable(table, argument, function)
+    lengths = getattr(table, _RANKED, None)
+    if lengths is None:
+        raise OperandError(
+            f"{function}(): '{argument}' is '{table.name}', which is no rank table; make one with "
+            "lod_rank_table"
+        )
+    return lengths
+
+
+def max_sequence_len(rank_table: Variable) -> Variable:
+    """The length of the longest sequence, int64 of shape [1]."""
+    lengths = _lengths_of(rank_table, "rank_table", "max_sequence_len")
+    return constant(reshape(largest(lengths), [1]))
+
+
+def lod_tensor_to_array(x: Variable, table: Variable) -> Variable:
+    """The array of the steps of sequences: element t has the rows of those that have a step t."""
+    function = "lod_tensor_to_array"
+    arguments.variable(x, "x", function)
+    of_one_level(x, function, "x")
+    lengths = _lengths_of(table, "table", function)
+    helper = LayerHelper(function)
+    block = helper.main_program.current_block()
+    shape = (-1, *x.shape[1:])
+    made = block.create_var(f"{helper.name}.out", shape, x.dtype, kind=VarKind.TENSOR_ARRAY)
+    inputs = {"X": x, "RankTable": table, SLOT: lengths}
+    helper.append_op(function, inputs, {"Out": made})
+    return note(made, ())
+
+
+def array_to_lod_tensor(x: Variable, table: Variable) -> Variable:
+    """The sequences in their own order of which an array has the steps."""
+    function = "array_to_lod_tensor"
+    if not is_array(x):
+        raise OperandError(f"{function}(): 'x' must be a tensor array; make one with array_write")
+    lengths = _lengths_of(table, "table", function)
+    helper = LayerHelper(function)
+    made = helper.temporary()
+    made.dtype = x.dtype
+    if x.has_type:
+        made.shape = (-1, *x.shape[1:])
+    inputs = {"X": x, "RankTable": table, SLOT: lengths}
+    helper.append_op(function, inputs, {"Out": made})
+    return noted(made, lengths)
+
+
+def shrink_memory(x: Variable, i: Variable, table: Variable) -> Variable:
+    """The first rows, or sequences, of x: as many as there are sequences that have a step i."""
+    function = "shrink_memory"
+    arguments.variable(x, "x", function)
+    lengths = _lengths_of(table, "table", function)
+    goes_on = greater_than(lengths, cast(arguments.variable(i, "i", function), "int64"))
+    count = constant(reshape(total(cast(goes_on, "int64")), [1]))
+    if not levels_of(x):
+        return slice(x, [0], [0], [count])
+    left = constant(slice(of_one_level(x, function, "x"), [0], [0], [count]))
+    rows = constant(reshape(total(left), [1]))
+    return noted(slice(x, [0], [0], [rows]), left)
+
+
+def split_lod_tensor(input: Variable, mask: Variable, level: int = 0) -> tuple[Variable, Variable]:
+    """The rows, or sequences, of the input for which the mask holds, and the others.
+
+    The mask is bool of shape [rows, 1], or one for each sequence. `level` must be 0.
+    """
+    function = "split_lod_tensor"
+    arguments.variable(input, "input", function)
+    _first_level(level, function)
+    yes = _places(mask, function, holds=True), _places(mask, function, holds=False)
+    if not levels_of(input):
+        return gather(input, yes[0]), gather(input, yes[1])
+    lengths = of_one_level(input, function, "input")
+    holds = reshape(arguments.variable(mask, "mask", function), [-1])
+    sides: list[Variable] = []
+    for side in (holds, logical_not(holds)):
+        # as often as the count says: once, or not at all
+        inputs = {"X": input, "Counts": constant(cast(side, "int64")), "OwnLengths": lengths}
+        out, left = LayerHelper("sequence_expand").emit_all(
+            "sequence_expand", inputs, {"ref_level": -1}, ("Out", "OutLengths")
+        )
+        sides.append(noted(out, constant(left)))
+    return sides[0], sides[1]
+
+
+def merge_lod_tensor(
+    in_true: Variable, in_false: Variable, x: Variable, mask: Variable, level: int = 0
+) -> Variable:
+    """The rows, or sequences, of both sides of a split in their own order.
+
+    `x` is what was split: where it has sequences, so have the sides.
+    """
+    function = "merge_lod_tensor"
+    for name, value in (("in_true", in_true), ("in_false", in_false), ("x", x)):
+        arguments.variable(value, name, function)
+    _first_level(level, function)
+    places = [_places(mask, function, holds=side) for side in (True, False)]
+    order = constant(argsort(concat(places, 0)))
+    joined = concat([in_true, in_false], 0)
+    if not levels_of(in_true) or not levels_of(in_false):
+        return note(gather(joined, order), ())
+    own = [of_one_level(in_true, function, "in_true"), of_one_level(in_false, function, "in_false")]
+    lengths = constant(concat(own, 0))
+    inputs = {"X": joined, "RankTable": order, SLOT: lengths}
+    made = LayerHelper(function).emit("reorder_lod_tensor_by_rank", inputs)
+    return noted(made, constant(gather(lengths, order)))
+
+
+def _first_level(level: int, function: str) -> None:
+    if arguments.integer(level, "level", function):
+        raise ValueError(f"{function}(): only level 0, the rows or sequences, can be split")
+
+
+def _places(mask: Variable, function: str, *, holds: bool) -> Variable:
+    """The numbers of the rows for which the mask holds or not, int64 of shape [count]."""
+    flat = reshape(arguments.variable(mask, "mask", function), [-1])
+    return constant(reshape(nonzero(flat if holds else logical_not(flat)), [-1]))

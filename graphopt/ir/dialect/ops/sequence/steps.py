@@ -1,0 +1,53 @@
+"""Sequences as arrays of their steps, the longest sequence first: the batch shrinks as they end."""
+
+from __future__ import annotations
+
+from xdsl.irdl import irdl_op_definition, operand_def, result_def
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.ops.base import DataSizedOp
+from graphopt.ir.dialect.ops.index import check_integer
+from graphopt.ir.dialect.types import UNKNOWN, Tensor, like, rank_of, shape_of, show
+
+
+@irdl_op_definition
+class SequenceSteps(DataSizedOp):
+    """The rows of sequences step by step, in each step in this order, and the rows of each step.
+
+    `rows` are numbers of rows, int64 as `order`, which has the numbers of the sequences, the
+    longest one's first. Paddle: lod_tensor_to_array, array_to_lod_tensor.
+    """
+
+    name = "pd.sequence_steps"
+    lengths = operand_def(Tensor)
+    order = operand_def(Tensor)
+    rows = result_def(Tensor)
+    sizes = result_def(Tensor)
+
+    @staticmethod
+    def infer(lengths: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
+        for what, each in (("lengths", lengths), ("order", order)):
+            check_integer(what, each)
+            if rank_of(each) != 1:
+                raise ProgramError(f"'{what}' must be numbers [sequences], found {show(each)}")
+        return like(order, shape=(UNKNOWN,)), like(lengths, shape=(UNKNOWN,))
+
+
+@irdl_op_definition
+class ArrayOfRows(DataSizedOp):
+    """The array whose elements are so many rows of x each, one after another.
+
+    Paddle: lod_tensor_to_array.
+    """
+
+    name = "pd.array_of_rows"
+    x = operand_def(Tensor)
+    sizes = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, sizes: Tensor) -> Tensor:
+        check_integer("sizes", sizes)
+        if rank_of(x) < 1 or rank_of(sizes) != 1:
+            raise ProgramError(f"rows {show(x)} cannot be split by sizes {show(sizes)}")
+        return like(x, shape=(*shape_of(sizes), UNKNOWN, *shape_of(x)[1:]))
