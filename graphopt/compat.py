@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from graphopt.errors import AssertedError
 from graphopt.frontend.calls import publish
 from graphopt.frontend.missing import explain as _explain
 
@@ -44,7 +45,7 @@ def _each(obj: Any, change: Callable[[Any], Any], inplace: bool) -> Any:
 
 def round(x: float, d: int = 0) -> float:
     """The nearest number with d decimals; halves are rounded away from 0, as in Python 2."""
-    if not x or not math.isfinite(x):
+    if not math.isfinite(x) or not x:
         return x
     power = 10**d
     return math.copysign(math.floor(abs(x) * power + 0.5) / power, x)
@@ -55,8 +56,10 @@ def floor_division(x: float, y: float) -> float:
     return x // y
 
 
-def get_exception_message(exc: BaseException) -> str:
-    """The message of an exception."""
+def get_exception_message(exc: BaseException | None) -> str:
+    """The message of an exception; AssertedError without one."""
+    if exc is None:
+        raise AssertedError("get_exception_message(): 'exc' is None; give an exception")
     return str(exc)
 
 

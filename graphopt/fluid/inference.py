@@ -96,9 +96,10 @@ class PaddleBuf:
         """The size of the elements in bytes."""
         return self.array.nbytes
 
-    def tolist(self) -> list[Any]:
-        """The elements in one list."""
-        return self.array.reshape(-1).tolist()
+    def tolist(self, dtype: str = "") -> list[Any]:
+        """The elements in one list, of this dtype (float32, int32 or int64) if it is given."""
+        flat = self.array.reshape(-1)
+        return (flat.astype(dtype) if dtype else flat).tolist()
 
     float_data = int32_data = int64_data = tolist
 

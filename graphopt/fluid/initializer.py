@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.frontend import arguments
 from graphopt.frontend.initializers.base import Initializer as Initializer
 from graphopt.frontend.initializers.base import append_fill, calculate_gain, fans, given
 from graphopt.frontend.initializers.defaults import (
@@ -15,17 +16,34 @@ from graphopt.frontend.initializers.fill import Assign
 from graphopt.frontend.initializers.fill import Constant as _Constant
 from graphopt.frontend.initializers.structured import Bilinear as _Bilinear
 from graphopt.frontend.missing import explain
-from graphopt.ir.program import Block, Operator, Variable
+from graphopt.ir.program import Block, Operator, Variable, default_startup_program, unique_name
 
 
-class ConstantInitializer(_Constant):
+class _InFloat32(Initializer):
+    """An initializer that fills float16 in float32 and casts it, as Paddle 1 does."""
+
+    def __call__(self, param: Variable, block: Block | None = None) -> Operator:
+        """Append the operators that write the initial value; the first of them is returned."""
+        arguments.variable(param, "param", type(self).__name__)
+        target = block or default_startup_program().global_block()
+        if param.dtype != "float16":
+            return self.fill(param, target)
+        name = unique_name.generate(f"{param.name}.float32")
+        wide = target.create_var(name, param.shape, "float32")
+        filled = self.fill(wide, target)
+        attrs = {"in_dtype": wide.dtype.code, "out_dtype": param.dtype.code}
+        target.append_op("cast", {"X": wide}, {"Out": param}, attrs)
+        return filled
+
+
+class ConstantInitializer(_InFloat32, _Constant):
     """One value everywhere (Paddle page: fluid.initializer.ConstantInitializer)."""
 
     def __init__(self, value: float = 0.0, force_cpu: bool = False) -> None:
         super().__init__(value)
 
 
-class NumpyArrayInitializer(Assign):
+class NumpyArrayInitializer(_InFloat32, Assign):
     """The values of an array (Paddle page: fluid.initializer.NumpyArrayInitializer)."""
 
     def __init__(self, value: Any) -> None:
@@ -36,7 +54,7 @@ class NumpyArrayInitializer(Assign):
         super().__init__(value)
 
 
-class _Random(Initializer):
+class _Random(_InFloat32):
     """A distribution with a seed of its own; 0 takes the program's."""
 
     def __init__(self, seed: int = 0) -> None:
@@ -140,7 +158,7 @@ class MSRAInitializer(XavierInitializer):
         return self._scaled(param, block, self._gain**2 / fan_in)
 
 
-class BilinearInitializer(_Bilinear):
+class BilinearInitializer(_InFloat32, _Bilinear):
     """Filters that enlarge images by interpolation (fluid.initializer.BilinearInitializer)."""
 
     def __init__(self) -> None:

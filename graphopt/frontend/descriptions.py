@@ -199,8 +199,11 @@ class VariableDesc(_Record):
         """Declare other dimensions; what is computed from the variable has them from the next run.
 
         The shapes of other variables stay until `infer_shape` of the operators that write them.
+        A variable without a dtype is of float32 from then on, as records are that name none.
         """
         self._set("_shape", tuple(int(d) for d in shape))
+        if self._variable._dtype is None:
+            self._set("dtype", "float32")
 
     def dtype(self) -> DType:
         """The element type."""

@@ -59,6 +59,20 @@ class DType(str):
         return f"paddle.{self!s}"
 
 
+class TypeCode(int):
+    """The number of a type in an attribute, which equals that type, too."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return int(self) == (other.code if isinstance(other, DType) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = int.__hash__
+
+
 # name, number in VarType.Type, NumPy type
 _ROWS: tuple[tuple[str, int, Any], ...] = (
     ("bool", 0, np.bool_),

@@ -7,8 +7,10 @@ It may take MEMORY GiB, and runs behind other work.
 
 from __future__ import annotations
 
+import builtins
 import collections
 import collections.abc
+import importlib
 import importlib.util
 import json
 import os
@@ -73,13 +75,19 @@ def older_python() -> ModuleType:
     """In place of the package six, by which tests run on Python 2 as well: what they use of it."""
     module, moves = ModuleType("six"), ModuleType("six.moves")
     moves.__dict__.update(range=range, xrange=range, zip=zip, reduce=reduce, filter=filter, map=map)
+    moves.__dict__.update(builtins=builtins, reload_module=importlib.reload)
     module.__dict__.update(
         iteritems=lambda mapping: iter(mapping.items()),
         string_types=(str,),
+        integer_types=(int,),
+        text_type=str,
+        PY2=False,
+        PY3=True,
         b=str.encode,
         moves=moves,
     )
     sys.modules.setdefault("six.moves", moves)
+    sys.modules.setdefault("six.moves.builtins", builtins)
     return module
 
 

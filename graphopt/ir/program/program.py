@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
 from graphopt.errors import OperandError, ProgramError
-from graphopt.ir.dtypes import DType, as_dtype
+from graphopt.ir.dtypes import DType, TypeCode, as_dtype
 from graphopt.ir.program import undo, unique_name
 from graphopt.ir.program.attached import ProgramMethods, VariableMethods
 from graphopt.ir.program.dist_attr import OperatorDistAttr
@@ -297,9 +297,13 @@ class Operator:
         return int(self.attrs.get("op_role", OpRole.FORWARD))
 
     def attr(self, name: str) -> Any:
-        """The value of an attribute; ValueError when the operator has none of that name."""
+        """The value of an attribute; ValueError when the operator has none of that name.
+
+        The number of a dtype equals the dtype, too, as Paddle's do.
+        """
         if name in self.attrs:
-            return self.attrs[name]
+            value = self.attrs[name]
+            return TypeCode(value) if name in _TYPES and type(value) is int else value
         if name in _ON_EVERY_OPERATOR:
             return _ON_EVERY_OPERATOR[name]
         raise ValueError(f"operator {self.type} has no attribute '{name}'")
@@ -390,6 +394,7 @@ def is_gradient(op: Operator) -> bool:
     return forward_type(op.type) is not None
 
 
+_TYPES = frozenset(("dtype", "in_dtype", "out_dtype"))
 _ON_EVERY_OPERATOR = {"op_role": OpRole.FORWARD, "op_namescope": "/", "op_device": ""}
 _KINDS: Mapping[type, int] = {
     bool: AttrKind.BOOLEAN,
@@ -828,7 +833,17 @@ class Program(ProgramMethods):
         return "\n".join(repr(block) for block in self.blocks)
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
-        """The program as text; both arguments are accepted for compatibility."""
+        """The program as text; `with_details` is accepted for compatibility.
+
+        With `throw_on_error` a tensor without a dtype is a ValueError, as it cannot be saved.
+        """
+        if throw_on_error:
+            for variable in self.list_vars():
+                if variable.kind == VarKind.DENSE_TENSOR and variable._dtype is None:
+                    raise ProgramError(
+                        f"to_string(): the variable '{variable.name}' has no dtype; give "
+                        "create_var a dtype"
+                    )
         return str(self)
 
     def facts(self) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +20,7 @@ from graphopt.ir.program import (
     undo,
     unique_name,
 )
+from graphopt.ir.program.location import caller_level
 
 
 @contextmanager
@@ -62,6 +64,9 @@ def append_block_op(
     parent = block.parent
     assert parent is not None
     given = {**current_op_attrs(), **attrs, "sub_block": block.idx}
+    if given.get("op_device"):
+        warnings.warn(f"The Op({type}) is not support to set device.", stacklevel=caller_level())
+        given["op_device"] = ""
     op = parent.append_op(type, inputs, outputs, given)
     op.attr_kinds["sub_block"] = AttrKind.BLOCK
     return op
