@@ -158,6 +158,17 @@ def take_as_sequences(x: Variable, function: str) -> bool:
     return bool(levels_of(x))
 
 
+def take_as_rows(x: Variable, function: str) -> None:
+    """Note that `function` takes the rows of x for no sequences, as they were declared.
+
+    A run that feeds lengths with them is refused: Paddle's function would go by the sequences.
+    """
+    feed = None if levels_of(x) else _feed_of(x)
+    if feed is not None and not feed.rows_for:
+        undo.note_attributes(feed, "rows_for")
+        feed.rows_for = f"{function}() at {caller_location()}"
+
+
 def _feed_of(x: Variable) -> Variable | None:
     """The fed variable without lengths from which x has its rows."""
     block, found = x.block, x

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from graphopt import fluid
+from graphopt.errors import FeedError
 from graphopt.fluid import layers
 from graphopt.fluid.layers.control_flow import (
     array_to_lod_tensor,
@@ -146,3 +147,20 @@ def test_a_table_is_needed() -> None:
         x = data()
         with pytest.raises(TypeError, match="which is no rank table; make one with lod_rank_table"):
             max_sequence_len(x)
+
+
+@pytest.mark.parametrize("of_rows", [True, False])
+def test_lengths_of_rows_that_were_declared_without(of_rows: bool) -> None:
+    """Paddle goes by the lengths that come; here the declaration says what is meant."""
+    with fresh():
+        x = fluid.data("x", [None, 1], "float32")
+        y = fluid.data("y", [None, 1], "float32", lod_level=1)
+        ranked = layers.reorder_lod_tensor_by_rank(x, lod_rank_table(y))
+        executor = fluid.Executor(fluid.CPUPlace())
+        feed = {"x": ROWS[:4], "y": sequences()}
+        if of_rows:
+            (found,) = executor.run(feed=feed, fetch_list=[ranked], return_numpy=False)
+            np.testing.assert_array_equal(np.array(found), ROWS[[1, 0, 3, 2]])
+        else:
+            with pytest.raises(FeedError, match=r"reorder_lod_tensor_by_rank\(\) .* lod_level=1"):
+                executor.run(feed={**feed, "x": sequences()}, fetch_list=[ranked])

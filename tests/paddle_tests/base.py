@@ -71,6 +71,18 @@ class OpTest(unittest.TestCase):
         np.random.seed(123)
 
     @staticmethod
+    def get_sequence_batch_size_1_input(lod: Any = None, shape: Any = None) -> Any:
+        """Rows of one sequence, and its length."""
+        lod, shape = lod or [[13]], shape or [13, 23]
+        return np.random.uniform(0.1, 1, shape).astype("float32"), lod
+
+    @staticmethod
+    def get_sequence_instance_size_0_input(lod: Any = None, shape: Any = None) -> Any:
+        """Rows of sequences of which several are empty, and their lengths."""
+        lod, shape = lod or [[0, 0, 4, 0, 3, 0, 0, 5, 0, 0]], shape or [12, 10]
+        return np.random.uniform(0.1, 1, shape).astype("float32"), lod
+
+    @staticmethod
     def np_dtype_to_fluid_dtype(input: Any) -> Any:
         """The array of a test as it is fed."""
         return input

@@ -97,6 +97,11 @@ def prepare() -> None:
         if name not in vars(np):
             setattr(np, name, kind)
     vars(np).setdefault("product", np.prod)
+    vars(np).setdefault("alltrue", np.all)
+    reshape = np.reshape
+    np.reshape = lambda a, *shape, newshape=None, **more: reshape(
+        a, *(shape if newshape is None else (newshape,)), **more
+    )
     for name in ("Callable", "Iterable", "Mapping", "Sequence"):
         if name not in vars(collections):
             setattr(collections, name, getattr(collections.abc, name))

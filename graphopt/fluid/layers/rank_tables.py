@@ -6,11 +6,11 @@ memory. Paddle page: fluid.layers.control_flow.
 
 from __future__ import annotations
 
-from graphopt.errors import OperandError
+from graphopt.errors import OperandError, UnsupportedError
 from graphopt.fluid.layers.sequence_lod import constant, noted
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import levels_of, note, take_as_rows
 from graphopt.frontend.sequences import of_one_level, variable_of
 from graphopt.ir.program import Variable, VarKind
 from graphopt.ir.program.kinds import SLOT
@@ -33,6 +33,11 @@ def lod_rank_table(x: Variable, level: int = 0) -> Variable:
     """
     function = "lod_rank_table"
     arguments.variable(x, "x", function)
+    if level and not levels_of(x):
+        raise UnsupportedError(
+            f"{function}(): '{x.name}' has no level {level} that is known; declare its feed with "
+            f"lod_level={level + 1} or more"
+        )
     at, count = arguments.integer(level, "level", function), len(levels_of(x))
     if not 0 <= at < max(count, 1):
         raise ValueError(f"{function}(): 'level' {at} is not a level of '{x.name}' ({count})")
@@ -99,6 +104,7 @@ def shrink_memory(x: Variable, i: Variable, table: Variable) -> Variable:
     goes_on = greater_than(lengths, cast(arguments.variable(i, "i", function), "int64"))
     count = constant(reshape(total(cast(goes_on, "int64")), [1]))
     if not levels_of(x):
+        take_as_rows(x, function)
         return slice(x, [0], [0], [count])
     left = constant(slice(of_one_level(x, function, "x"), [0], [0], [count]))
     rows = constant(reshape(total(left), [1]))
@@ -115,6 +121,7 @@ def split_lod_tensor(input: Variable, mask: Variable, level: int = 0) -> tuple[V
     _first_level(level, function)
     yes = _places(mask, function, holds=True), _places(mask, function, holds=False)
     if not levels_of(input):
+        take_as_rows(input, function)
         return gather(input, yes[0]), gather(input, yes[1])
     lengths = of_one_level(input, function, "input")
     holds = reshape(arguments.variable(mask, "mask", function), [-1])

@@ -16,7 +16,7 @@ from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.parameters import as_param_attr, as_weight_attr
-from graphopt.frontend.sequence_notes import Levels, levels_of, note
+from graphopt.frontend.sequence_notes import Levels, levels_of, note, take_as_rows
 from graphopt.frontend.sequences import of_one_level, variable_of
 from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
@@ -360,6 +360,7 @@ def reorder_lod_tensor_by_rank(x: Variable, rank_table: Variable) -> Variable:
     arguments.variable(x, "x", function)
     order = arguments.variable(rank_table, "rank_table", function)
     if not levels_of(x):
+        take_as_rows(x, function)
         return gather(x, order)
     lengths = of_one_level(x, function, "x")
     made = _emitted(function, {"X": x, "RankTable": order, SLOT: lengths})

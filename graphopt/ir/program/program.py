@@ -50,6 +50,8 @@ class Variable(VariableMethods):
     """Feeds may have other types than this one, as those of `fluid.layers.data` in Paddle 1.8."""
     lengths_for = ""
     """The call that needs the lengths of its sequences, where it was declared without them."""
+    rows_for = ""
+    """The call that took its rows for no sequences, as it was declared without lengths."""
     notes: Mapping[str, Any] = MappingProxyType({})
     """Notes of scripts about it, which `_set_info` keeps."""
     computed_on_demand = False
@@ -532,8 +534,9 @@ class Block:
 
         With an `initializer` this block fills it.
         """
-        if shape is None:
-            raise OperandError(f"parameter '{name}' needs a shape, found None")
+        if shape is None or dtype is None:
+            what = "shape" if shape is None else "dtype"
+            raise OperandError(f"parameter '{name}' needs a {what}, found None")
         if any(int(dim) <= 0 for dim in shape):
             raise ProgramError(
                 f"Expected every dim's size to be larger than 0, but parameter '{name}' got "

@@ -129,6 +129,11 @@ def with_lengths(program: Program, feed: Mapping[str, object]) -> tuple[dict[str
             found[name] = value[0]
         elif not variable.lod_level and not hasattr(value, "recursive_sequence_lengths"):
             continue
+        if levels and variable.rows_for and not variable.lod_level:
+            raise FeedError(
+                f"'{name}' is fed with the lengths of sequences, but {variable.rows_for} takes its "
+                f"rows one by one, as it was declared; declare it with lod_level={len(levels)}"
+            )
         rows = as_array(variable, found[name]).shape[:1]
         lengths = f"{name}{LENGTHS}"
         if variable.lod_level:
