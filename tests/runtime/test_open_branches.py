@@ -167,17 +167,42 @@ def test_several_steps_in_one_run_are_refused() -> None:
         on_two_places(iterations=2)(np.ones((4, 3), "float32"))
 
 
-def test_a_loop_needs_one_type() -> None:
+@pytest.mark.filterwarnings("ignore:the results of true_fn")
+def test_a_body_of_a_loop_computes_with_what_comes() -> None:
+    """The sum of x is added while it is small, and then x cast to float64, twice."""
     with fresh():
-        x = static.data("x", [2, 3], "float32")
+        x, _ = inputs()
 
-        def body(total: Any) -> Any:
-            z = static.nn.cond(total < 9.0, lambda: x, lambda: paddle.cast(x, "int32"))
-            return [total + paddle.sum(paddle.cast(z, "float32"))]
+        def body(step: Any, y: Any) -> Any:
+            z = static.nn.cond(step < 2, lambda: paddle.sum(y), lambda: paddle.cast(y, "float64"))
+            return [step + 1, y + 2.0 * paddle.cast(z, "float32")]
 
-        total = static.nn.while_loop(lambda t: t < 100.0, body, [paddle.full([], 0.0)])
+        start_values = [paddle.full([], 0, "int64"), x]
+        n = static.data("n", [], "int64")
+        _, y = static.nn.while_loop(lambda step, _: step < n, body, start_values)
+        (gradient,) = static.gradients(paddle.sum(y), x)
+        value, slope = run([y, gradient], x=X, n=np.array(3))
+    want, scale = X.astype("float64"), 1.0
+    for step in range(3):
+        want, scale = want + 2 * (want.sum() if step < 2 else want), scale * (13 if step < 2 else 3)
+    np.testing.assert_allclose(value, want, rtol=1e-6)
+    np.testing.assert_allclose(slope, np.full((2, 3), scale), rtol=1e-6)
+
+
+def _is_small(y: Any) -> Any:
+    return paddle.max(paddle.cast(y, "float32")) < 100.0
+
+
+def test_a_loop_variable_keeps_its_type() -> None:
+    with fresh():
+        x, _ = inputs()
+
+        def body(y: Any) -> Any:
+            return [static.nn.cond(paddle.sum(y) < 9.0, lambda: y, lambda: paddle.cast(y, "int32"))]
+
+        (y,) = static.nn.while_loop(_is_small, body, [x])
         with pytest.raises(UnsupportedError, match=r"inside a loop.*open_branches.py:\d+"):
-            run(total, x=X)
+            run([y], x=X)
 
 
 def test_a_python_function_that_decides_is_not_called_twice() -> None:

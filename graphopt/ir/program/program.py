@@ -117,6 +117,11 @@ class Variable(VariableMethods):
         """True when both shape and dtype are known."""
         return self._shape is not None and self._dtype is not None
 
+    @property
+    def has_dtype(self) -> bool:
+        """True when the dtype is known."""
+        return self._dtype is not None
+
     def check_same(
         self,
         shape: Any = None,
@@ -842,7 +847,7 @@ class Program(ProgramMethods):
         """
         if throw_on_error:
             for variable in self.list_vars():
-                if variable.kind == VarKind.DENSE_TENSOR and variable._dtype is None:
+                if variable.kind == VarKind.DENSE_TENSOR and not variable.has_dtype:
                     raise ProgramError(
                         f"to_string(): the variable '{variable.name}' has no dtype; give "
                         "create_var a dtype"

@@ -42,9 +42,9 @@ def cond(
     Only one of them is computed. Both return the same structure of Variables and numbers; None, for
     a missing function too, is a branch without results. A branch may assign to variables from
     outside. Where a pair differs in dtype or rank, a run computes `pred` first and then the program
-    with the branch taken, whose types its fetches have; a loop around it, an export and devices
-    that take different branches need one dtype and rank. The Variable returned declares the type of
-    `true_fn`, in a program of fluid that of `false_fn`.
+    with the branch taken, whose types its fetches have; an export, and devices that take different
+    branches, need one dtype and rank, and so does a loop at the end of its body. The result
+    declares the type of `true_fn`, in a program of fluid that of `false_fn`.
 
     Raises TypeError when `pred` is not a bool Variable of one element or a function is not
     callable; ProgramError (ValueError) when the branches do not return the same.

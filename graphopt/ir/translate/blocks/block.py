@@ -55,6 +55,9 @@ class Frame:
     deferred: dict[Operator, Operator] = field(default_factory=dict[Operator, Operator])
     """The operator of a false branch, and the one of its true branch, made together with it."""
 
+    ended: bool = False
+    """True when its last op has the rest of the block."""
+
     def owns(self, name: str) -> bool:
         """True for a name that ends with this block."""
         variable = self.block.vars.get(name)
@@ -75,6 +78,8 @@ class BlockParser(ABC):
         self.program = program
         self.handlers = handlers
         self.frames = [Frame(program.global_block(), target)]
+        self.targets: list[IrBlock] = []
+        """The blocks of regions so far."""
         self.translator = Translator(target, self.read)
         self.known = Known()
         self.reader: Operator | None = None
@@ -142,7 +147,10 @@ class BlockParser(ABC):
 
     def run(self, ops: Iterable[Operator]) -> None:
         """Parse operators into the current frame."""
+        frame = self.frame
         for op in ops:
+            if frame.ended:
+                return
             if op.type not in SKIPPED and not _gives_nothing(op):
                 self.step(op)
 
@@ -204,6 +212,8 @@ class BlockParser(ABC):
     def enter(self, block: Block, target: IrBlock | None = None) -> Frame:
         """Start a sub-block; without a target its ops go where those of this frame go."""
         frame = Frame(block, self.frame.target if target is None else target)
+        if target is not None:
+            self.targets.append(target)
         self.frames.append(frame)
         self.translator.block = frame.target
         return frame

@@ -28,8 +28,10 @@ from graphopt.ir.translate.blocks.inline import add_op, arrays_written, inlined
 from graphopt.ir.translate.blocks.open_branches import (
     OpenBranch,
     is_in_main,
+    ops_after,
     raise_open,
     side_of,
+    undone,
 )
 from graphopt.ir.translate.blocks.rowwise import check_rowwise
 from graphopt.ir.translate.blocks.undefined import is_undefined, zeros_like
@@ -57,7 +59,46 @@ def _conditional_block(parser: BlockParser, op: Operator) -> Mapping[str, SSAVal
         holds = parser.known.truth(parser.read(both.condition))
     if holds is not None:
         return _inlined_branch(parser, both, holds=holds)
-    return _branch(parser, both, arrays)
+    if is_in_main(parser):
+        return _branch(parser, both, arrays)
+    try:
+        with undone(parser):
+            return _branch(parser, both, arrays)
+    except OpenBranch as error:
+        return _with_the_rest(parser, both, error)
+
+
+def _with_the_rest(
+    parser: BlockParser, both: _Branches, error: OpenBranch
+) -> Mapping[str, SSAValue]:
+    """One `pd.if` whose sides have the rest of the block, where the results have one type again.
+
+    So a body of a loop computes with what comes; OpenBranch again where types differ at its end.
+    """
+    condition, outer = parser.read(both.condition), parser.frame
+    blocks = IrBlock(), IrBlock()
+    rest = ops_after(both.ops[-1])
+    sides: list[Frame] = []
+    for block, holds in zip(blocks, (True, False), strict=True):
+        parser.enter(outer.block, block)
+        for name, value in _inlined_branch(parser, both, holds=holds).items():
+            parser.bind(name, value)
+        parser.run(rest)
+        sides.append(parser.leave())
+    then, otherwise = sides
+    if then.arrays or otherwise.arrays:
+        raise error
+    results: dict[str | tuple[str, str], tuple[SSAValue, SSAValue]] = {}
+    for name in dict.fromkeys((*then.written, *otherwise.written)):
+        before = parser.find(name)
+        yes, no = then.values.get(name, before), otherwise.values.get(name, before)
+        if yes is None or no is None:
+            outer.partial[name] = both.condition if no is None else f"not {both.condition}"
+        elif not outer.owns(name) or widened(yes.type, no.type) is not None:
+            results[name] = yes, no
+    made = _make_if(parser, both.ops, condition, blocks, results)
+    outer.ended = True
+    return {str(name): value for name, value in zip(results, made, strict=True)}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ See `graphopt/ir/program/open_branches.py`.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import NoReturn
 
 from xdsl.ir import Block as IrBlock
@@ -16,6 +18,9 @@ from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.program import Operator
 from graphopt.ir.program.open_branches import TAKEN, OpenBranchError, Place
 from graphopt.ir.translate.blocks.block import BlockParser
+
+# what a frame knows of its names
+_NAMES = ("values", "arrays", "written", "before_loop", "partial", "selected", "chosen", "deferred")
 
 
 class OpenBranch(GraphoptError):
@@ -46,6 +51,31 @@ def side_of(parser: BlockParser, op: Operator) -> bool | None:
         return None
     parser.sides_read[op] = number + 1
     return bool(sides[number])
+
+
+def ops_after(last: Operator) -> list[Operator]:
+    """The operators of a block after this one."""
+    ops = last.block.ops
+    return ops[next(i for i, op in enumerate(ops) if op is last) + 1 :]
+
+
+@contextmanager
+def undone(parser: BlockParser) -> Generator[None]:
+    """Regions parsed in here, which are removed again after an OpenBranch."""
+    frame, depth, known = parser.frame, len(parser.frames), len(parser.targets)
+    held = [dict(getattr(frame, name)) for name in _NAMES]
+    try:
+        yield
+    except OpenBranch:
+        del parser.frames[depth:]
+        parser.translator.block = frame.target
+        for name, values in zip(_NAMES, held, strict=True):
+            setattr(frame, name, values)
+        for target in parser.targets[known:]:
+            for op in target.ops:
+                op.drop_all_references()
+        del parser.targets[known:]
+        raise
 
 
 def is_in_main(parser: BlockParser) -> bool:
