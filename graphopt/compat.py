@@ -15,7 +15,7 @@ int_type = int
 
 
 def to_text(obj: Any, encoding: str = "utf-8", inplace: bool = False) -> Any:
-    """Bytes as text; also those in a list or a set, itself changed with `inplace`."""
+    """Bytes as text; also those in a list, set or dict, itself changed with `inplace`."""
 
     def text(value: Any) -> Any:
         return value.decode(encoding) if isinstance(value, bytes) else value
@@ -24,7 +24,7 @@ def to_text(obj: Any, encoding: str = "utf-8", inplace: bool = False) -> Any:
 
 
 def to_bytes(obj: Any, encoding: str = "utf-8", inplace: bool = False) -> Any:
-    """Text as bytes; also that in a list or a set, itself changed with `inplace`."""
+    """Text as bytes; also that in a list, set or dict, itself changed with `inplace`."""
 
     def raw(value: Any) -> Any:
         return value.encode(encoding) if isinstance(value, str) else value
@@ -33,6 +33,13 @@ def to_bytes(obj: Any, encoding: str = "utf-8", inplace: bool = False) -> Any:
 
 
 def _each(obj: Any, change: Callable[[Any], Any], inplace: bool) -> Any:
+    if isinstance(obj, dict):
+        items = {change(key): change(value) for key, value in obj.items()}
+        if not inplace:
+            return items
+        obj.clear()
+        obj.update(items)
+        return obj
     if not isinstance(obj, (list, set)):
         return change(obj)
     changed = [change(value) for value in obj]

@@ -12,6 +12,7 @@ from graphopt.fluid.executor import Executor
 from graphopt.fluid.lod_tensor import create_lod_tensor
 from graphopt.fluid.output_slots import output_slots
 from graphopt.fluid.sparse_operators import SPARSE_TYPES, SparseRun, is_sparse, run_sparse
+from graphopt.frontend import lazy
 from graphopt.frontend.absent import absent
 from graphopt.frontend.calls import publish
 from graphopt.ir.program import GRAD_SUFFIX, Block, Program
@@ -31,6 +32,14 @@ class Single:
         self._type, self._inputs, self._outputs, self._attrs = type, inputs, outputs, attrs
         # the last program and the types of variables that it was made for
         self._made: tuple[Any, Program] | None = None
+
+    def __str__(self) -> str:
+        """In Paddle's words: the type, and the variables by slot."""
+        inputs, outputs = (
+            ", ".join(f"{slot}[{', '.join(names)}]" for slot, names in slots.items())
+            for slots in (self._inputs, self._outputs)
+        )
+        return f"Op({self._type}), inputs:{{{inputs}}}, outputs:{{{outputs}}}."
 
     def type(self) -> str:
         """The operator type."""
@@ -170,3 +179,5 @@ DynamicRecurrentOp = absent("DynamicRecurrentOp", _LOOPS.format("DynamicRecurren
 CondOp = absent("CondOp", _LOOPS.format("CondOp", "cond"))
 
 publish(globals(), __name__)
+_RECORDS = ("OpDescCreationMethod", "get_all_op_protos")
+lazy.attach(globals(), {name: ("graphopt.fluid.op_records", name) for name in _RECORDS})

@@ -8,6 +8,7 @@ and at the end raises `fluid.core.EOFException`, after which the script calls `r
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -276,6 +277,11 @@ class PyReader(GeneratorLoader):
         return_list: bool = False,
     ) -> None:
         super().__init__(feed_list, capacity, use_double_buffer, iterable, return_list)
+
+    @property
+    def thread(self) -> threading.Thread | None:
+        """The thread that makes the batches of this epoch; None before the first."""
+        return None if self._epoch is None else self._epoch.thread
 
     @property
     def _loader(self) -> PyReader:

@@ -61,14 +61,15 @@ class Prefetch(Iterator[Any]):
     """The items of `source()`, of which a thread of its own makes up to `size` ahead.
 
     An error of the source is raised by `next`, after the items before it. Closing the iterator, or
-    dropping it, ends the thread.
+    dropping it, ends the `thread`.
     """
 
     def __init__(self, source: Callable[[], Iterable[Any]], size: int) -> None:
         self._ahead = _Ahead(size)
         self._items = self._ahead.take()
         fill = self._ahead.fill
-        threading.Thread(target=fill, args=(source,), name="prefetch", daemon=True).start()
+        self.thread = threading.Thread(target=fill, args=(source,), name="prefetch", daemon=True)
+        self.thread.start()
         weakref.finalize(self, self._ahead.close)
 
     def __next__(self) -> Any:
