@@ -15,7 +15,7 @@ def record(type: str) -> framework_pb2.Message:
 def test_slots_and_attributes() -> None:
     made = op.OpDescCreationMethod(record("scale"))(X="a", Out="b", scale=2.5)
     assert made.type == "scale"
-    assert [(slot.parameter, list(slot.arguments)) for slot in made.inputs][0] == ("X", ["a"])
+    assert next((slot.parameter, list(slot.arguments)) for slot in made.inputs) == ("X", ["a"])
     assert [(slot.parameter, list(slot.arguments)) for slot in made.outputs] == [("Out", ["b"])]
     assert [(a.name, a.f) for a in made.attrs] == [("scale", 2.5)]
 

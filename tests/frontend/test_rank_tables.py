@@ -147,6 +147,8 @@ def test_a_table_is_needed() -> None:
         x = data()
         with pytest.raises(TypeError, match="which is no rank table; make one with lod_rank_table"):
             max_sequence_len(x)
+        with pytest.raises(TypeError, match="which is no rank table"):
+            layers.reorder_lod_tensor_by_rank(x, x)
 
 
 @pytest.mark.parametrize("of_rows", [True, False])

@@ -210,6 +210,9 @@ from graphopt.fluid.layers.random import uniform_random as uniform_random
 from graphopt.fluid.layers.random import (
     uniform_random_batch_size_like as uniform_random_batch_size_like,
 )
+from graphopt.fluid.layers.rank_tables import (
+    reorder_lod_tensor_by_rank as reorder_lod_tensor_by_rank,
+)
 from graphopt.fluid.layers.readers import create_py_reader_by_data as create_py_reader_by_data
 from graphopt.fluid.layers.readers import double_buffer as double_buffer
 from graphopt.fluid.layers.readers import py_reader as py_reader
@@ -239,9 +242,6 @@ from graphopt.fluid.layers.sampled import similarity_focus as similarity_focus
 from graphopt.fluid.layers.sequence_lod import im2sequence as im2sequence
 from graphopt.fluid.layers.sequence_lod import lod_append as lod_append
 from graphopt.fluid.layers.sequence_lod import lod_reset as lod_reset
-from graphopt.fluid.layers.sequence_lod import (
-    reorder_lod_tensor_by_rank as reorder_lod_tensor_by_rank,
-)
 from graphopt.fluid.layers.sequence_lod import sequence_concat as sequence_concat
 from graphopt.fluid.layers.sequence_lod import sequence_conv as sequence_conv
 from graphopt.fluid.layers.sequence_lod import sequence_enumerate as sequence_enumerate

@@ -59,6 +59,23 @@ def _lengths_of(table: Variable, argument: str, function: str) -> Variable:
     return lengths
 
 
+def reorder_lod_tensor_by_rank(x: Variable, rank_table: Variable) -> Variable:
+    """The sequences of x, or its rows, in the order of a rank table.
+
+    Paddle page: fluid.layers.reorder_lod_tensor_by_rank.
+    """
+    function = "reorder_lod_tensor_by_rank"
+    arguments.variable(x, "x", function)
+    order = rank_table
+    _lengths_of(order, "rank_table", function)
+    if not levels_of(x):
+        take_as_rows(x, function)
+        return gather(x, order)
+    lengths = of_one_level(x, function, "x")
+    made = LayerHelper(function).emit(function, {"X": x, "RankTable": order, SLOT: lengths})
+    return noted(made, constant(gather(lengths, order)))
+
+
 def max_sequence_len(rank_table: Variable) -> Variable:
     """The length of the longest sequence, int64 of shape [1]."""
     lengths = _lengths_of(rank_table, "rank_table", "max_sequence_len")

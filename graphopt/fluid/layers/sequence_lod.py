@@ -16,14 +16,14 @@ from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.parameters import as_param_attr, as_weight_attr
-from graphopt.frontend.sequence_notes import Levels, levels_of, note, take_as_rows
+from graphopt.frontend.sequence_notes import Levels, levels_of, note
 from graphopt.frontend.sequences import of_one_level, variable_of
 from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
 from graphopt.nn.functional.vision import unfold
 from graphopt.tensor.creation import assign, clone
 from graphopt.tensor.linalg import transpose
-from graphopt.tensor.manipulation import cast, gather, reshape, slice
+from graphopt.tensor.manipulation import cast, reshape, slice
 from graphopt.tensor.math import add, scale, subtract
 
 POOLS = ("sum", "average", "sqrt", "max", "last", "first")
@@ -349,19 +349,3 @@ def im2sequence(
         raise ValueError(f"im2sequence(): the image {list(input.shape)} must have a known size")
     rows = reshape(transpose(columns, [0, 2, 1]), [-1, width], name)
     return note(rows, [count])
-
-
-def reorder_lod_tensor_by_rank(x: Variable, rank_table: Variable) -> Variable:
-    """The sequences of x, or its rows, in the order of a rank table.
-
-    Paddle page: fluid.layers.reorder_lod_tensor_by_rank.
-    """
-    function = "reorder_lod_tensor_by_rank"
-    arguments.variable(x, "x", function)
-    order = arguments.variable(rank_table, "rank_table", function)
-    if not levels_of(x):
-        take_as_rows(x, function)
-        return gather(x, order)
-    lengths = of_one_level(x, function, "x")
-    made = _emitted(function, {"X": x, "RankTable": order, SLOT: lengths})
-    return noted(made, constant(gather(lengths, order)))

@@ -129,7 +129,8 @@ def with_lengths(program: Program, feed: Mapping[str, object]) -> tuple[dict[str
             found[name] = value[0]
         elif not variable.lod_level and not hasattr(value, "recursive_sequence_lengths"):
             continue
-        if levels and variable.rows_for and not variable.lod_level:
+        of_rows = all((level == 1).all() for level in levels)
+        if variable.rows_for and not variable.lod_level and not of_rows:
             raise FeedError(
                 f"'{name}' is fed with the lengths of sequences, but {variable.rows_for} takes its "
                 f"rows one by one, as it was declared; declare it with lod_level={len(levels)}"
