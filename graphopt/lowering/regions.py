@@ -18,7 +18,7 @@ from jax import lax
 from jax import numpy as jnp
 from xdsl.ir import SSAValue
 
-from graphopt.errors import UnsupportedError
+from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.differentiated import KEPT
 from graphopt.ir.dialect.ops.comm import Collective
 from graphopt.ir.dialect.ops.control import (
@@ -210,6 +210,13 @@ def _with_own_derivative(
             for own in [dtype_of(wanted.type).numpy]
         ]
         found = regions[1](seeds, outside, key)
+        for number, (gradient, value) in enumerate(zip(found, operands, strict=True)):
+            if gradient.shape != value.shape:
+                raise ProgramError(
+                    f"backward_fn of static_pylayer gives a gradient of shape "
+                    f"{list(gradient.shape)} for input {number}, which is {list(value.shape)}; "
+                    "give it the shape of the input"
+                )
         return (
             tuple(
                 gradient if jnp.issubdtype(value.dtype, jnp.inexact) else None

@@ -133,3 +133,15 @@ def test_errors(forward: Any, inputs: Any, backward: Any, error: Any, message: s
         with pytest.raises(error, match=message):
             static_pylayer(forward, inputs, backward)
         assert main.num_blocks == 1
+
+
+def test_a_gradient_of_another_shape_than_its_input() -> None:
+    """Sizes are known when the program runs; the error says which."""
+    with fresh():
+        x = static.data("x", [None, 3], "float32")
+        x.stop_gradient = False
+        y = static.nn.static_pylayer(lambda x: paddle.concat([x, x], 0), [x], lambda g: g[:3])
+        (gradient,) = static.gradients(paddle.sum(y), x)
+        np.testing.assert_array_equal(run([gradient], x=np.ones((3, 3), "float32"))[0], 1)
+        with pytest.raises(ValueError, match=r"of shape \[3, 3\] for input 0, which is \[2, 3\]"):
+            run([gradient], x=np.ones((2, 3), "float32"))
