@@ -104,7 +104,7 @@ def bad_branch(x: Any, w: Any) -> Call:
 
 def uneven_branches(x: Any, w: Any) -> Call:
     yes = paddle.full([1], True, "bool")
-    return lambda: static_nn.cond(yes, lambda: x, lambda: paddle.sum(x))
+    return lambda: static_nn.cond(yes, lambda: x, lambda: [x, x])
 
 
 def bad_loop(x: Any, w: Any) -> Call:
