@@ -133,6 +133,7 @@ from graphopt.nn.layer.sample_norm import InstanceNorm3D as InstanceNorm3D
 from graphopt.nn.layer.sample_norm import LocalResponseNorm as LocalResponseNorm
 from graphopt.nn.layer.sequence_loss import CTCLoss as CTCLoss
 from graphopt.nn.layer.sequence_loss import HSigmoidLoss as HSigmoidLoss
+from graphopt.nn.layer.sequence_loss import RNNTLoss as RNNTLoss
 from graphopt.nn.layer.spectral_norm import SpectralNorm as SpectralNorm
 from graphopt.nn.layer.transformer import MultiHeadAttention as MultiHeadAttention
 from graphopt.nn.layer.transformer import TransformerEncoder as TransformerEncoder

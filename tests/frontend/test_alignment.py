@@ -72,6 +72,29 @@ def test_labels_that_are_no_class_give_nan() -> None:
     assert np.isnan(found[1][:, 0]).tolist() == [False, True, True]
 
 
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_loss_of_a_transducer(reduction: str) -> None:
+    """Two rows of different lengths, and what fastemit adds to the gradient of labels: 2.6.2."""
+    scores = np.random.RandomState(0).randn(2, 4, 3, 5).astype("float32")
+    scores -= np.log(np.exp(scores).sum(-1, keepdims=True))
+    feed = {"x": scores, "y": np.array([[1, 2], [3, 1]], "int32")}
+    feed |= {"t": np.array([4, 3], "int32"), "n": np.array([2, 1], "int32")}
+    with fresh():
+        x, y, t, n = (static.data(k, list(v.shape), str(v.dtype)) for k, v in feed.items())
+        x.stop_gradient = False
+        loss = paddle.nn.RNNTLoss(0, 0.1, reduction)(x, y, t, n)
+        (slope,) = static.gradients([loss], [x])
+        found, gradient = run([loss, slope], **feed)
+    wanted = {"none": [8.551046, 6.455884], "mean": 7.503465, "sum": 15.00693}[reduction]
+    np.testing.assert_allclose(found, wanted, 1e-6)
+    parts = gradient[1, 0, :2, [0, 3]] * (2 if reduction == "mean" else 1)
+    np.testing.assert_allclose(
+        parts, [[-0.96135134, -0.03864881], [-0.04251369, 0.0]], 1e-5, atol=1e-7
+    )
+    assert not gradient[1, 3].any()
+    assert not gradient[1, :, 2].any()
+
+
 def test_greedy_decoding_and_distance() -> None:
     """The likeliest path without repetitions and blanks, and how far it is from the labels."""
     path = np.array([[1, 1, 0, 2, 2], [3, 0, 3, 1, 1]])

@@ -40,6 +40,7 @@ from graphopt.nn.functional.activation import thresholded_relu as thresholded_re
 from graphopt.nn.functional.activation import thresholded_relu_ as thresholded_relu_
 from graphopt.nn.functional.alignment import ctc_loss as ctc_loss
 from graphopt.nn.functional.alignment import gather_tree as gather_tree
+from graphopt.nn.functional.alignment import rnnt_loss as rnnt_loss
 from graphopt.nn.functional.alignment import sequence_mask as sequence_mask
 from graphopt.nn.functional.attention import (
     scaled_dot_product_attention as scaled_dot_product_attention,

@@ -84,6 +84,43 @@ def ctc_loss(
     return reduced(loss, reduction, "ctc_loss")
 
 
+def rnnt_loss(
+    input: Variable,
+    label: Variable,
+    input_lengths: Variable,
+    label_lengths: Variable,
+    blank: int = 0,
+    fastemit_lambda: float = 0.001,
+    reduction: str = "mean",
+    name: str | None = None,
+) -> Variable:
+    """The transducer's loss: minus the log-probability of labels over all alignments.
+
+    `input` [batch, time, length + 1, classes] has log-probabilities: no softmax is taken here, as
+    on a CPU in Paddle. Labels are int32 [batch, length], lengths int32 [batch]. Without reduction
+    the result is [batch]. `fastemit_lambda` adds to the gradient of what emits labels. ValueError
+    for another reduction. Paddle page: paddle.nn.functional.rnnt_loss.
+    """
+    function = "rnnt_loss"
+    arguments.choice(reduction, "reduction", function, ("mean", "sum", "none"))
+    inputs = {
+        "input": arguments.variable(input, "input", function),
+        "label": arguments.variable(label, "label", function),
+        "input_lengths": arguments.variable(input_lengths, "input_lengths", function),
+        "label_lengths": arguments.variable(label_lengths, "label_lengths", function),
+    }
+    attrs = {
+        "blank": arguments.integer(blank, "blank", function),
+        "fastemit_lambda": arguments.number(fastemit_lambda, "fastemit_lambda", function),
+    }
+    helper = LayerHelper("warprnnt", name)
+    loss, gradient = helper.temporary(), helper.temporary(stop_gradient=True)
+    # Paddle's kernel keeps the gradient in a variable of its own
+    gradient.shape, gradient.dtype = input.shape, input.dtype
+    helper.append_op("warprnnt", inputs, {"loss": loss, "warprnntgrad": gradient}, attrs)
+    return reduced(loss, reduction, function)
+
+
 def gather_tree(ids: Variable, parents: Variable) -> Variable:
     """Whole sequences from a beam search's steps (paddle.nn.functional.gather_tree).
 

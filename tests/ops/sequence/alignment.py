@@ -37,6 +37,25 @@ def ctc(blank: int = 0) -> Any:
     return run
 
 
+def transduced(x: Array, labels: Array, times: Array, lengths: Array) -> Array:
+    """The probability of all orders of labels and blanks, one by one; a blank is the last."""
+    losses = []
+    for row, (time, length) in enumerate(zip(times, lengths, strict=True)):
+        total = 0.0
+        for places in itertools.combinations(range(time + length - 1), int(length)):
+            at, state, path = 0, 0, 0.0
+            for place in range(time + length):
+                if place in places:
+                    path += x[row, at, state, labels[row, state]]
+                    state += 1
+                else:
+                    path += x[row, at, state, 0]
+                    at += 1
+            total += np.exp(path)
+        losses.append(-np.log(total))
+    return np.array(losses)
+
+
 def aligned(x: Array, lengths: Array, merge: bool = True, padding: int = 0) -> tuple[Array, Array]:
     out, counts = np.full_like(x, padding), []
     for row, (tokens, length) in enumerate(zip(x, lengths.reshape(-1), strict=True)):
@@ -84,6 +103,10 @@ SAMPLES = {
         # the second needs a blank between its labels, for which there is no time
         sample(f64(3, 2, 3), i64([[1, 2], [1, 1]]), i64([1, 2]), i64([2, 2])).gives(ctc()),
         sample(f32(3, 1, 2), i32(1, 0), i64([3]), i64([0])).gives(ctc()),
+    ],
+    ops.WarpRnnt: [
+        sample(f64(2, 4, 3, 4), i32([[1, 2], [3, 9]]), i32([4, 3]), i32([2, 1])).gives(transduced),
+        sample(f32(1, 1, 1, 2), i32(1, 0), i32([1]), i32([0])).gives(transduced),
     ],
     ops.CtcAlign: [
         sample(i32([[0, 1, 1, 0, 2], [3, 3, 0, 3, 1]]), i32([[5], [4]])).gives(aligned),

@@ -249,6 +249,8 @@ spectral_norm
     dim eps power_iters
 warpctc
     blank norm_by_times
+warprnnt
+    blank fastemit_lambda
 diag_v2
     offset padding_value
 flatten_contiguous_range

@@ -286,6 +286,7 @@ ROWS: tuple[Row, ...] = (
     _row("gru_unit", "gru_unit", "Input HiddenPrev Weight Bias -> Gate ResetHiddenPrev Hidden"),
     # sequences against sequences, trees of classes
     _row("warpctc", "warpctc", "Logits Label LogitsLength LabelLength -> Loss"),
+    _row("warprnnt", "warprnnt", "input label input_lengths label_lengths -> loss"),
     _row("ctc_align", "ctc_align", "Input InputLength -> Output OutputLength"),
     _row("edit_distance", "edit_distance", "Hyps Refs HypsLength RefsLength -> Out SequenceNum"),
     _row("gather_tree", "gather_tree", "Ids Parents -> Out"),

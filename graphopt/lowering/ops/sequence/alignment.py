@@ -41,6 +41,61 @@ def warpctc(
     return loss.astype(logits.dtype)
 
 
+@lowers(ops.WarpRnnt)
+def warprnnt(
+    input: Array,
+    label: Array,
+    input_lengths: Array,
+    label_lengths: Array,
+    blank: int,
+    fastemit_lambda: float,
+) -> Array:
+    scores, label = wide(input), label.astype(np.int64)
+    length = label_lengths.astype(np.int64)
+    steps = input_lengths.astype(np.int64)
+    early = (np.arange(scores.shape[1]) < steps[:, None])[..., None]
+    waits = jnp.where(early, scores[..., blank], 0)
+    # below zero would count from the end; past the end reads nan
+    known = jnp.where(label < 0, scores.shape[3], label)
+    index = jnp.where(np.arange(label.shape[1]) < length[:, None], known, blank)
+    emits = jnp.take_along_axis(scores[:, :, :-1], index[:, None, :, None], 3, mode="fill")
+    emits = jnp.where(early, emits[..., 0], 0)
+    # the value stays, the gradient grows
+    emits = emits + fastemit_lambda * (emits - lax.stop_gradient(emits))
+    alpha = _transducer_scores(jnp.moveaxis(waits, 1, 0), jnp.moveaxis(emits, 1, 0))
+    last = jnp.moveaxis(alpha + jnp.moveaxis(waits, 1, 0), 0, 1)
+    end = jnp.take_along_axis(last, jnp.maximum(steps - 1, 0)[:, None, None], 1, mode="clip")
+    end = jnp.take_along_axis(end[:, 0], length[:, None], 1, mode="clip")
+    return -end[:, 0].astype(input.dtype)
+
+
+def _transducer_scores(waits: Array, emits: Array) -> Array:
+    """The log-probability [time, batch, length + 1] of all paths to each state.
+
+    `waits` has that shape, `emits` one label less; a path to a label comes from the label before at
+    the same time, or from the same label at the time before.
+    """
+
+    def along_labels(arrived: Array, emitted: Array) -> Array:
+        def label(before: Array, one: tuple[Array, Array]) -> tuple[Array, Array]:
+            found = jnp.logaddexp(one[0], before + one[1])
+            return found, found
+
+        first = arrived[:, 0]
+        _, rest = lax.scan(label, first, (arrived[:, 1:].T, emitted.T))
+        return jnp.concatenate([first[None], rest]).T
+
+    def time(before: Array, one: tuple[Array, Array]) -> tuple[Array, Array]:
+        waited, emitted = one
+        found = along_labels(before + waited, emitted)
+        return found, found
+
+    start = jnp.full_like(waits[0], IMPOSSIBLE).at[:, 0].set(0)
+    first = along_labels(start, emits[0])
+    _, rest = lax.scan(time, first, (waits[:-1], emits[1:]))
+    return jnp.concatenate([first[None], rest])
+
+
 def _clipped_log_softmax(logits: Array) -> Array:
     """As in Paddle no probability is below the smallest normal number; the gradient ignores it."""
     shifted = below_max(wide(logits), -1)

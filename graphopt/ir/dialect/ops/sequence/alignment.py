@@ -6,7 +6,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_d
 
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import dtype as dtype_property
-from graphopt.ir.dialect.attrs import flag, integer
+from graphopt.ir.dialect.attrs import flag, integer, number
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.index import check_integer
@@ -46,6 +46,42 @@ class WarpCtc(OpaqueOp):
         if blank < 0 or UNKNOWN != classes <= blank:
             raise ProgramError(f"the blank {blank} is none of {classes} classes")
         return like(logits, shape=(batch, 1))
+
+
+@irdl_op_definition
+class WarpRnnt(OpaqueOp):
+    """The transducer's loss [batch] of log-probabilities [batch, time, length + 1, classes].
+
+    It is minus the log-probability of the labels [batch, length] over all alignments, each of which
+    emits a label or goes on in time by a blank. Both have a length for each sequence.
+    `fastemit_lambda` adds to the gradient of what emits labels, not to the loss. Paddle: warprnnt.
+    """
+
+    name = "pd.warprnnt"
+    input = operand_def(Tensor)
+    label = operand_def(Tensor)
+    input_lengths = operand_def(Tensor)
+    label_lengths = operand_def(Tensor)
+    loss = result_def(Tensor)
+    blank = integer(0)
+    fastemit_lambda = number(0.0)
+
+    @staticmethod
+    def infer(
+        input: Tensor, label: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int
+    ) -> Tensor:
+        expect("input [batch, time, length + 1, classes] of warprnnt", input, [UNKNOWN] * 4)
+        if not dtype_of(input).is_floating:
+            raise OperandError(f"warprnnt needs floating-point input, found {dtype_of(input)!s}")
+        batch, _, states, classes = shape_of(input)
+        check_integer("label", label)
+        length = UNKNOWN if states == UNKNOWN else states - 1
+        expect("label [batch, length] of warprnnt", label, [batch, length])
+        expect_lengths("input_lengths of warprnnt", input_lengths, batch)
+        expect_lengths("label_lengths of warprnnt", label_lengths, batch)
+        if blank < 0 or UNKNOWN != classes <= blank:
+            raise ProgramError(f"the blank {blank} is none of {classes} classes")
+        return like(input, shape=(batch,))
 
 
 @irdl_op_definition
