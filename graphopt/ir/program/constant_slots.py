@@ -24,6 +24,7 @@ CONSTANT_SLOTS: Mapping[str, frozenset[str]] = {
         "log_loss": "Labels",
         "margin_rank_loss": "Label",
         "modified_huber_loss": "Y",
+        "rank_attention": "X",
         "rank_loss": "Label",
         "sigmoid_cross_entropy_with_logits": "Label pos_weight",
         "softmax_with_cross_entropy": "Label",

@@ -8,6 +8,9 @@ from graphopt.fluid.contrib.layers.nn import multiclass_nms2 as multiclass_nms2
 from graphopt.fluid.contrib.layers.nn import partial_concat as partial_concat
 from graphopt.fluid.contrib.layers.nn import partial_sum as partial_sum
 from graphopt.fluid.contrib.layers.nn import shuffle_batch as shuffle_batch
+from graphopt.fluid.contrib.layers.ranking import rank_attention as rank_attention
+from graphopt.fluid.contrib.layers.ranking import tdm_child as tdm_child
+from graphopt.fluid.contrib.layers.ranking import tdm_sampler as tdm_sampler
 from graphopt.fluid.contrib.layers.rnn_impl import BasicGRUUnit as BasicGRUUnit
 from graphopt.fluid.contrib.layers.rnn_impl import BasicLSTMUnit as BasicLSTMUnit
 from graphopt.fluid.contrib.layers.rnn_impl import basic_gru as basic_gru

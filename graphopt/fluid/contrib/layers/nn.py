@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt.errors import UnsupportedError
+from graphopt.fluid.contrib.layers.ranking import rank_attention as rank_attention
+from graphopt.fluid.contrib.layers.ranking import tdm_child as tdm_child
+from graphopt.fluid.contrib.layers.ranking import tdm_sampler as tdm_sampler
 from graphopt.fluid.layers.proposals import multiclass_nms2 as multiclass_nms2
 from graphopt.fluid.layers.random import uniform_random_batch_size_like
 from graphopt.fluid.layers.shaping import gather, reshape
