@@ -6,16 +6,10 @@ UnsupportedError, which is a NotImplementedError. The documentation lists this t
 
 from __future__ import annotations
 
-_RAGGED = "it is not there for rows that are sequences of different lengths (LoD)"
-_COUNT = "it is not there: the number of its results depends on the data"
 _READER = "it reads data inside the program, where graphopt has only feeds"
 
 # name in fluid.layers -> why it is refused, what to use instead
 LAYERS: dict[str, tuple[str, str]] = {
-    "hash": (_RAGGED, "hash with NumPy before feeding"),
-    "filter_by_instag": (_COUNT, "multiply by a mask of the rows"),
-    "roi_perspective_transform": (_RAGGED, "grid_sampler with a grid that you compute"),
-    "deformable_roi_pooling": (_RAGGED, "roi_align, or grid_sampler with a grid that you compute"),
     "load": (_READER, "fluid.io.load_vars, or set the value in the scope"),
 }
 

@@ -38,6 +38,7 @@ from graphopt.fluid.layers.detection import anchor_generator as anchor_generator
 from graphopt.fluid.layers.detection import box_clip as box_clip
 from graphopt.fluid.layers.detection import box_coder as box_coder
 from graphopt.fluid.layers.detection import deformable_conv as deformable_conv
+from graphopt.fluid.layers.detection import deformable_roi_pooling as deformable_roi_pooling
 from graphopt.fluid.layers.detection import density_prior_box as density_prior_box
 from graphopt.fluid.layers.detection import iou_similarity as iou_similarity
 from graphopt.fluid.layers.detection import polygon_box_transform as polygon_box_transform
@@ -45,6 +46,7 @@ from graphopt.fluid.layers.detection import prior_box as prior_box
 from graphopt.fluid.layers.detection import prroi_pool as prroi_pool
 from graphopt.fluid.layers.detection import psroi_pool as psroi_pool
 from graphopt.fluid.layers.detection import roi_align as roi_align
+from graphopt.fluid.layers.detection import roi_perspective_transform as roi_perspective_transform
 from graphopt.fluid.layers.detection import roi_pool as roi_pool
 from graphopt.fluid.layers.detection import sigmoid_focal_loss as sigmoid_focal_loss
 from graphopt.fluid.layers.detection import yolo_box as yolo_box
@@ -290,6 +292,8 @@ from graphopt.fluid.layers.shaping import unique_with_counts as unique_with_coun
 from graphopt.fluid.layers.shaping import unsqueeze as unsqueeze
 from graphopt.fluid.layers.shaping import unstack as unstack
 from graphopt.fluid.layers.shaping import where as where
+from graphopt.fluid.layers.tagged import filter_by_instag as filter_by_instag
+from graphopt.fluid.layers.tagged import hash as hash
 from graphopt.fluid.layers.tagging import chunk_eval as chunk_eval
 from graphopt.fluid.layers.tagging import crf_decoding as crf_decoding
 from graphopt.fluid.layers.tagging import linear_chain_crf as linear_chain_crf

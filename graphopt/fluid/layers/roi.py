@@ -204,3 +204,82 @@ def deformable_conv(
     type = "deformable_conv" if modulated else "deformable_conv_v1"
     out = helper.emit(type, inputs, attrs, out="Output")
     return helper.append_bias(out, as_param_attr(bias_attr), count, 1)
+
+
+def deformable_roi_pooling(
+    input: Variable,
+    rois: Variable,
+    trans: Variable,
+    no_trans: bool = False,
+    spatial_scale: float = 1.0,
+    group_size: Any = (1, 1),
+    pooled_height: int = 1,
+    pooled_width: int = 1,
+    part_size: Any = None,
+    sample_per_part: int = 1,
+    trans_std: float = 0.1,
+    position_sensitive: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """Boxes [r, 4] of images [n, c, h, w] by averages of cells, each at an offset of its own.
+
+    `trans` [r, 2 * classes, part_height, part_width] has the offsets in sizes of the box times
+    `trans_std`; with `no_trans` there are none. With `position_sensitive` each cell of the grid has
+    channels of its own, and the result c / pooled_height / pooled_width of them. UnsupportedError
+    where the number of boxes of each image is unknown. Paddle page:
+    fluid.layers.deformable_roi_pooling.
+    """
+    function = "deformable_roi_pooling"
+    numbers = _numbers(function, input, rois, None)
+    size = [
+        arguments.integer(pooled_height, "pooled_height", function),
+        arguments.integer(pooled_width, "pooled_width", function),
+    ]
+    own = arguments.flag(position_sensitive, "position_sensitive", function)
+    inputs = {"Input": input, "ROIs": rois, "RoisNum": numbers}
+    inputs["Trans"] = arguments.variable(trans, "trans", function)
+    attrs = {
+        "no_trans": arguments.flag(no_trans, "no_trans", function),
+        "spatial_scale": arguments.number(spatial_scale, "spatial_scale", function),
+        "output_dim": input.shape[1] // (size[0] * size[1]) if own else input.shape[1],
+        "group_size": arguments.pair(group_size, "group_size", function),
+        "pooled_height": size[0],
+        "pooled_width": size[1],
+        "part_size": size
+        if part_size is None
+        else arguments.pair(part_size, "part_size", function),
+        "sample_per_part": arguments.integer(sample_per_part, "sample_per_part", function),
+        "trans_std": arguments.number(trans_std, "trans_std", function),
+    }
+    helper = LayerHelper("deformable_psroi_pooling", name)
+    out, counts = helper.emit_all(helper.layer_type, inputs, attrs, ("Output", "TopCount"))
+    counts.stop_gradient = True
+    return out
+
+
+def roi_perspective_transform(
+    input: Variable,
+    rois: Variable,
+    transformed_height: int,
+    transformed_width: int,
+    spatial_scale: float = 1.0,
+    name: str | None = None,
+) -> tuple[Variable, Variable, Variable]:
+    """Quadrangles [r, 8] of images [n, c, h, w] as rectangles [r, c, height, width].
+
+    The corners are in turn, from the upper left one on. Also returns which pixels of the rectangles
+    are in the quadrangle and the image, int32 [r, 1, height, width], and the matrices [r, 9] from
+    pixels of the rectangle to those of the image. UnsupportedError where the number of quadrangles
+    of each image is unknown. Paddle page: fluid.layers.roi_perspective_transform.
+    """
+    function = "roi_perspective_transform"
+    inputs = {"X": input, "ROIs": rois, "RoisNum": _numbers(function, input, rois, None)}
+    attrs = {
+        "transformed_height": arguments.integer(transformed_height, "transformed_height", function),
+        "transformed_width": arguments.integer(transformed_width, "transformed_width", function),
+        "spatial_scale": arguments.number(spatial_scale, "spatial_scale", function),
+    }
+    helper = LayerHelper(function, name)
+    out, mask, matrix = helper.emit_all(function, inputs, attrs, ("Out", "Mask", "TransformMatrix"))
+    mask.stop_gradient = matrix.stop_gradient = True
+    return out, mask, matrix

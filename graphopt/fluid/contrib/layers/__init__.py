@@ -2,6 +2,8 @@
 
 from graphopt.fluid.contrib.layers import nn as nn
 from graphopt.fluid.contrib.layers import rnn_impl as rnn_impl
+from graphopt.fluid.contrib.layers.matching import match_matrix_tensor as match_matrix_tensor
+from graphopt.fluid.contrib.layers.matching import tree_conv as tree_conv
 from graphopt.fluid.contrib.layers.nn import ctr_metric_bundle as ctr_metric_bundle
 from graphopt.fluid.contrib.layers.nn import fused_elemwise_activation as fused_elemwise_activation
 from graphopt.fluid.contrib.layers.nn import multiclass_nms2 as multiclass_nms2

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt.errors import UnsupportedError
+from graphopt.fluid.contrib.layers.matching import match_matrix_tensor as match_matrix_tensor
+from graphopt.fluid.contrib.layers.matching import tree_conv as tree_conv
 from graphopt.fluid.contrib.layers.ranking import rank_attention as rank_attention
 from graphopt.fluid.contrib.layers.ranking import tdm_child as tdm_child
 from graphopt.fluid.contrib.layers.ranking import tdm_sampler as tdm_sampler

@@ -21,6 +21,7 @@ from graphopt.ir.dialect.ops.detection.proposals import (
     MulticlassNms,
     RetinanetDetectionOutput,
 )
+from graphopt.ir.dialect.ops.detection.warped import DeformablePsroiPool
 from graphopt.ir.dialect.ops.dynamic import Nonzero, RepeatInterleave
 from graphopt.ir.dialect.ops.elementary import Floor
 from graphopt.ir.dialect.ops.math import Cast, Divide, Maximum, Minimum
@@ -72,6 +73,30 @@ def _lengths(emit: Emitter, slot: str = SLOT) -> SSAValue | None:
     """The numbers of rows of each image; None where all belong to one."""
     found = emit.optional(slot)
     return None if found is None else emit.reshaped(found, -1)
+
+
+@translates("deformable_psroi_pooling")
+def deformable_psroi_pooling(emit: Emitter) -> Written:
+    """Offsets are read unless `no_trans`."""
+    emit.only("Input", "ROIs", "Trans", "RoisNum")
+    still = emit.attr("no_trans", False)
+    size = emit.attr("pooled_height", 1), emit.attr("pooled_width", 1)
+    out, counts = emit.all(
+        DeformablePsroiPool,
+        emit.input("Input"),
+        emit.input("ROIs"),
+        _needed_lengths(emit, "RoisNum"),
+        None if still else emit.input("Trans"),
+        spatial_scale=emit.attr("spatial_scale", 1.0),
+        output_dim=emit.attr("output_dim", 1),
+        group_size=tuple(emit.several("group_size")) or (1, 1),
+        pooled_height=size[0],
+        pooled_width=size[1],
+        part_size=tuple(emit.several("part_size")) or size,
+        sample_per_part=emit.attr("sample_per_part", 1),
+        trans_std=emit.attr("trans_std", 0.1),
+    )
+    return emit.results(Output=out, TopCount=emit.like(counts, out))
 
 
 @translates("bipartite_match")

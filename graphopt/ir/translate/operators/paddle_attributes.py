@@ -413,6 +413,12 @@ distribute_fpn_proposals
     max_level min_level pixel_offset refer_level refer_scale
 fill_constant_batch_size_like
     dtype input_dim_idx output_dim_idx shape str_value value
+hash
+    mod_by num_hash
+tree_conv
+    max_depth
+roi_perspective_transform
+    spatial_scale transformed_height transformed_width
 psroi_pool
     output_channels pooled_height pooled_width spatial_scale
 sequence_conv

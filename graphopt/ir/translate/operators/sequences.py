@@ -23,6 +23,7 @@ from graphopt.ir.dialect.ops.sequence.layers import (
     SequenceSoftmax,
     SequenceUnpad,
 )
+from graphopt.ir.dialect.ops.sequence.matching import FilterByInstag, MatchMatrixTensor
 from graphopt.ir.dialect.ops.sequence.recurrent import SequenceGru, SequenceLstm, SequenceLstmp
 from graphopt.ir.dialect.ops.sequence.rows import (
     SequenceAlign,
@@ -37,6 +38,7 @@ from graphopt.ir.dialect.ops.sequence.rows import (
     SequenceSlice,
 )
 from graphopt.ir.dialect.ops.sequence.tagging import SCHEMES, ChunkEval, CrfDecoding, LinearChainCrf
+from graphopt.ir.dialect.ops.shape import StopGradient
 from graphopt.ir.program import LENGTHS, Block, Operator, Program
 from graphopt.ir.program.kinds import SLOT
 from graphopt.ir.translate.operators.emitter import Emitter, Written
@@ -105,9 +107,9 @@ def _lengths_of(op: Operator, slot: str) -> str:
     return sources[names[0]]
 
 
-def sequences(emit: Emitter, slot: str = "X") -> tuple[SSAValue, SSAValue]:
+def sequences(emit: Emitter, slot: str = "X", lengths: str = SLOT) -> tuple[SSAValue, SSAValue]:
     """The rows in a slot and their lengths."""
-    given = emit.op.input(SLOT)
+    given = emit.op.input(lengths)
     name = given[0] if given else _lengths_of(emit.op, slot)
     return emit.input(slot), emit.reshaped(emit.read(name), -1)
 
@@ -391,3 +393,23 @@ def chunk_eval(emit: Emitter) -> Written:
         *("NumInferChunks", "NumLabelChunks", "NumCorrectChunks"),
     )
     return emit.results(**dict(zip(slots, found, strict=True)))
+
+
+@translates("match_matrix_tensor")
+def match_matrix_tensor(emit: Emitter) -> Written:
+    emit.only("X", "Y", "W", SLOT, "OtherLengths")
+    rows = (*sequences(emit), *sequences(emit, "Y", "OtherLengths"))
+    out, lengths, products = emit.all(MatchMatrixTensor, *rows, emit.input("W"))
+    return emit.results(Out=out, OutLengths=lengths, Tmp=emit(StopGradient, products))
+
+
+@translates("filter_by_instag")
+def filter_by_instag(emit: Emitter) -> Written:
+    emit.only("Ins", "Ins_tag", "Filter_tag", SLOT, "TagLengths")
+    is_lod = emit.attr("is_lod", True)
+    rows, lengths = sequences(emit, "Ins") if is_lod else (emit.input("Ins"), None)
+    tags = sequences(emit, "Ins_tag", "TagLengths")
+    wanted, gap = emit.reshaped(emit.input("Filter_tag"), -1), emit.attr("out_val_if_empty", 0.0)
+    made = emit.all(FilterByInstag, rows, *tags, wanted, lengths, out_val_if_empty=gap)
+    slots = ("Out", "LossWeight", "IndexMap", "OutLengths")
+    return emit.results(**dict(zip(slots, made, strict=True)))

@@ -153,6 +153,13 @@ ROWS: tuple[Row, ...] = (
     _row("deformable_conv_v1", "deformable_conv", "Input Offset Filter -> Output"),
     _row("affine_grid", "affine_grid", "Theta -> Output"),
     _row("roi_align", "roi_align", _ROI),
+    _row(
+        "roi_perspective_transform",
+        "roi_perspective_transform",
+        "X ROIs RoisNum -> Out Mask TransformMatrix",
+    ),
+    _row("hash", "hash", "X -> Out"),
+    _row("tree_conv", "tree_conv", "NodesVector EdgeSet Filter -> Out"),
     _row("roi_pool", "roi_pool", _ROI),
     _row("prroi_pool", "prroi_pool", "X ROIs BatchRoINums -> Out"),
     _row("psroi_pool", "psroi_pool", _ROI),

@@ -11,7 +11,7 @@ from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 
 
-def _images(x: Array, boxes: Array, boxes_num: Array) -> Array:
+def images_of(x: Array, boxes: Array, boxes_num: Array) -> Array:
     """The image [r, c, h, w] of each box."""
     ends = jnp.cumsum(boxes_num)
     number = jnp.searchsorted(ends, jnp.arange(boxes.shape[0], dtype=ends.dtype), side="right")
@@ -42,7 +42,7 @@ def roi_align(
     aligned: bool,
 ) -> Array:
     corners = lax.stop_gradient(wide(boxes)) * spatial_scale - (0.5 if aligned else 0.0)
-    images = _images(wide(x), boxes, boxes_num)
+    images = images_of(wide(x), boxes, boxes_num)
     weights: list[Array] = []
     for axis, count in ((1, pooled_height), (0, pooled_width)):
         low, size = corners[:, axis], corners[:, axis + 2] - corners[:, axis]
@@ -90,7 +90,7 @@ def _covered(start: Array, end: Array, pixels: int) -> Array:
     return (at >= start[..., None]) & (at < end[..., None])
 
 
-def _away_from_zero(x: Array) -> Array:
+def away_from_zero(x: Array) -> Array:
     """The nearest whole number, halves away from zero."""
     return jnp.sign(x) * jnp.floor(jnp.abs(x) + 0.5)
 
@@ -105,8 +105,8 @@ def psroi_pool(
     spatial_scale: float,
     output_channels: int,
 ) -> Array:
-    corners = _away_from_zero(lax.stop_gradient(wide(boxes)))
-    images = _images(wide(x), boxes, boxes_num)
+    corners = away_from_zero(lax.stop_gradient(wide(boxes)))
+    images = images_of(wide(x), boxes, boxes_num)
     masks: list[Array] = []
     for axis, count in ((1, pooled_height), (0, pooled_width)):
         low = corners[:, axis] * spatial_scale
@@ -130,7 +130,7 @@ def prroi_pool(
     pooled_width: int,
     spatial_scale: float,
 ) -> Array:
-    corners, images = wide(boxes) * spatial_scale, _images(wide(x), boxes, boxes_num)
+    corners, images = wide(boxes) * spatial_scale, images_of(wide(x), boxes, boxes_num)
     weights: list[Array] = []
     sizes: list[Array] = []
     for axis, count in ((1, pooled_height), (0, pooled_width)):
@@ -159,8 +159,8 @@ def roi_pool(
     pooled_width: int,
     spatial_scale: float,
 ) -> Array:
-    corners = _away_from_zero(lax.stop_gradient(wide(boxes)) * spatial_scale)
-    images = _images(x, boxes, boxes_num)
+    corners = away_from_zero(lax.stop_gradient(wide(boxes)) * spatial_scale)
+    images = images_of(x, boxes, boxes_num)
     masks: list[Array] = []
     for axis, count in ((1, pooled_height), (0, pooled_width)):
         low = corners[:, axis]
