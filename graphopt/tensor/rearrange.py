@@ -7,15 +7,11 @@ from typing import Any
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.one_layer import one_layer
-from graphopt.frontend.sizes import check_integers, has_variable, sizes
+from graphopt.frontend.sizes import SizeInputs, has_variable, sizes
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Variable
-from graphopt.tensor.creation import full_like, zeros_like
 from graphopt.tensor.linalg import transpose
-from graphopt.tensor.logic import less_than
-from graphopt.tensor.manipulation import cast, expand, reshape
-from graphopt.tensor.manipulation import slice as slice_
-from graphopt.tensor.search import where
+from graphopt.tensor.manipulation import expand, reshape
 
 
 def tile(x: Variable, repeat_times: Any, name: str | None = None) -> Variable:
@@ -130,14 +126,27 @@ def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None =
     Raises ValueError when they do not fit x.
     """
     have = arguments.variable(x, "x", "crop").shape
-    dims = list(have) if shape is None else _each(shape, "shape")
-    starts = [0] * len(have) if offsets is None else _each(offsets, "offsets")
-    if not len(dims) == len(starts) == len(have):
-        raise ValueError(f"crop(): 'shape' {dims} and 'offsets' {starts} should fit {list(have)}")
-    if any(map(_is_outside, have, starts, dims)):
-        raise ValueError(f"crop(): {dims} at {starts} reaches outside 'x' {list(have)}")
-    ends = [_end(at, size) for at, size in zip(starts, dims, strict=True)]
-    return slice_(x, list(range(len(have))), starts, ends)
+    dims = sizes(have if shape is None else shape, "shape", "crop", "Shape", "ShapeTensor")
+    starts = _starts(offsets, len(have))
+    given = dims.value if shape is None or isinstance(shape, Variable) else list(shape)
+    if not len(dims.value) == len(starts.value) == len(have):
+        raise ValueError(
+            f"crop(): 'shape' {dims.value} and 'offsets' {starts.value} should fit {list(have)}"
+        )
+    at = starts.value if offsets is None or isinstance(offsets, Variable) else list(offsets)
+    if not isinstance(offsets, Variable) and any(map(_is_outside, have, at, given)):
+        raise ValueError(f"crop(): {dims.value} at {starts.value} reaches outside 'x' {list(have)}")
+    attrs = {"shape": dims.value, "offsets": starts.value}
+    return emit("crop_tensor", {"X": x, **dims.inputs, **starts.inputs}, attrs, name=name)
+
+
+def _starts(offsets: Any, rank: int) -> SizeInputs:
+    """The offsets of `crop`; numbers below zero are left for it to refuse."""
+    if offsets is None:
+        return SizeInputs([0] * rank, {})
+    if not has_variable(offsets):
+        return SizeInputs(arguments.integers(offsets, "offsets", "crop"), {})
+    return sizes(offsets, "offsets", "crop", "Offsets", "OffsetsTensor")
 
 
 def _is_outside(have: int, start: Any, size: Any) -> bool:
@@ -145,27 +154,6 @@ def _is_outside(have: int, start: Any, size: Any) -> bool:
     first = 0 if isinstance(start, Variable) else start
     last = first + (0 if isinstance(size, Variable) else max(size, 0))
     return first < 0 or 0 <= have < last
-
-
-def _each(value: Any, name: str) -> list[Any]:
-    """The numbers of `crop` one by one, ints and Variables."""
-    if isinstance(value, Variable):
-        check_integers(value, name, "crop")
-        whole = value if value.dtype in ("int32", "int64") else cast(value, "int64")
-        return [slice_(whole, [0], [at], [at + 1]) for at in range(value.shape[0])]
-    if not has_variable(value) and name == "offsets":
-        return arguments.integers(value, name, "crop")
-    if not has_variable(value):
-        return arguments.shape(value, "crop", name)
-    return [at if isinstance(at, Variable) else arguments.integer(at, name, "crop") for at in value]
-
-
-def _end(start: Any, size: Any) -> Any:
-    """The end of a block of `crop`; -1 means the end of x."""
-    far = 2**31 - 1
-    if not isinstance(size, Variable):
-        return far if size == -1 else start + size
-    return where(less_than(size, zeros_like(size)), full_like(size, far), size + start)
 
 
 def meshgrid(*args: Any, **kwargs: Any) -> list[Variable]:

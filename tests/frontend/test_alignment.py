@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,17 @@ def test_labels_that_are_no_class_give_nan() -> None:
         found = run([ctc, tree], **feed)
     assert np.isnan(found[0]).tolist() == [False, True, True]
     assert np.isnan(found[1][:, 0]).tolist() == [False, True, True]
+
+
+def test_padded_logits_of_a_further_axis() -> None:
+    """Axes of one element are left out: the numbers are those of 1.8.5."""
+    scores = np.random.RandomState(0).randn(5, 2, 4).astype("float32")
+    feed: dict[str, Any] = {"x": scores[..., None], "a": np.array([5, 4]), "b": np.array([3, 2])}
+    feed["y"] = np.array([[1, 2, 1], [2, 2, 0]], "int32")
+    with fresh():
+        x, a, b, y = (static.data(k, list(v.shape), str(v.dtype)) for k, v in feed.items())
+        (found,) = run([warpctc(x, y, 0, False, a, b)], **feed)
+    np.testing.assert_allclose(found, [[6.273013], [3.834154]], 1e-6)
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])

@@ -156,6 +156,25 @@ def test_float_bounds_of_integers() -> None:
     assert [each.tolist() for each in found] == wanted
 
 
+def test_blocks_of_sizes_in_part_from_a_run() -> None:
+    """Known sizes stay known; a block that reaches outside is refused, as in Paddle 1.8.5."""
+    array = np.arange(60, dtype="float32").reshape(3, 4, 5)
+    with fresh():
+        x, size = static.data("x", [None, 4, 5]), static.data("n", [1], "int32")
+        block = paddle.crop(x, [2, size, 3], [0, size, 1])
+        rest = paddle.crop(x, [-1, size, -1], [1, 0, 0])
+        assert (block.shape, rest.shape) == ((2, -1, 3), (-1, -1, -1))
+        outside = paddle.crop(x, [2, 2, 2], [2, 0, 0])
+        feed = {"x": array, "n": np.array([2], "int32")}
+        found = run([block, rest], **feed)
+        with pytest.raises(ValueError, match=r"cannot be reshaped to \[2, 2, 2\]"):
+            run([outside], **feed)
+        with pytest.raises(ValueError, match=r"cannot be reshaped to \[2, 3, 3\]"):
+            run([block], x=array, n=np.array([3], "int32"))
+    np.testing.assert_array_equal(found[0], array[:2, 2:4, 1:4])
+    np.testing.assert_array_equal(found[1], array[1:, :2])
+
+
 def test_bounds_that_are_variables() -> None:
     """clip, crop and pad with numbers that a run decides, as in Paddle 2.6.2."""
     with fresh():

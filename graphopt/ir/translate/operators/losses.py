@@ -279,3 +279,12 @@ def _moves(
     ones = emit(FullLike, difference, value=1.0)
     number = emit.scaled(emit(ScatterNdAdd, none, rows, ones), 1.0, 1.0)
     return emit(Divide, emit(Multiply, total, emit.reshaped(rate, 1)), number)
+
+
+@translates("warpctc")
+def warpctc(emit: Emitter) -> Written:
+    """Padded logits may have further axes of one element, which Paddle leaves out."""
+    logits, *rest = (emit.input(slot) for slot in emit.row.inputs)
+    if set(shape_of(logits.type)[3:]) == {1}:
+        logits = emit.reshaped(logits, 0, 0, 0)
+    return emit.by_row(logits, *rest)

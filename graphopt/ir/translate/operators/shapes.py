@@ -161,7 +161,8 @@ def crop(emit: Emitter) -> Written:
     sizes = _numbers(emit, "Shape", "shape") if like is None else shape_of(like.type)
     starts = _numbers(emit, "Offsets", "offsets")
     if isinstance(sizes, SSAValue) or isinstance(starts, SSAValue):
-        return emit.results(Out=_window(emit, x, starts or (0,) * rank, sizes))
+        out = _window(emit, x, starts or (0,) * rank, sizes)
+        return emit.results(Out=emit.reshaped(out, *_known_sizes(emit, sizes, rank)))
     shape, offsets = sizes, starts or (0,) * rank
     if len(shape) != rank or len(offsets) != rank or any(d == UNKNOWN for d in shape if like):
         raise ProgramError(
@@ -175,25 +176,41 @@ def crop(emit: Emitter) -> Written:
                 f"{emit.op.type} of {list(shape_of(x.type))} to {list(shape)} at {list(offsets)}"
                 " reaches outside"
             )
-    return emit.results(Out=emit(Slice, x, axes=tuple(range(rank)), starts=offsets, ends=ends))
+    out = emit(Slice, x, axes=tuple(range(rank)), starts=offsets, ends=ends)
+    if all(d in (-1, size) for d, size in zip(shape, shape_of(out.type), strict=True)):
+        return emit.results(Out=out)
+    # a slice ends where x does, and how far that is only the run knows
+    return emit.results(Out=emit.reshaped(out, *_known_sizes(emit, shape, rank)))
 
 
 def _window(emit: Emitter, x: SSAValue, offsets: _Numbers, shape: _Numbers) -> SSAValue:
     """A window whose place or size a tensor has; a size of -1 is up to the end."""
     rank, far = rank_of(x.type), np.iinfo(np.int32).max
     starts = _vector(emit, offsets, rank)
+    wanted = None
     if isinstance(shape, SSAValue):
         sizes = _vector(emit, shape, rank)
         is_rest = emit(Equal, sizes, emit(FullLike, sizes, value=-1.0))
+        wanted = emit(Where, is_rest, emit(FullLike, sizes, value=0.0), sizes)
         sizes = emit(Where, is_rest, emit(FullLike, sizes, value=float(far)), sizes)
     else:
         sizes = _vector(emit, [far if size == -1 else size for size in shape], rank)
     ends = emit(Add, starts, sizes)
     bounds = {"starts": starts, "ends": ends}
     out = emit.dynamic(Slice, [x], {"axes": tuple(range(rank))}, bounds)[0]
-    if isinstance(shape, SSAValue) or sum(size == -1 for size in shape) > 1:
+    if wanted is None:
         return out
-    return emit.reshaped(out, *shape)
+    # a slice ends where x does; a window that reaches further has not these sizes
+    return emit.dynamic(Reshape, [out], {}, {"shape": wanted})[0]
+
+
+def _known_sizes(emit: Emitter, sizes: _Numbers, rank: int) -> list[int]:
+    """The sizes of a window that no run decides, and 0 for the others, which stay as they are."""
+    if not isinstance(sizes, SSAValue):
+        return [0 if size == -1 else size for size in sizes]
+    # beside a list of tensors the attribute has the numbers that are no tensors
+    given = [] if emit.op.input("Shape") else list(emit.several("shape"))
+    return [max(int(size), 0) for size in given] if len(given) == rank else [0] * rank
 
 
 def _vector(emit: Emitter, numbers: _Numbers, rank: int) -> SSAValue:
