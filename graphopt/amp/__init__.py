@@ -30,6 +30,7 @@ def _place(device: str | None) -> Place:
 
 lazy.attach(
     globals(),
+    {"debugging": ("graphopt.amp.debugging", "")},
     refused={
         "GradScaler": (_DYNAMIC, _STATIC),
         "auto_cast": (_DYNAMIC, _STATIC),

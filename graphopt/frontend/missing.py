@@ -24,7 +24,6 @@ _QUANTISED = "saved quantised models are read without conversion"
 
 # modules of Paddle that are missing as a whole: what to use instead
 MODULES: Mapping[str, str] = {
-    "paddle.amp.debugging": "FLAGS_check_nan_inf, and graphopt bisect",
     "paddle.audio": "compute features with NumPy or librosa, and feed them",
     "paddle.callbacks": f"{_DYNAMIC}: write the loop around exe.run",
     "paddle.compat.nn": "the layers of paddle.nn",
@@ -103,7 +102,6 @@ MODULES: Mapping[str, str] = {
     "paddle.static.quantization": _QUANTISED,
     "paddle.sysconfig": "nothing: there is no native library",
     "paddle.utils.cpp_extension": "functions of paddle, or paddle.static.py_func",
-    "paddle.utils.dlpack": "numpy.asarray of a fetched value",
     "paddle.utils.download": "download the file by hand, and give its path",
 }
 

@@ -18,5 +18,6 @@ from graphopt.optimizer.lookahead import LookAhead as LookAhead
 from graphopt.optimizer.model_average import ModelAverage as ModelAverage
 
 # it imports paddle.fluid
-_lazy.attach(globals(), {"layers": ("graphopt.incubate.layers", "")})
+_MODULES = {name: (f"graphopt.incubate.{name}", "") for name in ("layers", "passes")}
+_lazy.attach(globals(), _MODULES)
 publish(globals(), __name__)

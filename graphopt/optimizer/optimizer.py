@@ -164,6 +164,8 @@ class Optimizer(WithFacts):
                 "there is nothing to update: the loss depends on no trainable parameter",
                 stacklevel=caller_level(),
             )
+            # as in Paddle, a schedule has its variable all the same
+            self._learning_rate_variable(self._dtype or DType("float32"))
             return []
         with program.role(OpRole.OPTIMIZE):
             clipped = self._groups.clip(pairs, self._grad_clip or noted_clip(pairs))

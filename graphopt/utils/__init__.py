@@ -6,8 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TypeVar
 
+from graphopt.frontend import lazy
 from graphopt.frontend import version as _version
-from graphopt.frontend.missing import explain
 from graphopt.ir.program import unique_name as unique_name
 from graphopt.utils.layers_utils import assert_same_structure as assert_same_structure
 from graphopt.utils.layers_utils import convert_to_list as convert_to_list
@@ -37,4 +37,4 @@ def run_check() -> None:
     import_module("graphopt.utils.install_check").run_check()
 
 
-explain(globals())
+lazy.attach(globals(), {"dlpack": ("graphopt.utils.dlpack", "")})

@@ -533,12 +533,22 @@ class Block:
             op.rename(name, new_name)
 
     def create_parameter(
-        self, name: str, shape: Any, dtype: Any, initializer: Any = None, **options: Any
+        self,
+        name: Any = None,
+        shape: Any = None,
+        dtype: Any = None,
+        initializer: Any = None,
+        **options: Any,
     ) -> Parameter:
         """Declare a parameter in the global block; its dimensions must be positive.
 
-        With an `initializer` this block fills it.
+        With an `initializer` this block fills it. Without a name it gets one; then the first
+        argument may be the shape, as in Paddle, which reads nothing of an `attr`.
         """
+        options.pop("attr", None)
+        if isinstance(name, (list, tuple)):
+            name, shape, dtype = None, name, dtype or shape
+        name = name or unique_name.generate("_generated_var")
         if shape is None or dtype is None:
             what = "shape" if shape is None else "dtype"
             raise OperandError(f"parameter '{name}' needs a {what}, found None")

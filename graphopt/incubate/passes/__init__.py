@@ -1,0 +1,6 @@
+"""Rewrites that a script describes (paddle.incubate.passes): kept as data, not applied."""
+
+from graphopt.frontend.calls import publish
+from graphopt.incubate.passes import ir as ir
+
+publish(globals(), __name__)

@@ -1,0 +1,55 @@
+"""Forms of calls that scripts of Paddle 2.6 use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.distributed.io import load_inference_model_distributed
+from graphopt.errors import UnsupportedError
+from graphopt_tests.frontend.programs import fresh, run, start
+
+
+def test_a_parameter_by_its_shape_alone() -> None:
+    with fresh() as (main, _):
+        block, attr = main.global_block(), paddle.ParamAttr("w")
+        made = block.create_parameter((3, 2), attr=attr, dtype="float32")
+        other = block.create_parameter(name="v", shape=[3], dtype="float32")
+        x = static.data("x", [None, 1], "int64")
+        rows = paddle.nn.functional.embedding(x, made)
+    assert (made.shape, rows.shape) == ((3, 2), (-1, 1, 2))
+    assert made.name != "w"
+    assert other.name == "v"
+
+
+def test_a_schedule_without_parameters_has_its_variable() -> None:
+    """Its value is that of the schedule at each run, as in Paddle 2.6.2."""
+    schedule = paddle.optimizer.lr.StepDecay(0.5, 1, 0.1)
+    with fresh():
+        optimizer = paddle.optimizer.Adam(schedule)
+        loss = paddle.mean(static.data("x", [2]))
+        with pytest.warns(UserWarning, match="nothing to update"):
+            optimizer.minimize(loss)
+        rate = optimizer._global_learning_rate()
+        assert rate is not None
+        start()
+        first = run([rate], x=np.zeros(2, "float32"))
+        schedule.step()
+        second = run([rate], x=np.zeros(2, "float32"))
+    np.testing.assert_allclose([first[0], second[0]], [[0.5], [0.05]], 1e-6)
+
+
+def test_an_inference_model_of_trainers(tmp_path: Path) -> None:
+    with fresh() as (main, _):
+        x = static.data("x", [None, 2])
+        out = static.nn.fc(x, 1)
+        exe = start()
+        paddle.fluid.io.save_inference_model(str(tmp_path), ["x"], [out], exe, main)
+        _, feeds, fetches = load_inference_model_distributed(str(tmp_path), exe)
+        with pytest.raises(UnsupportedError, match="'pserver_endpoints' is not supported"):
+            load_inference_model_distributed(str(tmp_path), exe, pserver_endpoints=["a:1"])
+    assert (feeds, len(fetches)) == (["x"], 1)
