@@ -39,6 +39,14 @@ class FormatError(GraphoptError, ValueError):
     """A file does not have the format that it claims; carries the file and the byte offset."""
 
 
+class MismatchError(FormatError, RuntimeError):
+    """A file has another variable than the program declares: its name, dtype or shape."""
+
+
+class MissingModelError(GraphoptError, FileNotFoundError, ValueError):
+    """There is no file of a model where it was looked for."""
+
+
 class LimitError(FormatError):
     """A file needs more resources than the configured limits allow."""
 

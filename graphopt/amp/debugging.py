@@ -21,7 +21,7 @@ _DYNAMIC = "it is for dynamic mode"
 
 
 class DebugMode(Enum):
-    """What a check does (paddle.amp.debugging.DebugMode)."""
+    """Kinds of checks (paddle.amp.debugging.DebugMode)."""
 
     CHECK_NAN_INF_AND_ABORT = 0
     CHECK_NAN_INF = 1
@@ -32,7 +32,7 @@ class DebugMode(Enum):
 
 
 class TensorCheckerConfig:
-    """How `enable_tensor_checker` checks the operators of a step.
+    """The settings of `enable_tensor_checker` (paddle.amp.debugging.TensorCheckerConfig).
 
     With `debug_mode` CHECK_NAN_INF_AND_ABORT NaN and infinities are errors, with CHECK_NAN_INF
     warnings; `stack_height_limit` has no effect: messages name the line of the script.

@@ -42,6 +42,17 @@ class FetchHandler:
         """Print the first element of each value."""
         print(" ".join(f"{name}[0]: {value[0]}" for name, value in res_dict.items()), flush=True)
 
+    @staticmethod
+    def help() -> None:
+        """Print how to derive a handler."""
+        print(
+            "class Show(fluid.executor.FetchHandler):\n"
+            "    def handler(self, res_dict):\n"
+            "        print(res_dict)\n"
+            "handler = Show({'loss': loss}, period_secs=2)",
+            flush=True,
+        )
+
 
 class Executor(_Executor):
     """As `paddle.static.Executor` (Paddle page: fluid.Executor)."""

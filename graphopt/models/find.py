@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from graphopt.errors import MissingModelError
 from graphopt.ir.formats.quote import quote
 
 _PROGRAMS = (".pdmodel", ".json")
@@ -31,7 +32,7 @@ def find_program(path: Path) -> Path:
     for candidate in candidates[1:]:
         if candidate.is_file():
             return candidate
-    raise FileNotFoundError(f"no model: looked for {', '.join(map(str, candidates))}")
+    raise MissingModelError(f"no model: looked for {', '.join(map(str, candidates))}")
 
 
 def _without_suffix(path: Path, suffixes: Iterable[str]) -> Path:

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from graphopt.errors import FormatError
+from graphopt.errors import FormatError, MismatchError
 from graphopt.frontend.framework_io import NAME_TABLE, state_in
 from graphopt.ir.formats.files import read_together
 from graphopt.ir.formats.limits import Limits
@@ -134,7 +134,7 @@ def _fitting(variable: Variable, value: Any, source: str) -> Array:
         want in (-1, have) for want, have in zip(shape, array.shape, strict=True)
     )
     if not fits or array.dtype != dtype.numpy:
-        raise FormatError(
+        raise MismatchError(
             f"{where}: expected {dtype!s} {list(shape)} as the program declares, "
             f"found {array.dtype} {list(array.shape)}"
         )

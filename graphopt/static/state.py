@@ -186,7 +186,7 @@ def load_program_state(
     """Load the file of `save` as arrays by variable name, without a program.
 
     Raises as `load`; ValueError when `model_path` is a file of tensors, which has no names in it,
-    and `var_list` is not given.
+    and `var_list` is not given, TypeError for one of other things than Variables.
     """
     prefix = _prefix(model_path)
     params, optimizer = Path(f"{prefix}.pdparams"), Path(f"{prefix}.pdopt")
@@ -202,6 +202,11 @@ def load_program_state(
         if path.is_file():
             raise ValueError("var_list can not be None when model_path is a file type")
         raise FileNotFoundError(f"Parameter file [{params}] not exits")
+    wrong = next((each for each in var_list if not isinstance(each, Variable)), None)
+    if wrong is not None:
+        raise TypeError(
+            f"load_program_state(): 'var_list' should hold Variables, found {type(wrong).__name__}"
+        )
     variables = sorted(var_list, key=lambda v: v.name)
     if path.is_dir():
         tensors = read_folder(path, variables)

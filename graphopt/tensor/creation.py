@@ -207,6 +207,11 @@ def create_global_var(
     dims = arguments.shape(shape, "create_global_var")
     number = arguments.number(value, "value", "create_global_var")
     element = as_dtype(dtype)
+    if element.is_complex:
+        raise TypeError(
+            f"create_global_var(): 'dtype' should not be {element!s}; make two variables, of the "
+            "real and the imaginary part"
+        )
     chosen = name or unique_name.generate("_generated_var")
     flags = {"persistable": persistable, "stop_gradient": True}
     made = default_main_program().global_block().create_var(chosen, dims, element, **flags)

@@ -53,3 +53,26 @@ def test_an_inference_model_of_trainers(tmp_path: Path) -> None:
         with pytest.raises(UnsupportedError, match="'pserver_endpoints' is not supported"):
             load_inference_model_distributed(str(tmp_path), exe, pserver_endpoints=["a:1"])
     assert (feeds, len(fetches)) == (["x"], 1)
+
+
+def test_files_that_do_not_fit(tmp_path: Path) -> None:
+    """The errors are those of Paddle too: ValueError, RuntimeError and TypeError."""
+    with fresh() as (main, _):
+        exe = static.Executor()
+        with pytest.raises(ValueError, match="no model: looked for"):
+            load_inference_model_distributed(str(tmp_path / "none"), exe)
+        w = static.create_parameter([2], "float32", name="w")
+        start()
+        paddle.fluid.io.save_persistables(exe, str(tmp_path), main, "all")
+        with pytest.raises(TypeError, match="'var_list' should hold Variables, found str"):
+            static.load_program_state(str(tmp_path / "all"), ["w"])  # pyright: ignore[reportArgumentType]
+        w.desc.set_shape([3])
+        with pytest.raises(RuntimeError, match=r"expected float32 \[3\] as the program declares"):
+            static.load(main, str(tmp_path / "all"), exe, [w])
+
+
+def test_what_has_no_meaning() -> None:
+    with pytest.raises(NotImplementedError, match=r"LRScheduler has no get_lr\(\)"):
+        paddle.optimizer.lr.LRScheduler()
+    with fresh(), pytest.raises(TypeError, match="'dtype' should not be complex128"):
+        static.create_global_var([1], 2.0, np.complex128)

@@ -25,7 +25,7 @@ def RegisterPass(
 ) -> Any:
     """Keep a function that describes a rewrite, and warn that graphopt does not apply it.
 
-    A decorator, with or without `input_specs`; the function stays as it is. TypeError for anything
+    A decorator, with or without `input_specs`; the function stays unchanged. TypeError for anything
     that cannot be called.
     """
 

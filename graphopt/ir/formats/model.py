@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from graphopt.errors import FormatError, UnsupportedError
+from graphopt.errors import FormatError, MissingModelError, UnsupportedError
 from graphopt.ir.formats.files import read_together, settle_at
 from graphopt.ir.formats.graph_check import check_program, column_names
 from graphopt.ir.formats.lengths import declare_lengths
@@ -122,7 +122,7 @@ def _program_file(path: Path) -> Path:
     for candidate in candidates:
         if candidate.exists():
             return candidate
-    raise FileNotFoundError(f"no model: looked for {', '.join(map(str, candidates))}")
+    raise MissingModelError(f"no model: looked for {', '.join(map(str, candidates))}")
 
 
 def _beside(file: Path) -> Path | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from graphopt.errors import FormatError, UnsupportedError
+from graphopt.errors import FormatError, MismatchError, UnsupportedError
 from graphopt.ir.formats.commit import write_files
 from graphopt.ir.formats.files import path_of_variable, read_together
 from graphopt.ir.formats.limits import Limits
@@ -47,7 +47,7 @@ def read_combined(
     for variable in variables:
         where = f"{source}, variable {quote(variable.name)}"
         if offset == len(data):
-            raise FormatError(
+            raise MismatchError(
                 f"{where}: byte {offset}: expected {len(variables)} tensors, "
                 f"the file ends after {len(tensors)}"
             )
@@ -123,7 +123,7 @@ def _check_declared(tensor: SavedTensor, offset: int, variable: Variable, where:
         want in (-1, have) for want, have in zip(declared, shape, strict=True)
     )
     if not fits or tensor.array.dtype != variable.dtype.numpy:
-        raise FormatError(
+        raise MismatchError(
             f"{where}: byte {offset}: expected {variable.dtype!s} {list(declared)} as the program "
             f"declares, found {tensor.array.dtype} {list(shape)}"
         )

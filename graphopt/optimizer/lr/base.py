@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,9 +48,12 @@ class LRScheduler(WithFacts):
                 f"{self.last_lr}."
             )
 
-    @abstractmethod
     def get_lr(self) -> float:
-        """The rate of `last_epoch`; may build on `last_lr`, the rate of the epoch before."""
+        """The rate of `last_epoch`; may build on `last_lr`, the rate of the epoch before.
+
+        Each schedule has its own; NotImplementedError for a class without one.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no get_lr(); define it")
 
     def get_lr_at(self, epoch: int) -> float:
         """The rate of an epoch that `step(epoch)` jumped to."""
