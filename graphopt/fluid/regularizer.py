@@ -9,8 +9,8 @@ from graphopt.frontend.missing import explain
 from graphopt.frontend.regularizers import L1Decay as _L1Decay
 from graphopt.frontend.regularizers import L2Decay as _L2Decay
 from graphopt.frontend.regularizers import WeightDecayRegularizer as WeightDecayRegularizer
-from graphopt.ir.program import Parameter, Variable, program_guard
-from graphopt.optimizer.decay import with_penalty
+from graphopt.ir.program import Parameter, Variable
+from graphopt.optimizer.decay import with_penalties
 
 
 class L1DecayRegularizer(_L1Decay):
@@ -35,14 +35,7 @@ def append_regularization_ops(
     parameters_and_grads: Iterable[tuple[Parameter, Variable | None]], regularization: Any = None
 ) -> list[tuple[Parameter, Variable | None]]:
     """Add weight decay to the gradients: that of the parameter, or else the one given."""
-    found: list[tuple[Parameter, Variable | None]] = []
-    for parameter, grad in parameters_and_grads:
-        made = grad
-        if grad is not None:
-            with program_guard(grad.block.program):
-                made = with_penalty(parameter, grad, parameter.regularizer or regularization)
-        found.append((parameter, made))
-    return found
+    return with_penalties(parameters_and_grads, regularization)
 
 
 explain(globals())

@@ -225,3 +225,13 @@ def get_version() -> str:
 def get_num_bytes_of_data_type(dtype: DataType) -> int:
     """The size of an element in bytes (paddle.inference.get_num_bytes_of_data_type)."""
     return np.dtype(dtype.name.lower()).itemsize
+
+
+def get_trt_compile_version() -> tuple[int, int, int]:
+    """(0, 0, 0): there is no TensorRT here, as in Paddle built without it."""
+    return 0, 0, 0
+
+
+def get_trt_runtime_version() -> tuple[int, int, int]:
+    """(0, 0, 0), as `get_trt_compile_version`."""
+    return 0, 0, 0

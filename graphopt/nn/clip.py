@@ -16,7 +16,7 @@ from graphopt.tensor.math import add_n, clip, divide, maximum, multiply, sqrt, s
 
 _OLDER = (
     *("GradientClipBase", "GradientClipByValue", "GradientClipByNorm", "GradientClipByGlobalNorm"),
-    *("ErrorClipByValue", "set_gradient_clip"),
+    *("ErrorClipByValue", "append_gradient_clip_ops", "set_gradient_clip"),
 )
 lazy.attach(globals(), {name: ("graphopt.fluid.clip", name) for name in _OLDER})
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.mode import current_op_attrs, op_attrs
 from graphopt.frontend.regularizers import L1Decay, L2Decay, WeightDecayRegularizer
-from graphopt.ir.program import Parameter, Variable, VarKind, default_main_program
+from graphopt.ir.program import Parameter, Variable, VarKind, default_main_program, program_guard
 from graphopt.tensor.math import scale
 
 
@@ -39,3 +42,18 @@ def with_penalty(
             total = block.create_var(f"{grad.name}@NEWGRAD@", grad.shape, grad.dtype)
         block.append_op("sum", inputs, {"Out": total}, current_op_attrs())
     return total
+
+
+def with_penalties(
+    pairs: Iterable[tuple[Parameter, Variable | None]], decay: WeightDecayRegularizer | None
+) -> list[tuple[Parameter, Any]]:
+    """The pairs with the penalties of their parameters, or else this one, added to gradients."""
+    made: list[tuple[Parameter, Any]] = []
+    for parameter, grad in pairs:
+        if grad is not None:
+            with program_guard(grad.block.program):
+                own = getattr(parameter, "regularizer", None) or decay
+                made.append((parameter, with_penalty(parameter, grad, own)))
+        else:
+            made.append((parameter, None))
+    return made

@@ -30,7 +30,7 @@ from graphopt.ir.program import (
 )
 from graphopt.ir.program.location import caller_level
 from graphopt.nn.clip import ClipGradBase, noted_clip
-from graphopt.optimizer.decay import with_penalty
+from graphopt.optimizer.decay import with_penalties, with_penalty
 from graphopt.optimizer.groups import Groups, as_regularizer, check_kind
 from graphopt.optimizer.lr.base import LRScheduler
 from graphopt.optimizer.rates import LearningRateMap
@@ -171,6 +171,15 @@ class Optimizer(WithFacts):
             clipped = self._groups.clip(pairs, self._grad_clip or noted_clip(pairs))
             decayed = [(p, self._decayed(p, g)) for p, g in clipped if g is not None]
             return self._updates(program.current_block(), decayed)
+
+    def append_regularization_ops(
+        self, parameters_and_grads: Pairs, regularization: WeightDecayRegularizer | None = None
+    ) -> Pairs:
+        """The pairs with the terms of the parameters' regularizers, or of this one, added.
+
+        For scripts that write the steps of `apply_gradients` themselves.
+        """
+        return with_penalties(parameters_and_grads, regularization)
 
     def _decayed(self, parameter: Parameter, grad: Variable) -> Variable:
         """The gradient with the regularizer's term added: in place, or beside a sparse one."""

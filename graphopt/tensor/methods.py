@@ -208,10 +208,13 @@ def where(self: Variable, x: Any, y: Any, name: str | None = None) -> Variable:
 def get_value(self: Variable, scope: Any = None) -> Any:
     """The value of a persistable variable in a scope (the global one), as a tensor.
 
-    Raises ValueError when the scope does not have it. Paddle page: paddle.static.Variable.
+    Raises ValueError when the scope does not have it, TypeError for another kind of scope. Paddle
+    page: paddle.static.Variable.
     """
-    from graphopt.runtime.state.scope import global_scope
+    from graphopt.runtime.state.scope import Scope, global_scope
 
+    if not isinstance(scope, Scope | None):
+        raise TypeError(f"get_value(): 'scope' must be a Scope, found {type(scope).__name__}")
     slot = (scope or global_scope()).find_var(self.name)
     if slot is None:
         raise ValueError(f"Can not find {self.name} in the scope; run the startup program first")

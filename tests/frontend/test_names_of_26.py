@@ -76,3 +76,29 @@ def test_what_has_no_meaning() -> None:
         paddle.optimizer.lr.LRScheduler()
     with fresh(), pytest.raises(TypeError, match="'dtype' should not be complex128"):
         static.create_global_var([1], 2.0, np.complex128)
+
+
+def test_steps_of_an_optimizer_one_by_one() -> None:
+    """Clips that were noted and terms of regularizers are added to pairs of a script."""
+    with fresh() as (main, _):
+        attr = paddle.ParamAttr("w", regularizer=paddle.regularizer.L2Decay(0.5))
+        w = static.create_parameter([2], "float32", attr=attr)
+        pairs = static.append_backward(paddle.sum(w * w))
+        paddle.nn.clip.set_gradient_clip(paddle.nn.ClipGradByValue(0.5))
+        clipped = paddle.nn.clip.append_gradient_clip_ops(pairs)
+        before = len(main.global_block().ops)
+        decayed = paddle.optimizer.Adam().append_regularization_ops(clipped)
+    assert [op.type for op in main.global_block().ops[before:]] == ["scale", "sum"]
+    assert decayed[0][0] is w
+
+
+def test_names_in_bytes_and_scopes() -> None:
+    with fresh() as (main, _):
+        block = main.global_block()
+        block.create_var("x", [2], "float32")
+        block._rename_var(b"x", b"y")
+        assert "y" in block.vars
+        with pytest.raises(TypeError, match="'scope' must be a Scope, found str"):
+            block.var("y").get_value("scope")
+    assert paddle.inference.get_trt_compile_version() == (0, 0, 0)
+    assert paddle.inference.get_trt_runtime_version() == (0, 0, 0)

@@ -518,8 +518,10 @@ class Block:
         twin.persistable = force_persistable or var.persistable
         return self._declare(twin)
 
-    def _rename_var(self, name: str, new_name: str) -> Variable:
+    def _rename_var(self, name: str | bytes, new_name: str | bytes) -> Variable:
         """Give a variable another name, here and in the operators of this block."""
+        name = name.decode() if isinstance(name, bytes) else name
+        new_name = new_name.decode() if isinstance(new_name, bytes) else new_name
         variable = self.var(name)
         undo.note(self._restore, name, variable)
         undo.note_attributes(variable, "name", "saved")
