@@ -74,7 +74,15 @@ def shrunk(moved: Any, rate: float) -> Any:
     return np.sign(moved) * left / (1 + rate * 0.2)
 
 
+def dequantized(row: Any) -> Any:
+    """A minimum, a maximum, and bytes in 256 steps between them."""
+    steps = np.frombuffer(row[2:].tobytes(), np.uint8)
+    return row[0] + steps * (row[1] - row[0]) / 256
+
+
 RATE = np.array([0.5], "float32")
+LOGS, BYTES = drawn(128), np.abs(drawn(3, 4))
+FOCUS = np.array([[[[1, 9, 2], [3, 8, 0]], [[0, 0, 0], [0, 0, 5]]]], "float32")
 P, G, M = drawn(2, 3), drawn(2, 3), np.abs(drawn(2, 3))
 X, Y = drawn(2, 6), drawn(2, 3)
 IMAGE, OTHER = drawn(2, 3, 4, 4), drawn(2, 2, 4, 4)
@@ -97,6 +105,22 @@ CASES: list[tuple[str, Inputs, str, dict[str, Any], Callable[[], list[Any]]]] = 
     (
         *("fsp", {"X": IMAGE, "Y": OTHER}, "Out", {}),
         lambda: [np.einsum("nahw,nbhw->nab", IMAGE, OTHER) / 16],
+    ),
+    (
+        *("dequantize_log", {"X": np.array([[0, 127, -128, -1]], "int8"), "Dict": LOGS}, "Out"),
+        {},
+        lambda: [[[LOGS[0], LOGS[127], -LOGS[0], -LOGS[127]]]],
+    ),
+    (
+        "lookup_table_dequant",
+        {"W": BYTES, "Ids": np.array([[2], [0], [1]])},
+        "Out",
+        {"padding_idx": 1},
+        lambda: [np.stack([dequantized(BYTES[2]), dequantized(BYTES[0]), np.zeros(8)])],
+    ),
+    (
+        *("similarity_focus", {"X": FOCUS}, "Out", {"axis": 1, "indexes": [0]}),
+        lambda: [np.tile([[0, 1.0, 0], [1, 0, 0]], (1, 2, 1, 1))],
     ),
     ("conv_shift", {"X": X, "Y": Y}, "Out", {}, lambda: [circles(X, Y)]),
     (

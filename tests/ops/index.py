@@ -26,6 +26,16 @@ def put(x: Any, indices: Any, value: Any) -> Any:
 
 
 SAMPLES = {
+    # the bits of 1.0 are the bytes 0, 0, 128, 63, those of nan 0, 0, 192, 127
+    ops.DequantizeRows: [
+        sample(f32([[0.0, 256.0, 1.0, np.nan], [-1.0, 1.0, 1.0, 1.0]]))
+        .gives(
+            lambda _: np.array(
+                [[0, 0, 128, 63, 0, 0, 192, 127], [-1, -1, 0, -0.5078125] * 2], "float32"
+            )
+        )
+        .kinked(),
+    ],
     ops.Embedding: [
         sample(i64([[0, 2], [2, 1]]), f32(3, 4)).gives(lambda x, w: w[x]),
         sample(i32([1, 0]), f64(3, 2), padding_idx=1).gives(lambda x, w: [0 * w[0], w[0]]),

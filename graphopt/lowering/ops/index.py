@@ -92,3 +92,11 @@ def shard_index(
     size = np.asarray(-(-index_num // nshards), input.dtype)
     mine = input // size == np.asarray(shard_id, input.dtype)
     return jnp.where(mine, input % size, np.asarray(ignore_value, input.dtype))
+
+
+@lowers(ops.DequantizeRows)
+def dequantize_rows(x: Array) -> Array:
+    low, high = x[..., :1], x[..., 1:2]
+    steps = lax.bitcast_convert_type(x[..., 2:], np.uint8)
+    steps = steps.reshape(*x.shape[:-1], -1).astype(x.dtype)
+    return lax.stop_gradient(low + steps * ((high - low) / 256))

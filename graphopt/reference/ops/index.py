@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops import index as ops
+from graphopt.reference.derivatives import held
 from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array
 
@@ -66,3 +67,11 @@ def shard_index(
 ) -> Array:
     size = -(-index_num // nshards)
     return np.where(input // size == shard_id, input % size, ignore_value)
+
+
+@rule(ops.DequantizeRows)
+def dequantize_rows(x: Array) -> Array:
+    given = np.asarray(x, np.float32)
+    stored = np.frombuffer(np.ascontiguousarray(given[..., 2:]).tobytes(), np.uint8)
+    scale = (given[..., 1:2] - given[..., :1]) / 256
+    return held(given[..., :1] + stored.reshape(*given.shape[:-1], -1) * scale)

@@ -262,3 +262,26 @@ class ShardIndex(PureOp):
                 f"found {index_num}, {nshards} and {shard_id}"
             )
         return input
+
+
+@irdl_op_definition
+class DequantizeRows(OpaqueOp):
+    """Rows [..., 2 + k] of a minimum, a maximum and bytes in steps between them: [..., 4 * k].
+
+    The bytes are the bits of the elements, four of float32; 256 steps lead from the minimum to
+    the maximum. Paddle: lookup_table_dequant, after the rows are looked up.
+    """
+
+    name = "pd.dequantize_rows"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        shape = shape_of(x)
+        if not dtype_of(x).is_floating:
+            raise OperandError(f"rows of bytes are floating-point, found {dtype_of(x)!s}")
+        if not shape or shape[-1] in (0, 1):
+            raise ProgramError(f"rows of bytes have two elements or more, found {show(x)}")
+        wide = dtype_of(x).numpy.itemsize * (shape[-1] - 2)
+        return like(x, shape=(*shape[:-1], UNKNOWN if shape[-1] == UNKNOWN else wide))

@@ -10,17 +10,29 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
 from graphopt.ir.dialect.ops.dynamic import Nonzero
-from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot
+from graphopt.ir.dialect.ops.index import DequantizeRows, Embedding, Gather, OneHot
 from graphopt.ir.dialect.ops.math import Add, Cast, LessThan, Where
 from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Squeeze
 from graphopt.ir.dialect.ops.sort import Topk
-from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of, show
 from graphopt.ir.program import Operator, is_sparse_lookup
 from graphopt.ir.translate.open_ends import without_ends_of_paddle_2
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.sparse import sparse_embedding
 from graphopt.ir.translate.releases import saved_by_paddle_2
+
+
+@translates("lookup_table_dequant")
+def lookup_table_dequant(emit: Emitter) -> Written:
+    """Rows of a table of bytes, each with a minimum and a maximum; the row `padding_idx` is 0."""
+    emit.only("Ids", "W")
+    ids, table = emit.input("Ids"), emit.input("W")
+    if shape_of(ids.type)[-1:] != (1,):
+        raise ProgramError(f"lookup_table_dequant needs ids [..., 1], found {show(ids.type)}")
+    numbers = emit(Squeeze, ids, axis=(-1,))
+    rows = emit(Embedding, numbers, table, padding_idx=emit.attr("padding_idx", -1))
+    return emit.results(Out=emit(DequantizeRows, rows))
 
 
 @translates("lookup_table")

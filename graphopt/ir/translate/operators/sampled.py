@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from xdsl.ir import SSAValue
@@ -11,22 +12,24 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.ops.activation import Sigmoid
 from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
 from graphopt.ir.dialect.ops.elementary import Floor
-from graphopt.ir.dialect.ops.index import Embedding, Gather
+from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot
 from graphopt.ir.dialect.ops.math import (
     Add,
     Cast,
     Divide,
     Exp,
     Log,
+    Maximum,
     Minimum,
     Multiply,
     Subtract,
+    Where,
 )
 from graphopt.ir.dialect.ops.random import Uniform
-from graphopt.ir.dialect.ops.reduce import Cumsum, Sum
+from graphopt.ir.dialect.ops.reduce import Argmax, Cumsum, Max, Sum
 from graphopt.ir.dialect.ops.shape import Concat, Slice, Unsqueeze
 from graphopt.ir.dialect.ops.sort import Searchsorted
-from graphopt.ir.dialect.types import rank_of, shape_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
 from graphopt.ir.translate.operators.creation import drawn_like
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
@@ -120,3 +123,42 @@ def _chance(emit: Emitter, ids: SSAValue, classes: int) -> SSAValue:
         return emit(FullLike, numbers, value=1.0 / classes)
     after, own = emit.scaled(numbers, 1.0, 2.0), emit.scaled(numbers, 1.0, 1.0)
     return emit.scaled(emit(Log, emit(Divide, after, own)), 1.0 / math.log(classes))
+
+
+@translates("similarity_focus")
+def similarity_focus(emit: Emitter) -> Written:
+    """Ones at the largest elements of slices that share no row or column, for the whole axis."""
+    emit.only("X")
+    x, axis = emit.input("X"), emit.attr("axis", 1)
+    shape, indexes = shape_of(x.type), [int(index) for index in emit.several("indexes")]
+    if len(shape) != 4 or axis not in (1, 2, 3) or UNKNOWN in shape[1:] or not indexes:
+        raise ProgramError(
+            f"similarity_focus needs [n, a, b, c] of known sizes, an axis from 1 to 3 and indexes, "
+            f"found {list(shape)}, {axis} and {indexes}"
+        )
+    if not all(0 <= index < shape[axis] for index in indexes):
+        raise ProgramError(f"similarity_focus of {indexes} on axis {axis} of {list(shape)}")
+    sizes = [d for i, d in enumerate(shape) if i not in (0, axis)]
+    mask: SSAValue | None = None
+    for index in indexes:
+        part = emit(Slice, x, axes=(axis,), starts=(index,), ends=(index + 1,))
+        marks = _distinct_largest(emit, emit.reshaped(part, -1, *sizes), sizes)
+        mask = marks if mask is None else emit(Maximum, mask, marks)
+    assert mask is not None
+    zeros = emit(FullLike, x, value=0.0)
+    return emit.results(Out=emit(Add, zeros, emit(Unsqueeze, mask, axis=(axis,))))
+
+
+def _distinct_largest(emit: Emitter, x: SSAValue, sizes: Sequence[int]) -> SSAValue:
+    """Ones at the largest elements of [n, b, c] that share no row or column."""
+    rows, columns = sizes
+    lowest = emit(FullLike, x, value=-math.inf)
+    marks = emit(FullLike, x, value=0.0)
+    for _ in range(min(sizes)):
+        best = emit(Argmax, emit.reshaped(x, -1, rows * columns), axis=1)
+        here = emit(OneHot, best, depth=rows * columns, dtype=dtype_of(x.type))
+        here = emit.reshaped(here, -1, rows, columns)
+        marks = emit(Add, marks, here)
+        lines = (emit(Max, here, axis=(at,), keepdim=True) for at in (1, 2))
+        x = emit(Where, emit(Cast, emit(Add, *lines), dtype="bool"), lowest, x)
+    return marks
