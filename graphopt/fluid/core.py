@@ -127,7 +127,8 @@ class DataType(_ElementTypes):
     BFLOAT16 = DType("bfloat16")
 
 
-# as Paddle 3 names them
+# as Paddle 2 and 3 name them
+Tensor = LoDTensor
 DenseTensor = LoDTensor
 DenseTensorArray = LoDTensorArray
 

@@ -66,6 +66,11 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
         paddle.fluid.io.save_persistables(exe, str(tmp_path), main, "all")
         with pytest.raises(TypeError, match="'var_list' should hold Variables, found str"):
             static.load_program_state(str(tmp_path / "all"), ["w"])  # pyright: ignore[reportArgumentType]
+        static.create_parameter([2], "float32", name="v")
+        start()
+        paddle.fluid.io.save_persistables(exe, str(tmp_path), main, "both")
+        with pytest.raises(RuntimeError, match="expected the end after 1 tensors"):
+            static.load_program_state(str(tmp_path / "both"), [w])
         w.desc.set_shape([3])
         with pytest.raises(RuntimeError, match=r"expected float32 \[3\] as the program declares"):
             static.load(main, str(tmp_path / "all"), exe, [w])

@@ -53,7 +53,7 @@ def read_combined(
             )
         tensors[variable.name], offset = _read(data, offset, variable, where, limits)
     if offset != len(data):
-        raise FormatError(
+        raise MismatchError(
             f"{source}: byte {offset}: expected the end after {len(variables)} tensors, "
             f"found {len(data) - offset} bytes more"
         )
