@@ -15,7 +15,8 @@ from graphopt.static.debug import Assert
 from graphopt.tensor.creation import zeros_like
 from graphopt.tensor.logic import equal, isinf, isnan
 from graphopt.tensor.manipulation import cast, stack
-from graphopt.tensor.math import add, max, mean, min, sum
+from graphopt.tensor.math import add, max, min, sum
+from graphopt.tensor.stat import mean
 
 _DYNAMIC = "it is for dynamic mode"
 

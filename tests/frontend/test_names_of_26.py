@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
         exe = static.Executor()
         with pytest.raises(ValueError, match="no model: looked for"):
             load_inference_model_distributed(str(tmp_path / "none"), exe)
-        w = static.create_parameter([2], "float32", name="w")
+        w: Any = static.create_parameter([2], "float32", name="w")
         start()
         paddle.fluid.io.save_persistables(exe, str(tmp_path), main, "all")
         with pytest.raises(TypeError, match="'var_list' should hold Variables, found str"):
@@ -89,8 +90,9 @@ def test_steps_of_an_optimizer_one_by_one() -> None:
         attr = paddle.ParamAttr("w", regularizer=paddle.regularizer.L2Decay(0.5))
         w = static.create_parameter([2], "float32", attr=attr)
         pairs = static.append_backward(paddle.sum(w * w))
-        paddle.nn.clip.set_gradient_clip(paddle.nn.ClipGradByValue(0.5))
-        clipped = paddle.nn.clip.append_gradient_clip_ops(pairs)
+        clip: Any = paddle.nn.clip  # pyright: ignore[reportAttributeAccessIssue]
+        clip.set_gradient_clip(paddle.nn.ClipGradByValue(0.5))
+        clipped = clip.append_gradient_clip_ops(pairs)
         before = len(main.global_block().ops)
         decayed = paddle.optimizer.Adam().append_regularization_ops(clipped)
     assert [op.type for op in main.global_block().ops[before:]] == ["scale", "sum"]

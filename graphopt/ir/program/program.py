@@ -548,7 +548,7 @@ class Block:
         argument may be the shape, as in Paddle, which reads nothing of an `attr`.
         """
         options.pop("attr", None)
-        if isinstance(name, (list, tuple)):
+        if not isinstance(name, str | None):
             name, shape, dtype = None, name, dtype or shape
         name = name or unique_name.generate("_generated_var")
         if shape is None or dtype is None:
