@@ -8,6 +8,7 @@ the place.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -29,9 +30,11 @@ def argsort(x: Array, axis: int = -1, *, descending: bool = False) -> Array:
     """
     x, axis = lax.stop_gradient(x), axis % x.ndim
     plain = partial(_plain, axis=axis, descending=descending)
-    if x.dtype.itemsize > 4 or x.dtype == np.uint32:
-        return plain(x)
     by_keys = partial(_by_keys, axis=axis, descending=descending)
+    if x.dtype == np.int64:
+        by_keys = partial(_by_keys_if_small, by_keys, plain)
+    elif x.dtype.itemsize > 4 or x.dtype == np.uint32:
+        return plain(x)
     return lax.platform_dependent(x, cpu=by_keys, default=plain)
 
 
@@ -80,6 +83,14 @@ def _by_keys(x: Array, axis: int, descending: bool) -> Array:
     places = lax.broadcasted_iota(np.int64, rows.shape, rows.ndim - 1)
     found = lax.sort((~keys if descending else keys) << 32 | places)
     return (found & _PLACE).swapaxes(axis, -1)
+
+
+def _by_keys_if_small(
+    by_keys: Callable[[Array], Array], plain: Callable[[Array], Array], x: Array
+) -> Array:
+    """Of numbers of 64 bits, most are ids and counts, which have 32."""
+    least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max
+    return lax.cond(jnp.all((x >= least) & (x <= most)), by_keys, plain, x)
 
 
 def _keys(x: Array) -> Array:

@@ -1,8 +1,9 @@
-"""A transposed convolution whose derivative with respect to the filter is quick on CPUs.
+"""Transposed convolutions that are quick on CPUs, and their derivatives.
 
-It is what a convolution does to gradients: its own derivatives are a convolution of the cotangent,
-and that convolution's gradient of the filter, which XLA computes in ten to a hundred times the time
-of a matrix product.
+A transposed convolution is what a convolution does to gradients: its own derivatives are a
+convolution of the cotangent, and that convolution's gradient of the filter, which XLA computes in
+ten to a hundred times the time of a matrix product. Where filters as large as the strides lie side
+by side in the result, it is one matrix product itself.
 """
 
 from __future__ import annotations
@@ -55,3 +56,33 @@ def _backward(
 
 
 transposed.defvjp(_forward, _backward)
+
+
+def transposed_tiles(x: Array, w: Array, groups: int, first: int) -> Array:
+    """That of filters which lie side by side in the result; `first` is the axis of the height."""
+    inputs, outs, *kernel = w.shape
+    filters = w.reshape(groups, inputs // groups, outs, *kernel)
+    places, within = "hwd"[: len(kernel)], "klm"[: len(kernel)]
+    pairs = "".join(map("".join, zip(places, within, strict=True)))
+    if first == 1:
+        images = x.reshape(*x.shape[:-1], groups, inputs // groups)
+        found = jnp.einsum(f"n{places}gi,gio{within}->n{pairs}go", images, filters)
+        sizes = x.shape[1:-1]
+    else:
+        images = x.reshape(x.shape[0], groups, inputs // groups, *x.shape[2:])
+        found = jnp.einsum(f"ngi{places},gio{within}->ngo{pairs}", images, filters)
+        sizes = x.shape[2:]
+    wanted = [size * k for size, k in zip(sizes, kernel, strict=True)]
+    channels = [groups * outs]
+    return found.reshape(
+        x.shape[0], *([*wanted, *channels] if first == 1 else [*channels, *wanted])
+    )
+
+
+def transposed_by_group(one: Transposed, groups: int, first: int, x: Array, w: Array) -> Array:
+    """A transposed convolution for each group, one after the other."""
+    axis = x.ndim - 1 if first == 1 else 1
+    images = jnp.stack(jnp.split(x, groups, axis))
+    filters = w.reshape(groups, -1, *w.shape[1:])
+    found = jnp.moveaxis(lax.map(lambda each: one(*each), (images, filters)), 0, axis)
+    return found.reshape(*found.shape[:axis], -1, *found.shape[axis + 2 :])

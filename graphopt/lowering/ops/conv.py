@@ -5,6 +5,8 @@ A transposed convolution is one of the dilated input with the mirrored filter.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
@@ -12,7 +14,11 @@ from jax import numpy as jnp
 from graphopt.ir.dialect.ops import conv as ops
 from graphopt.lowering.kernels import onednn
 from graphopt.lowering.kernels.convolution import Window, convolve
-from graphopt.lowering.kernels.transposed import transposed
+from graphopt.lowering.kernels.transposed import (
+    transposed,
+    transposed_by_group,
+    transposed_tiles,
+)
 from graphopt.lowering.ops.activation import relu
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.vision import _neighbours, _read
@@ -129,7 +135,16 @@ def conv_transpose(
         around.append((low, out + d * (k - 1) - reach - low))
         back.append((before, reach + d * (k - 1) - out - before))
 
-    def plain(images: Array, filters: Array) -> Array:
+    first = 1 if ops.is_channels_last(data_format) else 2
+    tiles = [size * k for size, k in zip(sizes, kernel, strict=True)]
+    if (
+        (*wanted, *strides) == (*tiles, *kernel)
+        and set(dilations) == {1}
+        and not any(map(any, pads))
+    ):
+        return transposed_tiles(input, filter, groups, first)
+
+    def plain(images: Array, filters: Array, groups: int = 1) -> Array:
         return lax.conv_general_dilated(
             images,
             _mirrored(filters, groups),
@@ -141,11 +156,20 @@ def conv_transpose(
             feature_group_count=groups,
         )
 
-    if groups > 1 or len(kernel) != 2:
-        return plain(input, filter)
-    window = Window(tuple(kernel), tuple(strides), tuple(back), tuple(dilations))
-    first = 1 if ops.is_channels_last(data_format) else 2
-    return transposed(plain, window, first, input, filter)
+    def one(images: Array, filters: Array) -> Array:
+        if len(kernel) != 2:
+            return plain(images, filters)
+        window = Window(tuple(kernel), tuple(strides), tuple(back), tuple(dilations))
+        return transposed(plain, window, first, images, filters)
+
+    if groups == 1:
+        return one(input, filter)
+    return lax.platform_dependent(
+        input,
+        filter,
+        cpu=partial(transposed_by_group, one, groups, first),
+        default=partial(plain, groups=groups),
+    )
 
 
 def _mirrored(filter: Array, groups: int) -> Array:

@@ -17,6 +17,7 @@ from graphopt.ir.dialect.ops import random as ops
 from graphopt.ir.dtypes import DType
 from graphopt.lowering.call import Call
 from graphopt.lowering.host_draws import BLOCK
+from graphopt.lowering.kernels.ordering import argsort
 from graphopt.lowering.ops.base import Array, constant, wide, wide_dtype
 from graphopt.lowering.registry import lowers
 
@@ -137,7 +138,7 @@ def randint(key: Array, shape: tuple[int, ...], dtype: DType, low: int, high: in
 
 @lowers(ops.Permutation)
 def randperm(key: Array, n: int, dtype: DType) -> Array:
-    return jax.random.permutation(key, n).astype(dtype.numpy)
+    return argsort(jax.random.bits(key, (n,), np.uint32).view(np.int32)).astype(dtype.numpy)
 
 
 @lowers(ops.Bernoulli)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import typing
 from collections.abc import Callable
@@ -95,7 +96,45 @@ def amin(x: Array, axis: Axes, keepdim: bool) -> Array:
 @lowers(ops.Prod)
 @widened
 def prod(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return jnp.prod(x, axis or None, dtype=x.dtype, keepdims=keepdim)
+    axes = tuple(normalize_axis(each, x.ndim) for each in axis) or tuple(range(x.ndim))
+    found = _product(x, axes) if is_floating(x) else jnp.prod(x, axes, x.dtype, keepdims=True)
+    return found if keepdim else found.squeeze(axes)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _product(x: Array, axes: Axes) -> Array:
+    """The product over axes, which stay; JAX would compute its derivative by many products."""
+    return jnp.prod(x, axes, dtype=x.dtype, keepdims=True)
+
+
+@_product.defjvp
+def _product_derivative(
+    axes: Axes, primals: tuple[Array], tangents: tuple[Array]
+) -> tuple[Array, Array]:
+    (x,), (tangent,) = primals, tangents
+    found = jnp.sum(_of_others(x, axes) * tangent, axes, x.dtype, keepdims=True)
+    return _product(x, axes), found
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _of_others(x: Array, axes: Axes) -> Array:
+    """For each element the product of the others over axes."""
+    is_zero = x == 0
+    zeros, without = jnp.sum(is_zero, axes, keepdims=True), jnp.where(is_zero, 1, x)
+    counts = jnp.where(is_zero, zeros == 1, zeros == 0)
+    return jnp.where(counts, jnp.prod(without, axes, x.dtype, keepdims=True) / without, 0)
+
+
+@_of_others.defjvp
+def _of_others_derivative(
+    axes: Axes, primals: tuple[Array], tangents: tuple[Array]
+) -> tuple[Array, Array]:
+    # what is quick above has no derivative where an element is 0
+    def slowly(x: Array) -> Array:
+        out, back = jax.vjp(lambda x: jnp.prod(x, axes, keepdims=True), x)
+        return back(jnp.ones_like(out))[0]
+
+    return jax.jvp(slowly, primals, tangents)
 
 
 @lowers(ops.All)

@@ -131,5 +131,10 @@ def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
         # `~` reverses the order of integers as `-` does that of floats, but has no overflow
         return values if largest else -values if is_floating(values) else ~values
 
-    values, indices = lax.top_k(flip(x), k, axis=normalize_axis(axis, x.ndim))
+    axis = normalize_axis(axis, x.ndim)
+    if k * ordering.FEW > x.shape[axis]:
+        order = ordering.argsort(x, axis, descending=largest)
+        order = lax.slice_in_dim(order, 0, k, axis=axis)
+        return jnp.take_along_axis(x, order, axis), order
+    values, indices = lax.top_k(flip(x), k, axis=axis)
     return flip(values), indices.astype(np.int64)
