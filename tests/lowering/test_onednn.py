@@ -20,7 +20,7 @@ from jax.sharding import AxisType, PartitionSpec
 from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops.fused import PACKED
 from graphopt.lowering.kernels import onednn, onednn_here
-from graphopt.lowering.kernels.convolution import Window, xla_convolution
+from graphopt.lowering.kernels.convolution import WAYS, Window, xla_convolution
 from graphopt.lowering.kernels.onednn_blocks import BLOCKS, block_of, call_of, is_right, packed
 from graphopt.lowering.ops.fused import fused_conv2d_add_act
 
@@ -107,6 +107,16 @@ def test_convolutions(window: Window, algorithm: str) -> None:
     operands = drawn((2, 9, 8, 5), (*window.kernel, 5, 6))
     found = derivatives(lambda x, w: onednn.convolve(x, w, window, algorithm), *operands)
     wanted = derivatives(lambda x, w: xla_convolution(x, w, window), *operands)
+    for own, right in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(own, right, atol=3e-5 * max(np.max(np.abs(right)), 1))
+
+
+@pytest.mark.parametrize("window", [window for window, _ in WINDOWS])
+def test_groups(window: Window) -> None:
+    """Two groups of two channels to three."""
+    operands = drawn((2, 9, 8, 4), (*window.kernel, 2, 6))
+    found = derivatives(lambda x, w: onednn.convolve_groups(x, w, window), *operands)
+    wanted = derivatives(lambda x, w: WAYS["groups"](x, w, window), *operands)
     for own, right in zip(found, wanted, strict=True):
         np.testing.assert_allclose(own, right, atol=3e-5 * max(np.max(np.abs(right)), 1))
 

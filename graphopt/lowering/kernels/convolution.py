@@ -54,6 +54,14 @@ class Window:
         ]
 
 
+def pads_back(window: Window) -> tuple[tuple[int, int], ...]:
+    """The padding of the convolution from a cotangent to the images, for strides of 1."""
+    reach = [d * (k - 1) for d, k in zip(window.dilations, window.kernel, strict=True)]
+    return tuple(
+        (own - before, own - after) for own, (before, after) in zip(reach, window.pads, strict=True)
+    )
+
+
 Way = Callable[[Array, Array, Window], Array]
 FilterGradient = Callable[[Array, Array, Window], Array]
 """(images, cotangent of the result, window) -> the gradient of the filter."""
@@ -304,14 +312,9 @@ def _group_backward(
 ) -> tuple[Array, Array]:
     x, w = saved
     if set(window.strides) == {1}:
-        reach = [d * (k - 1) for d, k in zip(window.dilations, window.kernel, strict=True)]
-        pads = tuple(
-            (own - before, own - after)
-            for own, (before, after) in zip(reach, window.pads, strict=True)
-        )
         # mirrored by itself: XLA is slow where the convolution shall do it
         mirrored = lax.optimization_barrier(lax.rev(w, (0, 1)).swapaxes(2, 3))
-        back = Window(window.kernel, window.strides, pads, window.dilations)
+        back = Window(window.kernel, window.strides, pads_back(window), window.dilations)
         of_images = xla_convolution(cotangent, mirrored, back)
     else:
         (of_images,) = jax.vjp(lambda images: xla_convolution(images, w, window), x)[1](cotangent)

@@ -19,7 +19,13 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.lowering.kernels.convolution import FILTER_GRADIENTS, Window, xla_convolution
+from graphopt.lowering.kernels.convolution import (
+    FILTER_GRADIENTS,
+    WAYS,
+    Window,
+    pads_back,
+    xla_convolution,
+)
 from graphopt.lowering.kernels.onednn_here import why_not_half, why_not_here
 
 Array = jax.Array
@@ -138,10 +144,7 @@ def _convolution_backward(
     window: Window, algorithm: str, saved: tuple[Array, Array], cotangent: Array
 ) -> tuple[Array, Array]:
     x, w = saved
-    reach = [d * (k - 1) for d, k in zip(window.dilations, window.kernel, strict=True)]
-    pads = tuple(
-        (own - before, own - after) for own, (before, after) in zip(reach, window.pads, strict=True)
-    )
+    pads = pads_back(window)
     if set(window.strides) == {1} and min(map(min, pads)) >= 0:
         mirrored = lax.rev(w, (0, 1)).swapaxes(2, 3)
         back = Window(window.kernel, window.strides, pads, window.dilations)
@@ -155,6 +158,40 @@ def _convolution_backward(
 
 
 _convolution.defvjp(_convolution_forward, _convolution_backward)
+
+
+def convolve_groups(x: Array, w: Array, window: Window) -> Array:
+    """As `convolve`, in the groups that filters [height, width, in / groups, out] say."""
+    sizes = (*x.shape, *w.shape, *out_sizes(x.shape[1:3], window))
+    if why_not_here() or x.dtype != jnp.float32 or w.dtype != jnp.float32 or 0 in sizes:
+        return WAYS["groups"](x, w, window)
+    return _in_groups(window, x, w)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _in_groups(window: Window, x: Array, w: Array) -> Array:
+    return _called_groups(window, x.shape[3] // w.shape[2])(x, w)
+
+
+def _in_groups_backward(
+    window: Window, saved: tuple[Array, Array], cotangent: Array
+) -> tuple[Array, Array]:
+    x, w = saved
+    (of_images, of_filter) = jax.vjp(lambda *both: WAYS["groups"](*both, window), x, w)[1](
+        cotangent
+    )
+    pads = pads_back(window)
+    if set(window.strides) == {1} and min(map(min, pads)) >= 0:
+        # each group's filters take its results to its images
+        own = w.shape[2]
+        apart = w.reshape(*w.shape[:3], x.shape[3] // own, -1).swapaxes(2, 4)
+        mirrored = lax.rev(apart.reshape(*w.shape[:2], apart.shape[2], -1), (0, 1))
+        back = Window(window.kernel, window.strides, pads, window.dilations)
+        of_images = convolve_groups(cotangent, mirrored, back)
+    return of_images, of_filter
+
+
+_in_groups.defvjp(lambda window, x, w: (_in_groups(window, x, w), (x, w)), _in_groups_backward)
 
 
 class Epilogue(NamedTuple):
@@ -257,8 +294,20 @@ def _called_convolution(window: Window) -> Any:
     return _or_plain(call, lambda x, w: xla_convolution(x, w, window))
 
 
-def _configured(window: Window) -> dict[str, Any]:
-    """The configuration of a convolution in one group."""
+@functools.lru_cache(1024)
+def _called_groups(window: Window, groups: int) -> Any:
+    """The custom call of a convolution in groups, which is XLA's again under `vmap`."""
+    config = json.dumps({"onednn_conv_config": _configured(window, groups)})
+
+    def call(x: Array, w: Array) -> Array:
+        shape = (x.shape[0], *out_sizes(x.shape[1:3], window), w.shape[3])
+        return _custom_call(_CONVOLUTION, shape, config, x, w)
+
+    return _or_plain(call, lambda x, w: WAYS["groups"](x, w, window))
+
+
+def _configured(window: Window, groups: int = 1) -> dict[str, Any]:
+    """The configuration of a convolution."""
 
     def texts(numbers: Any) -> list[str]:
         return [str(number) for number in numbers]
@@ -274,7 +323,7 @@ def _configured(window: Window) -> dict[str, Any]:
     }
     return {
         "dims": "4",
-        "feature_groups": "1",
+        "feature_groups": str(groups),
         "input": {"data": images},
         "kernel": {"filter": filters},
         "output": {"data": images},

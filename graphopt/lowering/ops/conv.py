@@ -63,6 +63,8 @@ def conv2d(
             if algorithm == "matmul":
                 (pixels,) = window.taps(images)
                 out = onednn.matmul(pixels, filters[0, 0], False, False)
+            elif groups > 1:
+                out = onednn.convolve_groups(images, filters, window)
             else:
                 out = onednn.convolve(images, filters, window, algorithm)
             return out if last else jnp.moveaxis(out, 3, 1)

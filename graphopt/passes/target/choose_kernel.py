@@ -52,7 +52,7 @@ LAYER_DTYPE = Reason("layer-dtype", "a layer as one op multiplies by kernels in 
 HALF_IMAGES = Reason("half-images", "convolutions in bfloat16 were not measured")
 CHANNELS_FIRST = Reason("channels-first", "its images do not have the channels last")
 OWN_ALGORITHM = Reason("own-algorithm", "it has an algorithm that is quicker")
-IN_GROUPS = Reason("in-groups", "its channels are in groups")
+OF_ONE_CHANNEL = Reason("one-channel", "its groups have one channel each")
 FEW_PLACES = Reason("few-places", "packing its filter would take longer than the kernel saves")
 FEW_TERMS = Reason("few-terms", "its sums are too short, or its matrices too thin")
 
@@ -152,16 +152,16 @@ def _of_convolution(op: PdOp, trained: bool, unknown: int) -> str | Reason:
     dtype = str(dtype_of(op.operands[0].type))
     if dtype != "float32":
         return HALF_IMAGES if dtype in ("bfloat16", "float16") else DTYPE
-    if op.attr("groups") != 1:
-        return IN_GROUPS
     if op.attr("algorithm") == "matmul" and trained:
         return _of_pixels(op, unknown)
-    if op.attr("algorithm") not in ("", *OF_FILTER):
+    if op.attr("algorithm") not in ("", "groups", *OF_FILTER):
         return OWN_ALGORITHM
     if not is_channels_last(op.attr("data_format")):
         return CHANNELS_FIRST
     outs, own, *kernel = filter_sizes(shape_of(op.operands[1].type), op.attr("filter_format"))
     positions = product(kernel)
+    if op.attr("groups") > 1 and own == 1:
+        return OF_ONE_CHANNEL
     if positions > POSITIONS or outs < CHANNELS or own * positions < MET:
         return FEW_TERMS
     return CONVOLUTION

@@ -78,7 +78,7 @@ Cases = list[tuple[Callable[..., Any], Callable[..., Any], list[tuple[int, ...]]
 def _cases() -> Mapping[str, Cases]:
     """For each form: its function, XLA's, the shapes of operands, and their dtype."""
     from graphopt.lowering.kernels import onednn
-    from graphopt.lowering.kernels.convolution import Window, xla_convolution
+    from graphopt.lowering.kernels.convolution import WAYS, Window, xla_convolution
 
     def products(dtype: str, cases: list[tuple[list[tuple[int, ...]], bool, bool]]) -> Cases:
         def of(function: Any, left: bool, right: bool) -> Callable[..., Any]:
@@ -93,8 +93,8 @@ def _cases() -> Mapping[str, Cases]:
         def of(function: Any, window: Window) -> Callable[..., Any]:
             return lambda x, w: function(x, w, window)
 
-        shapes = (3, 13, 11, 19)
-        return [
+        shapes, in_groups = (3, 13, 11, 19), (3, 13, 11, 20)
+        alone: Cases = [
             (
                 of(onednn.convolve, window),
                 of(xla_convolution, window),
@@ -103,6 +103,16 @@ def _cases() -> Mapping[str, Cases]:
             )
             for window in windows
         ]
+        groups: Cases = [
+            (
+                of(onednn.convolve_groups, window),
+                of(WAYS["groups"], window),
+                [in_groups, (*window.kernel, in_groups[3] // 4, 36)],
+                "float32",
+            )
+            for window in windows
+        ]
+        return [*alone, *groups]
 
     def sums(windows: list[Window]) -> Cases:
         def of(function: Any, window: Window, relu: bool) -> Callable[..., Any]:

@@ -213,8 +213,8 @@ class Conv2dBase(PureOp, ABC):
     ) -> Tensor:
         same_dtype(input, filter)
         check_kernel(kernel)
-        if kernel and (groups != 1 or len(strides) != 2):
-            raise ProgramError(f"the kernel '{kernel}' is for images in one group")
+        if kernel and len(strides) != 2:
+            raise ProgramError(f"the kernel '{kernel}' is for images")
         x, w = shape_of(input), filter_sizes(shape_of(filter), filter_format)
         check_convolution(x, w, len(strides), groups, (*w, 1, 1)[1], data_format)
         check_algorithm(algorithm, w, groups, strides, dilations)
