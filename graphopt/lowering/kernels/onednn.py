@@ -177,9 +177,8 @@ def _in_groups_backward(
     window: Window, saved: tuple[Array, Array], cotangent: Array
 ) -> tuple[Array, Array]:
     x, w = saved
-    (of_images, of_filter) = jax.vjp(lambda *both: WAYS["groups"](*both, window), x, w)[1](
-        cotangent
-    )
+    by_group = WAYS["groups"]
+    of_images, of_filter = jax.vjp(lambda x, w: by_group(x, w, window), x, w)[1](cotangent)
     pads = pads_back(window)
     if set(window.strides) == {1} and min(map(min, pads)) >= 0:
         # each group's filters take its results to its images
