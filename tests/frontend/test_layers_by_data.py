@@ -115,6 +115,56 @@ def test_cells_at_offsets(still: bool) -> None:
     np.testing.assert_allclose(np.asarray(found)[0, 0], wanted, 1e-5, 1e-6)
 
 
+def _pooled_slopes(
+    move: Any, parts: tuple[int, int], size: tuple[int, int], image: Any
+) -> tuple[list[Any], Any]:
+    """The gradients of a sum of squares for images and offsets; and the sum, as a function."""
+    feed = {"x": image, "t": np.asarray(move).reshape(1, 2, *parts)}
+    with fresh():
+        x = fluid.data("x", [1, *image.shape[1:]], "float64")
+        rois = fluid.data("r", [None, 4], "float64", lod_level=1)
+        moves = fluid.data("t", [None, 2, *parts], "float64")
+        x.stop_gradient = moves.stop_gradient = False
+        pooled = layers.deformable_roi_pooling(
+            *(x, rois, moves, False, 1.0, (1, 1)), *size, part_size=parts, trans_std=0.5
+        )
+        total = layers.reduce_sum(pooled * pooled)
+        slopes = fluid.gradients(total, [x, moves])
+        exe, main = fluid.Executor(), fluid.default_main_program()
+    feed["r"] = ragged(np.array([[1.0, 1, 4, 4]]), [1])
+
+    def at(**changed: Any) -> float:
+        return float(np.sum(exe.run(main, {**feed, **changed}, [total])[0]))
+
+    return exe.run(main, feed, slopes), at
+
+
+def test_slopes_of_offsets_at_pixels() -> None:
+    """A point on a column has no slope along the row; between pixels it has: 1.8.5."""
+    image = np.random.RandomState(3).randn(1, 1, 5, 6)
+    found, _ = _pooled_slopes([0.25, 0.4], (1, 1), (1, 1), image)
+    # the corner of the box, half a pixel outside, moves by an eighth and a fifth of it
+    between = 0.7 * image[0, 0, 1, 1] + 0.3 * image[0, 0, 2, 1]
+    slope = 2 * between * (image[0, 0, 2, 1] - image[0, 0, 1, 1]) * 4 * 0.5
+    expected = np.zeros_like(image)
+    expected[0, 0, 1:3, 1] = 2 * between * np.array([0.7, 0.3])
+    np.testing.assert_allclose(found[0], expected, atol=1e-12)
+    np.testing.assert_allclose(found[1].ravel(), [0, slope], atol=1e-12)
+
+
+def test_slopes_of_parts_that_are_no_square() -> None:
+    """Those of the result: in its backward kernel 1.8.5 takes the offsets of other cells."""
+    draw = np.random.RandomState(4)
+    image, moves = draw.randn(1, 1, 7, 8), draw.rand(1, 2, 1, 3)
+    found, at = _pooled_slopes(moves, (1, 3), (2, 3), image)
+    for name, given, slope in (("x", image, found[0]), ("t", moves, found[1])):
+        for place in np.argwhere(np.abs(slope) > 1e-3)[:6]:
+            step = np.zeros_like(given)
+            step[tuple(place)] = 1e-6
+            risen = at(**{name: given + step}) - at(**{name: given - step})
+            np.testing.assert_allclose(slope[tuple(place)], risen / 2e-6, 1e-5, 1e-7)
+
+
 def test_texts_side_by_side() -> None:
     x, y = DRAW.randn(3, 2).astype("float32"), DRAW.randn(4, 2).astype("float32")
     weight = DRAW.randn(2, 2, 2).astype("float32")
@@ -157,3 +207,25 @@ def test_a_convolution_on_a_tree() -> None:
     root = one @ top + two @ (left + top) / 2 + three @ (right / 2 + left / 4 + top / 2)
     wanted = np.stack([root, two @ top, three @ top, np.zeros(3)])
     np.testing.assert_allclose(np.asarray(found)[0, ..., 0], wanted, 1e-5, 1e-6)
+
+
+def test_slopes_of_nodes_for_several_outputs() -> None:
+    """Those of the result, which is linear in the nodes: 1.8.5 mixes filters and outputs."""
+    draw = np.random.RandomState(5)
+    nodes, weight = draw.randn(1, 3, 2).astype("float32"), draw.randn(2, 3, 2, 2).astype("float32")
+    with fresh():
+        x, edges = fluid.data("x", [None, 3, 2]), fluid.data("e", [None, 2, 2], "int32")
+        x.stop_gradient = False
+        attr = fluid.ParamAttr("w", initializer=fluid.initializer.NumpyArrayInitializer(weight))
+        out = contrib.tree_conv(x, edges, 2, 2, 2, None, attr, False)
+        share = fluid.data("s", [None, 3, 2, 2])
+        (slope,) = fluid.gradients(layers.reduce_sum(out * share), [x])
+        feed = {"x": nodes, "e": np.array([[[1, 2], [1, 3]]], "int32")}
+        feed["s"] = draw.randn(1, 3, 2, 2).astype("float32")
+        (found,) = fetched(feed, slope)
+    right, left, top = np.moveaxis(weight, 1, 0)
+    wanted = np.einsum("nof,dof->nd", feed["s"][0], top)
+    below = [(left + top) / 2, right / 2 + left / 4 + top / 2]
+    wanted[1] += np.einsum("of,dof->d", feed["s"][0, 0], below[0])
+    wanted[2] += np.einsum("of,dof->d", feed["s"][0, 0], below[1])
+    np.testing.assert_allclose(np.asarray(found)[0], wanted, 1e-5, 1e-6)

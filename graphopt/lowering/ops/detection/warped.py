@@ -14,19 +14,25 @@ from graphopt.lowering.registry import lowers
 
 def _between(images: Array, x: Array, y: Array) -> Array:
     """Values [r, c, ...] of images [r, c, h, w] at points [r, ...] within them."""
-    height, width = images.shape[2:]
+    width = images.shape[3]
     rows = images.reshape(*images.shape[:2], -1)
-    left, above = jnp.floor(lax.stop_gradient(x)), jnp.floor(lax.stop_gradient(y))
     total = jnp.zeros((), images.dtype)
-    for right in (0, 1):
-        for below in (0, 1):
-            column, row = left + right, above + below
-            share = (1 - jnp.abs(x - column)) * (1 - jnp.abs(y - row))
-            place = jnp.clip(row, 0, height - 1) * width + jnp.clip(column, 0, width - 1)
-            at = place.astype(np.int64).reshape(len(x), 1, -1)
+    for column, across in _neighbours(x):
+        for row, down in _neighbours(y):
+            at = (row * width + column).astype(np.int64).reshape(len(x), 1, -1)
             found = jnp.take_along_axis(rows, at, 2).reshape(*rows.shape[:2], *x.shape[1:])
-            total = total + found * share[:, None]
+            total = total + found * (across * down)[:, None]
     return total
+
+
+def _neighbours(at: Array) -> list[tuple[Array, Array]]:
+    """The pixels on both sides of points along an axis, and their shares.
+
+    On a pixel both are that pixel: the slope of the value there is 0, as Paddle's.
+    """
+    fixed = lax.stop_gradient(at)
+    after = at - jnp.floor(fixed)
+    return [(jnp.floor(fixed), 1 - after), (jnp.ceil(fixed), after)]
 
 
 @lowers(DeformablePsroiPool)
@@ -52,7 +58,9 @@ def deformable_psroi_pooling(
     cells = np.stack(np.meshgrid(*(np.arange(n) for n in pooled), indexing="ij"))
     moved = jnp.zeros((len(boxes), 1, 2, *pooled), low.dtype)
     if offsets is not None:
-        parts = [cells[axis] * part_size[axis] // pooled[axis] for axis in (0, 1)]
+        # a rounded quotient, as Paddle's, which may be just below a whole number
+        shares = [cells[axis].astype(low.dtype) / low.dtype.type(pooled[axis]) for axis in (0, 1)]
+        parts = [np.floor(shares[axis] * part_size[axis]).astype(np.int64) for axis in (0, 1)]
         given = wide(offsets).reshape(len(boxes), -1, 2, *part_size) * trans_std
         moved = given[:, :, :, parts[0], parts[1]]
     places: list[Array] = []

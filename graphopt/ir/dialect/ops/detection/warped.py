@@ -22,7 +22,9 @@ class DeformablePsroiPool(OpaqueOp):
     part_height, part_width] in sizes of the box times `trans_std`; without them cells stay. A cell
     is the average of sample_per_part² points. Cells of one of `group_size` parts of the grid have
     channels of their own: result [r, output_dim, h, w], and int the counts of the same shape.
-    Paddle: deformable_psroi_pooling.
+    The slope along an axis is 0 at a point on a pixel. Gradients are those of the result for any
+    `part_size`; Paddle finds the column of an offset by the part's height there, and so takes that
+    of another cell where `part_size` is no square. Paddle: deformable_psroi_pooling.
     """
 
     name = "pd.deformable_psroi_pooling"
