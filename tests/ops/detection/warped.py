@@ -58,6 +58,16 @@ SAMPLES = {
         )
         .gives(one_cell)
         .kinked(),
+        # two classes of offsets, and parts of the grid that are no square
+        sample(
+            *(f64(1, 8, 5, 6), f64(BOXES), i32([2]), f64(2, 4, 2, 3)),
+            output_dim=4,
+            group_size=(2, 1),
+            pooled_height=2,
+            pooled_width=3,
+            part_size=(2, 3),
+            sample_per_part=2,
+        ).kinked(),
         # each cell of 2 by 2 has a channel of its own
         sample(
             *(f32(1, 4, 4, 4), f32([[0.0, 0.0, 3.0, 3.0]]), i32([1]), None),

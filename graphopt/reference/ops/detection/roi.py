@@ -13,7 +13,7 @@ from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array, Node, NoDerivative, value_of
 
 
-def _each_box(x: Array, boxes: Array, boxes_num: Array) -> Iterator[tuple[Array, list[float]]]:
+def each_box(x: Array, boxes: Array, boxes_num: Array) -> Iterator[tuple[Array, list[float]]]:
     """Each box with its image [c, h, w]."""
     images = np.repeat(np.arange(x.shape[0]), np.reshape(boxes_num, -1)).tolist()
     for image, box in zip(images, value_of(boxes).tolist(), strict=False):
@@ -28,7 +28,7 @@ def _stacked(
     return np.zeros((0, x.shape[1] if channels is None else channels, rows, columns), x.dtype)
 
 
-def _rounded(number: float) -> int:
+def rounded(number: float) -> int:
     """The nearest whole number; halves go away from zero."""
     return int(math.copysign(abs(number) + 0.5, number))
 
@@ -57,7 +57,7 @@ def roi_align(
     aligned: bool,
 ) -> Array:
     found: list[Array] = []
-    for image, box in _each_box(x, boxes, boxes_num):
+    for image, box in each_box(x, boxes, boxes_num):
         left, top, right, bottom = (side * spatial_scale - 0.5 * aligned for side in box)
         least = 0 if aligned else 1
         height, width = max(bottom - top, least), max(right - left, least)
@@ -75,7 +75,7 @@ def _inside(size: int, ends: list[tuple[int, int]]) -> list[slice]:
 
 def _cells(size: int, low: float, high: float, cells: int) -> list[slice]:
     """The pixels of each cell along an axis."""
-    first, last = _rounded(low), _rounded(high)
+    first, last = rounded(low), rounded(high)
     length = max(last - first + 1, 1) / cells
     ends = [
         (first + math.floor(at * length), first + math.ceil((at + 1) * length))
@@ -98,7 +98,7 @@ def roi_pool(
         return np.max(part, axis=axis) if part.shape[axis] else none
 
     found: list[Array] = []
-    for image, box in _each_box(x, boxes, boxes_num):
+    for image, box in each_box(x, boxes, boxes_num):
         left, top, right, bottom = (side * spatial_scale for side in box)
         rows = _cells(x.shape[2], top, bottom, pooled_height)
         columns = _cells(x.shape[3], left, right, pooled_width)
@@ -118,8 +118,8 @@ def psroi_pool(
     output_channels: int,
 ) -> Array:
     def cells(size: int, low: float, high: float, count: int) -> list[slice]:
-        start = _rounded(low) * spatial_scale
-        length = max((_rounded(high) + 1) * spatial_scale - start, 0.1) / count
+        start = rounded(low) * spatial_scale
+        length = max((rounded(high) + 1) * spatial_scale - start, 0.1) / count
         ends = [
             (math.floor(start + i * length), math.ceil(start + (i + 1) * length))
             for i in range(count)
@@ -127,7 +127,7 @@ def psroi_pool(
         return _inside(size, ends)
 
     found: list[Array] = []
-    for image, (left, top, right, bottom) in _each_box(x, boxes, boxes_num):
+    for image, (left, top, right, bottom) in each_box(x, boxes, boxes_num):
         own = np.reshape(image, (output_channels, pooled_height, pooled_width, *x.shape[2:]))
         rows = cells(x.shape[2], top, bottom, pooled_height)
         columns = cells(x.shape[3], left, right, pooled_width)
@@ -165,7 +165,7 @@ def prroi_pool(
     if isinstance(boxes, Node):
         raise NoDerivative("prroi_pool with respect to boxes")
     found: list[Array] = []
-    for image, box in _each_box(x, boxes, boxes_num):
+    for image, box in each_box(x, boxes, boxes_num):
         left, top, right, bottom = (side * spatial_scale for side in box)
         rows = _integrals(x.shape[2], top, bottom, pooled_height).astype(x.dtype)
         columns = _integrals(x.shape[3], left, right, pooled_width).astype(x.dtype)

@@ -6,9 +6,42 @@ import numpy as np
 
 from graphopt.ir.dialect.ops.sequence import alignment as ops
 from graphopt.ir.dialect.ops.sequence.rows import SequenceEditDistance
+from graphopt.reference.derivatives import held
 from graphopt.reference.ops.sequence.layers import table_of
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
+
+
+@rule(ops.WarpRnnt)
+def warprnnt(
+    input: Array,
+    label: Array,
+    input_lengths: Array,
+    label_lengths: Array,
+    blank: int,
+    fastemit_lambda: float,
+) -> Array:
+    batch, most, states, classes = input.shape
+    losses: list[Array] = []
+    for row in range(batch):
+        steps = min(int(input_lengths[row]), most)
+        length = min(int(label_lengths[row]), states - 1)
+        scores, line = input[row], [np.zeros(())] * (length + 1)
+        for step in range(steps):
+            arrived, line = line, []
+            for state in range(length + 1):
+                paths = [arrived[state] + scores[step - 1, state, blank]] if step else []
+                if state:
+                    number = int(label[row, state - 1])
+                    known = 0 <= number < classes
+                    emitted = scores[step, state - 1, number] if known else np.asarray(np.nan)
+                    # the gradient of a label grows, the loss does not
+                    emitted = emitted + fastemit_lambda * (emitted - held(emitted))
+                    paths.append(line[-1] + emitted)
+                start = paths[0] if paths else np.zeros(())
+                line.append(np.logaddexp(start, paths[1]) if len(paths) > 1 else start)
+        losses.append(-line[length] - (scores[steps - 1, length, blank] if steps else 0.0))
+    return np.stack(losses) if losses else np.zeros(0, input.dtype)
 
 
 @rule(ops.CtcAlign)
