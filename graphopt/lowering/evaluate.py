@@ -47,6 +47,7 @@ from graphopt.lowering.region_derivatives import Wanted, differentiated_regions
 from graphopt.lowering.registry import evaluator
 
 DROPOUTS = (Dropout, FusedAttention, FusedDotProductAttention, FusedFeedforward)
+_COMPUTING = "while computing"
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,8 @@ def evaluate_op(
             if is_kept(op):
                 results = [checkpoint_name(lanes, KEPT) for lanes in results]
     except Exception as error:
-        if not getattr(error, "__notes__", None):
-            error.add_note(f"while computing {op!s} at {op.location}")
+        # of nested ops the innermost; JAX adds notes of its own
+        if not any(note.startswith(_COMPUTING) for note in getattr(error, "__notes__", ())):
+            error.add_note(f"{_COMPUTING} {op!s} at {op.location}")
         raise
     env.update(zip(op.results, results, strict=True))

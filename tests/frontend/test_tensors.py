@@ -167,12 +167,32 @@ def test_blocks_of_sizes_in_part_from_a_run() -> None:
         outside = paddle.crop(x, [2, 2, 2], [2, 0, 0])
         feed = {"x": array, "n": np.array([2], "int32")}
         found = run([block, rest], **feed)
-        with pytest.raises(ValueError, match=r"cannot be reshaped to \[2, 2, 2\]"):
+        with pytest.raises(ProgramError, match=r"block \[2, 2, 2\] at \[2, 0, 0\] of \[3, 4, 5\]"):
             run([outside], **feed)
-        with pytest.raises(ValueError, match=r"cannot be reshaped to \[2, 3, 3\]"):
+        where = r"\[2, 3, 3\].* outside axis 1; choose .*%crop_tensor.*pd.crop.*test_tensors.py\":"
+        with pytest.raises(ProgramError, match=where):
             run([block], x=array, n=np.array([3], "int32"))
     np.testing.assert_array_equal(found[0], array[:2, 2:4, 1:4])
     np.testing.assert_array_equal(found[1], array[1:, :2])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "offsets", "message"),
+    [
+        ([-1, 2], [-1, 0], "reaches outside axis 0"),
+        ([-1, 2], [4, 0], "reaches outside axis 0"),
+        ([1, -2], [0, 0], "found -2 in 'shape'"),
+        ([0, 2], [0, 0], "found 0 in 'shape'"),
+    ],
+)
+def test_blocks_that_a_run_refuses(sizes: list[int], offsets: list[int], message: str) -> None:
+    """Offsets below 0 and sizes of 0, too, as in Paddle 1.8.5."""
+    with fresh():
+        x = static.data("x", [None, 2])
+        block = paddle.crop(x, static.data("s", [2], "int32"), static.data("o", [2], "int32"))
+        feed = {"s": np.array(sizes, "int32"), "o": np.array(offsets, "int32")}
+        with pytest.raises(ProgramError, match=message):
+            run([block], x=np.zeros((3, 2), "float32"), **feed)
 
 
 def test_bounds_that_are_variables() -> None:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from graphopt.errors import FeedError, GraphoptError, UnsupportedError
+from graphopt.errors import FeedError, GraphoptError, ProgramError, UnsupportedError
 from graphopt.ir.program import Program
 from graphopt.runtime.settings.flags import full_traceback
 from graphopt.runtime.state.arrays import Feed
@@ -37,6 +37,9 @@ def _clearer(error: Exception, program: Program, feed: Feed) -> GraphoptError | 
     wrong = unknown_names(program, feed)
     if isinstance(error, FeedError):
         return type(error)(f"{error}; {wrong}") if wrong else None
+    operator = _computing(error)
+    if isinstance(error, ProgramError) and operator and operator not in str(error):
+        return type(error)(f"{error} (while computing {operator})")
     if isinstance(error, (TypeError, ValueError)) and not isinstance(error, GraphoptError):
         return _misfit(error, feed)
     return None
@@ -81,8 +84,8 @@ def _dicts(feed: Feed) -> Iterator[Mapping[str, object]]:
 
 def _misfit(error: Exception, feed: Feed) -> FeedError | None:
     """For an operator that cannot take what it is given, though its types allowed for it."""
-    where = [note for note in getattr(error, "__notes__", ()) if note.startswith("while computing")]
-    if not where or not _is_of_jax(error):
+    operator = _computing(error)
+    if not operator or not _is_of_jax(error):
         return None
     shapes = {
         name: list(np.asarray(value).shape) for one in _dicts(feed) for name, value in one.items()
@@ -90,9 +93,15 @@ def _misfit(error: Exception, feed: Feed) -> FeedError | None:
     shown = ", ".join(f"'{name}' {shape}" for name, shape in shapes.items())
     rows = {shape[0] for shape in shapes.values() if shape}
     what = "have different numbers of rows" if len(rows) > 1 else "do not fit together"
-    operator = where[0].splitlines()[0].removeprefix("while computing ")
     reason = (str(error).splitlines() or [""])[0]
     return FeedError(f"the feeds {what}: {shown}; {operator} cannot compute with them: {reason}")
+
+
+def _computing(error: Exception) -> str:
+    """The operation that raised, with its result and line; empty where no rule was at work."""
+    start = "while computing "
+    notes = (note for note in getattr(error, "__notes__", ()) if note.startswith(start))
+    return next(notes, "").partition("\n")[0].removeprefix(start)
 
 
 def _is_of_jax(error: Exception) -> bool:

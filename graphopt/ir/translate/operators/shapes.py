@@ -9,8 +9,9 @@ from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.known import known_numbers
-from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
-from graphopt.ir.dialect.ops.math import Add, Cast, Equal, FloorDivide, Where
+from graphopt.ir.dialect.ops.creation import FullLike
+from graphopt.ir.dialect.ops.crop import Crop, block_of
+from graphopt.ir.dialect.ops.math import Add, Cast, FloorDivide
 from graphopt.ir.dialect.ops.rearrange import ExpandAs, Flip, RepeatInterleave, Tile
 from graphopt.ir.dialect.ops.shape import (
     Expand,
@@ -161,63 +162,39 @@ def crop(emit: Emitter) -> Written:
     sizes = _numbers(emit, "Shape", "shape") if like is None else shape_of(like.type)
     starts = _numbers(emit, "Offsets", "offsets")
     if isinstance(sizes, SSAValue) or isinstance(starts, SSAValue):
-        out = _window(emit, x, starts or (0,) * rank, sizes)
-        return emit.results(Out=emit.reshaped(out, *_known_sizes(emit, sizes, rank)))
-    shape, offsets = sizes, starts or (0,) * rank
-    if len(shape) != rank or len(offsets) != rank or any(d == UNKNOWN for d in shape if like):
-        raise ProgramError(
-            f"{emit.op.type} of {list(shape_of(x.type))} to {list(shape)} at {list(offsets)}"
-        )
+        return emit.results(Out=_block(emit, x, sizes, starts or (0,) * rank))
+    if any(d == UNKNOWN for d in sizes if like):
+        raise ProgramError(f"{emit.op.type} takes its sizes from 'Y' {list(sizes)}, not all known")
+    offsets = starts or (0,) * rank
+    wanted = block_of(shape_of(x.type), sizes, offsets)
     far = np.iinfo(np.int64).max
-    ends = [far if d == -1 else at + d for at, d in zip(offsets, shape, strict=True)]
-    for size, end in zip(shape_of(x.type), ends, strict=True):
-        if size >= 0 and end != far and end > size:
-            raise ProgramError(
-                f"{emit.op.type} of {list(shape_of(x.type))} to {list(shape)} at {list(offsets)}"
-                " reaches outside"
-            )
-    out = emit(Slice, x, axes=tuple(range(rank)), starts=offsets, ends=ends)
-    if all(d in (-1, size) for d, size in zip(shape, shape_of(out.type), strict=True)):
-        return emit.results(Out=out)
-    # a slice ends where x does, and how far that is only the run knows
-    return emit.results(Out=emit.reshaped(out, *_known_sizes(emit, shape, rank)))
+    ends = tuple(far if d == -1 else at + d for at, d in zip(offsets, sizes, strict=True))
+    cut = Slice.infer(x.type, range(rank), offsets, ends, ())
+    if shape_of(cut) == tuple(wanted):
+        axes = tuple(range(rank))
+        return emit.results(Out=emit(Slice, x, axes=axes, starts=offsets, ends=ends))
+    # a slice would end where x does, and how far that is only the run knows
+    return emit.results(Out=emit(Crop, x, shape=sizes, offsets=offsets))
 
 
-def _window(emit: Emitter, x: SSAValue, offsets: _Numbers, shape: _Numbers) -> SSAValue:
-    """A window whose place or size a tensor has; a size of -1 is up to the end."""
-    rank, far = rank_of(x.type), np.iinfo(np.int32).max
-    starts = _vector(emit, offsets, rank)
-    wanted = None
-    if isinstance(shape, SSAValue):
-        sizes = _vector(emit, shape, rank)
-        is_rest = emit(Equal, sizes, emit(FullLike, sizes, value=-1.0))
-        wanted = emit(Where, is_rest, emit(FullLike, sizes, value=0.0), sizes)
-        sizes = emit(Where, is_rest, emit(FullLike, sizes, value=float(far)), sizes)
-    else:
-        sizes = _vector(emit, [far if size == -1 else size for size in shape], rank)
-    ends = emit(Add, starts, sizes)
-    bounds = {"starts": starts, "ends": ends}
-    out = emit.dynamic(Slice, [x], {"axes": tuple(range(rank))}, bounds)[0]
-    if wanted is None:
+def _block(emit: Emitter, x: SSAValue, sizes: _Numbers, offsets: _Numbers) -> SSAValue:
+    """A block whose place or size a tensor has; the sizes that no run decides stay known."""
+    given = {"shape": sizes, "offsets": offsets}
+    tensors = {
+        name: emit(Cast, value, dtype="int64")
+        for name, value in given.items()
+        if isinstance(value, SSAValue)
+    }
+    attrs = {name: value for name, value in given.items() if name not in tensors}
+    out = emit.dynamic(Crop, [x], attrs, tensors)[0]
+    if "shape" not in tensors or emit.op.input("Shape"):
         return out
-    # a slice ends where x does; a window that reaches further has not these sizes
-    return emit.dynamic(Reshape, [out], {}, {"shape": wanted})[0]
-
-
-def _known_sizes(emit: Emitter, sizes: _Numbers, rank: int) -> list[int]:
-    """The sizes of a window that no run decides, and 0 for the others, which stay as they are."""
-    if not isinstance(sizes, SSAValue):
-        return [0 if size == -1 else size for size in sizes]
     # beside a list of tensors the attribute has the numbers that are no tensors
-    given = [] if emit.op.input("Shape") else list(emit.several("shape"))
-    return [max(int(size), 0) for size in given] if len(given) == rank else [0] * rank
-
-
-def _vector(emit: Emitter, numbers: _Numbers, rank: int) -> SSAValue:
-    """Integers as one tensor, one for each axis."""
-    if isinstance(numbers, SSAValue):
-        return emit.reshaped(emit(Cast, numbers, dtype="int64"), rank)
-    return emit(AssignValue, shape=(rank,), values=numbers, dtype="int64")
+    given = [max(int(size), 0) for size in emit.several("shape")]
+    found = shape_of(out.type)
+    if len(given) != len(found) or all(not n or n == d for n, d in zip(given, found, strict=True)):
+        return out
+    return emit.reshaped(out, *given)
 
 
 def _numbers(emit: Emitter, slot: str, name: str) -> _Numbers:
