@@ -145,6 +145,33 @@ def test_sampled_classes_are_different() -> None:
     assert np.isfinite(value).all()
 
 
+FIRST = [0, -0.97915226, 0.83747703, 0.14167525]
+
+
+@pytest.mark.parametrize(
+    ("remove", "losses", "slopes"),
+    [
+        (True, [3.8705087, 1.3178713], [FIRST, [0.59988433, 0, -0.59988433, 0]]),
+        (False, [3.8705087, 64.0], [FIRST, [0, 0, 0, 0]]),
+    ],
+)
+def test_samples_that_are_given(remove: bool, losses: Any, slopes: Any) -> None:
+    """The second row has its own class once more, with a chance of 0: 1.8.5."""
+    x = np.array([[0.5, -1, 2, 0], [1, 0.25, -0.5, 3]], "float32")
+    samples = np.array([[1, 2, 3], [2, 2, 0]])
+    chances = np.array([[0.5, 0.25, 0.2], [0.3, 0, 0.6]], "float32")
+    with fresh():
+        logits, label = fluid.data("x", [None, 4]), fluid.data("y", [None, 1], "int64")
+        logits.stop_gradient = False
+        given = fluid.data("s", [None, 3], "int64"), fluid.data("p", [None, 3])
+        loss = layers.sampled_softmax_with_cross_entropy(logits, label, 2, 1, remove, True, *given)
+        (slope,) = fluid.gradients(layers.reduce_sum(loss), [logits])
+        feed = {"y": np.array([[1], [2]]), "s": samples, "p": chances}
+        value, gradient = fluid.Executor().run(feed={"x": x, **feed}, fetch_list=[loss, slope])
+    np.testing.assert_allclose(value[:, 0], losses, 1e-5)
+    np.testing.assert_allclose(gradient, slopes, 1e-5, 1e-6)
+
+
 def test_random_crop_takes_a_block() -> None:
     values = np.arange(60, dtype="float32").reshape(2, 5, 6)
     with fresh():

@@ -7,17 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphopt.fluid.layers.loss import softmax_with_cross_entropy
-from graphopt.fluid.layers.random import uniform_random
 from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.input import one_hot
-from graphopt.tensor.creation import assign, full_like
-from graphopt.tensor.logic import equal
-from graphopt.tensor.manipulation import cast, concat, gather, reshape, unsqueeze
+from graphopt.tensor.creation import full_like
+from graphopt.tensor.manipulation import cast, reshape, unsqueeze
 from graphopt.tensor.manipulation import slice as slice_
-from graphopt.tensor.math import add, log, max, maximum, scale, subtract
-from graphopt.tensor.positions import take_along_axis
-from graphopt.tensor.search import argmax, topk, where
+from graphopt.tensor.math import add, max, maximum
+from graphopt.tensor.search import argmax, where
 
 
 def sampled_softmax_with_cross_entropy(
@@ -40,47 +38,35 @@ def sampled_softmax_with_cross_entropy(
     num_true is 1. Paddle page: fluid.layers.sampled_softmax_with_cross_entropy.
     """
     function = "sampled_softmax_with_cross_entropy"
-    classes = arguments.variable(logits, "logits", function).shape[1]
+    arguments.variable(logits, "logits", function)
     count = arguments.integer(num_samples, "num_samples", function)
     arguments.variable(label, "label", function)
     if num_true != 1:
         raise ValueError(f"{function}(): 'num_true' should be 1, found {num_true}")
-    if use_customized_samples:
-        samples = arguments.variable(customized_samples, "customized_samples", function)
-        chances = arguments.variable(customized_probabilities, "customized_probabilities", function)
-    else:
-        samples, chances = _log_uniform(label, classes, count, seed)
-        chances = cast(chances, logits.dtype)
-    chosen = take_along_axis(logits, samples, 1)
-    if remove_accidental_hits:
-        others = slice_(samples, [1], [1], [1 + count])
-        hits = cast(equal(others, cast(label, others.dtype)), logits.dtype)
-        none = full_like(slice_(samples, [1], [0], [1]), 0.0, logits.dtype)
-        chosen = add(chosen, scale(concat([none, hits], 1), -1e20))
-    target = full_like(slice_(samples, [1], [0], [1]), 0, "int64")
-    loss = softmax_with_cross_entropy(subtract(chosen, log(chances)), target)
+    inputs = {"Logits": logits, "Labels": label}
+    custom = arguments.flag(use_customized_samples, "use_customized_samples", function)
+    if custom:
+        inputs["CustomizedSamples"] = arguments.variable(
+            customized_samples, "customized_samples", function
+        )
+        inputs["CustomizedProbabilities"] = arguments.variable(
+            customized_probabilities, "customized_probabilities", function
+        )
+    attrs = {
+        "num_samples": count,
+        "use_customized_samples": custom,
+        "remove_accidental_hits": arguments.flag(
+            remove_accidental_hits, "remove_accidental_hits", function
+        ),
+        "seed": arguments.integer(seed, "seed", function),
+    }
+    outs = ("SampledLogits", "SampledLabels", "Samples", "Probabilities")
+    chosen, target, *fixed = LayerHelper(function).emit_all("sample_logits", inputs, attrs, outs)
+    for made in (target, *fixed):
+        made.stop_gradient = True
+    loss = softmax_with_cross_entropy(chosen, target)
     assert isinstance(loss, Variable)
     return loss
-
-
-def _log_uniform(label: Variable, classes: int, count: int, seed: int) -> list[Variable]:
-    """The label and `count` different classes for each row, and the chance of each to be drawn."""
-    numbers = np.arange(classes)
-    chance = np.log((numbers + 2) / (numbers + 1)) / np.log(classes + 1)
-    # the classes with the largest log(chance) + Gumbel noise are a draw without replacement
-    noise = uniform_random([classes], "float32", 1e-7, 1.0, seed)
-    gumbel = scale(log(scale(log(noise), -1.0)), -1.0)
-    order = add(gumbel, assign(np.log(chance).astype("float32")))
-    drawn = topk(order, count)[1]
-    row = reshape(drawn, [1, count])
-    column = full_like(label, 0, "int64")
-    samples = concat([cast(label, "int64"), add(column, row)], 1)
-    included = -np.expm1(count * np.log1p(-chance))
-    table = assign(included.astype("float32"))
-    chances = reshape(gather(table, reshape(samples, [-1])), [-1, 1 + count])
-    for made in (samples, chances):
-        made.stop_gradient = True
-    return [samples, chances]
 
 
 def similarity_focus(

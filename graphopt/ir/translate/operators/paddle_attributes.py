@@ -289,6 +289,8 @@ put_along_axis
     Axis Include_self Reduce
 gaussian_random truncated_gaussian_random
     dtype mean seed shape std
+sample_logits
+    num_samples remove_accidental_hits seed uniq use_customized_samples
 randint
     dtype high low seed shape
 affine_grid

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError
@@ -16,7 +17,9 @@ from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot
 from graphopt.ir.dialect.ops.math import (
     Add,
     Cast,
+    Clip,
     Divide,
+    Equal,
     Exp,
     Log,
     Maximum,
@@ -27,14 +30,17 @@ from graphopt.ir.dialect.ops.math import (
 )
 from graphopt.ir.dialect.ops.random import Uniform
 from graphopt.ir.dialect.ops.reduce import Argmax, Cumsum, Max, Sum
+from graphopt.ir.dialect.ops.scatter import TakeAlongAxis
 from graphopt.ir.dialect.ops.shape import Concat, Slice, Unsqueeze
-from graphopt.ir.dialect.ops.sort import Searchsorted
-from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
+from graphopt.ir.dialect.ops.sort import Searchsorted, Topk
+from graphopt.ir.dialect.types import UNKNOWN, agree, dtype_of, rank_of, shape_of
 from graphopt.ir.translate.operators.creation import drawn_like
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
 _UNIFORM, _LOG_UNIFORM, _CUSTOM = range(3)
+# Paddle's number for an infinity
+_TOLERABLE = 1e20
 
 
 @translates("nce")
@@ -123,6 +129,82 @@ def _chance(emit: Emitter, ids: SSAValue, classes: int) -> SSAValue:
         return emit(FullLike, numbers, value=1.0 / classes)
     after, own = emit.scaled(numbers, 1.0, 2.0), emit.scaled(numbers, 1.0, 1.0)
     return emit.scaled(emit(Log, emit(Divide, after, own)), 1.0 / math.log(classes))
+
+
+@translates("sample_logits")
+def sample_logits(emit: Emitter) -> Written:
+    """The logits of a row's own classes and of some others, less the logarithms of their chances.
+
+    The others are different classes drawn log-uniformly, the same for every row, unless samples
+    are given. Of these one that is a row's own class counts for nothing. Infinite logarithms are
+    1e20, as in Paddle.
+    """
+    emit.only("Logits", "Labels", "CustomizedSamples", "CustomizedProbabilities")
+    logits, labels = emit.input("Logits"), emit.input("Labels")
+    count, true = emit.attr("num_samples", 1), shape_of(labels.type)[-1]
+    if rank_of(logits.type) != 2 or rank_of(labels.type) != 2 or true < 1 or count < 1:
+        raise ProgramError(
+            f"sample_logits of {list(shape_of(logits.type))} needs a matrix, [n, own] classes with "
+            f"a known number and samples, found {list(shape_of(labels.type))} and {count}"
+        )
+    if emit.attr("use_customized_samples", False):
+        samples, chances = emit.input("CustomizedSamples"), emit.input("CustomizedProbabilities")
+        for given in (samples, chances):
+            if not agree(shape_of(given.type), (UNKNOWN, true + count)):
+                raise ProgramError(
+                    f"sample_logits needs samples and probabilities [n, {true + count}], for "
+                    f"{true} own classes and {count} others, found {list(shape_of(given.type))}"
+                )
+    else:
+        samples, chances = _log_uniform(emit, logits, labels, count)
+    chosen = emit(TakeAlongAxis, logits, samples, axis=1)
+    first = emit(Slice, samples, axes=(1,), starts=(0,), ends=(true,))
+    if emit.attr("remove_accidental_hits", True):
+        others = emit(Slice, samples, axes=(1,), starts=(true,), ends=(true + count,))
+        own = emit(Unsqueeze, emit(Cast, labels, dtype=dtype_of(others.type)), axis=(1,))
+        same = emit(Equal, emit(Unsqueeze, others, axis=(2,)), own)
+        hits = emit(Max, emit.like(same, chosen), axis=(2,))
+        none = emit.like(emit(FullLike, first, value=0.0), chosen)
+        less = emit.scaled(emit(Concat, [none, hits], axis=1), -_TOLERABLE)
+        chosen = emit(Add, chosen, less)
+    logs = emit(Clip, emit(Log, chances), min=-_TOLERABLE, max=_TOLERABLE)
+    # the own classes are the first ones
+    place = emit(Cumsum, emit(FullLike, first, value=1.0, dtype="int64"), axis=1)
+    return emit.results(
+        Samples=samples,
+        Probabilities=chances,
+        SampledLogits=emit(Subtract, chosen, logs),
+        SampledLabels=emit.scaled(place, 1.0, -1.0),
+    )
+
+
+def _log_uniform(
+    emit: Emitter, logits: SSAValue, labels: SSAValue, count: int
+) -> tuple[SSAValue, SSAValue]:
+    """The own and `count` other classes of each row, and the chance of each to be drawn."""
+    classes = shape_of(logits.type)[1]
+    if classes < count:
+        raise ProgramError(
+            f"sample_logits cannot draw {count} different ones of {list(shape_of(logits.type))} "
+            "classes; their number must be known and not smaller"
+        )
+    chance = np.log1p(1 / (np.arange(classes) + 1.0)) / math.log(classes + 1)
+    # the classes with the largest log(chance) + Gumbel noise are a draw without replacement
+    attrs: dict[str, Any] = {"dtype": "float32", "min": 1e-7, "max": 1.0}
+    noise = emit(Uniform, shape=(classes,), seed=emit.attr("seed", 0), **attrs)
+    gumbel = emit.scaled(emit(Log, emit.scaled(emit(Log, noise), -1.0)), -1.0)
+    order = emit(Add, gumbel, _row(emit, np.log(chance)))
+    drawn = emit.reshaped(emit.builder.emit(Topk, emit.op, order, k=count).results[1], 1, count)
+    labels = emit(Cast, labels, dtype="int64")
+    column = emit(FullLike, emit(Slice, labels, axes=(1,), starts=(0,), ends=(1,)), value=0.0)
+    samples = emit(Concat, [labels, emit(Add, column, drawn)], axis=1)
+    included = emit.like(_row(emit, -np.expm1(count * np.log1p(-chance))), logits)
+    found = emit(Gather, included, emit.reshaped(samples, -1), axis=0)
+    return samples, emit.reshaped(found, -1, shape_of(samples.type)[1])
+
+
+def _row(emit: Emitter, values: np.ndarray[Any, Any]) -> SSAValue:
+    return emit(AssignValue, shape=values.shape, values=tuple(values.tolist()), dtype="float32")
 
 
 @translates("similarity_focus")

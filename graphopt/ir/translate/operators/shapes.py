@@ -166,11 +166,11 @@ def crop(emit: Emitter) -> Written:
     if any(d == UNKNOWN for d in sizes if like):
         raise ProgramError(f"{emit.op.type} takes its sizes from 'Y' {list(sizes)}, not all known")
     offsets = starts or (0,) * rank
-    wanted = block_of(shape_of(x.type), sizes, offsets)
-    far = np.iinfo(np.int64).max
-    ends = tuple(far if d == -1 else at + d for at, d in zip(offsets, sizes, strict=True))
-    cut = Slice.infer(x.type, range(rank), offsets, ends, ())
-    if shape_of(cut) == tuple(wanted):
+    block_of(shape_of(x.type), sizes, offsets)
+    pairs = list(zip(shape_of(x.type), offsets, sizes, strict=True))
+    if all(whole != UNKNOWN or size == -1 for whole, _, size in pairs):
+        far = np.iinfo(np.int64).max
+        ends = [far if size == -1 else at + size for _, at, size in pairs]
         axes = tuple(range(rank))
         return emit.results(Out=emit(Slice, x, axes=axes, starts=offsets, ends=ends))
     # a slice would end where x does, and how far that is only the run knows
