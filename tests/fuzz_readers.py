@@ -42,7 +42,6 @@ from graphopt.ir.formats.protobuf.schema import PROGRAM
 from graphopt.ir.formats.protobuf.wire import WireReader
 from graphopt.ir.program import Program
 from graphopt.ir.translate.blocks.program import parse_program
-from graphopt.ir.translate.inference import op_reads
 from graphopt.models.npz_reader import read_entries
 
 SECONDS = 5
@@ -407,7 +406,7 @@ class Files:
         """Parse a program to a module, with its own feeds."""
         block = program.global_block()
         feeds = {n for op in block.ops if op.type == "feed" for n in op.output_arg_names}
-        feeds |= {n for op in block.ops for n in op_reads(op) if n in block.vars}
+        feeds |= {n for op in block.ops for n in op.input_arg_names if n in block.vars}
         fetches = [n for op in block.ops if op.type == "fetch" for n in op.input("X")]
         try:
             with warnings.catch_warnings():

@@ -232,8 +232,9 @@ class Operator:
     """One step of a block: a type, named slots of variable names, attributes.
 
     `location` is the user's source line, None where a loaded model does not say. `attr_kinds` has
-    the `AttrKind` of each attribute of a loaded operator, and nothing for operators made here;
-    `saved` is the loaded operator's own bytes, which the writer repeats if nothing was changed.
+    the `AttrKind` of each attribute of a loaded operator, and of operators made here those whose
+    value a variable has; `saved` is the loaded operator's own bytes, which the writer repeats if
+    nothing was changed.
     `is_loaded` is True for operators of files, whose slots and attributes are unchecked.
     """
 
@@ -290,8 +291,14 @@ class Operator:
 
     @property
     def input_arg_names(self) -> list[str]:
-        """Every variable name read, in slot order."""
-        return [name for names in self.inputs.values() for name in names if name != EMPTY]
+        """Every variable name read, in slot order, then those that have an attribute's value."""
+        names = [name for names in self.inputs.values() for name in names if name != EMPTY]
+        for attribute, kind in self.attr_kinds.items():
+            if kind in (AttrKind.VAR, AttrKind.VARS) and attribute in self.attrs:
+                value = self.attrs[attribute]
+                items = cast(Sequence[Any], value) if isinstance(value, (list, tuple)) else [value]
+                names += [item.name if isinstance(item, Variable) else item for item in items]
+        return names
 
     @property
     def output_arg_names(self) -> list[str]:
@@ -659,8 +666,12 @@ class Block:
             for name, value in given.items()
             if value is not None
         }
+        read = {name: value for name, value in plain.items() if isinstance(value, Variable)}
+        plain |= {name: variable.name for name, variable in read.items()}
         attributes: dict[str, Any] = {"op_role": self.program.op_role, **plain}
-        return Operator(self, type, _names(inputs), _names(outputs), attributes, caller_location())
+        op = Operator(self, type, _names(inputs), _names(outputs), attributes, caller_location())
+        op.attr_kinds.update(dict.fromkeys(read, AttrKind.VAR))
+        return op
 
     def all_parameters(self) -> list[Parameter]:
         """The parameters of this block in the order of their creation."""

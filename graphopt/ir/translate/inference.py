@@ -13,7 +13,6 @@ from graphopt.ir.program import (
     Operator,
     OpRole,
     Program,
-    Variable,
     VarKind,
 )
 from graphopt.ir.translate.paddle_forms import to_paddle_forms
@@ -77,7 +76,7 @@ def keep_only(program: Program, feeds: Sequence[str], fetches: Sequence[str]) ->
     _drop_blocks(program)
     used = {*feeds, *fetches}
     for each in program.blocks:
-        used.update(n for op in each.ops for n in (*op_reads(op), *op.output_arg_names))
+        used.update(n for op in each.ops for n in (*op.input_arg_names, *op.output_arg_names))
     for each in program.blocks:
         each.vars = {name: v for name, v in each.vars.items() if name in used}
     program.touch()
@@ -86,7 +85,7 @@ def keep_only(program: Program, feeds: Sequence[str], fetches: Sequence[str]) ->
 
 
 def _check_feeds(block: Block, feeds: Sequence[str], fetches: Sequence[str]) -> None:
-    read = {name for each in block.program.blocks for op in each.ops for name in op_reads(op)}
+    read = {name for each in block.program.blocks for op in each.ops for name in op.input_arg_names}
     for index, name in enumerate(feeds):
         if name not in block.vars or (name not in read and name not in fetches):
             raise ValueError(
@@ -97,7 +96,7 @@ def _check_feeds(block: Block, feeds: Sequence[str], fetches: Sequence[str]) -> 
 
 
 def _check_data(block: Block, feeds: Sequence[str], fetches: Sequence[str]) -> None:
-    read = {name for each in block.program.blocks for op in each.ops for name in op_reads(op)}
+    read = {name for each in block.program.blocks for op in each.ops for name in op.input_arg_names}
     for name in sorted({*read, *fetches}.difference(feeds)):
         variable = block.vars.get(name)
         if variable is not None and variable.need_check_feed:
@@ -105,15 +104,6 @@ def _check_data(block: Block, feeds: Sequence[str], fetches: Sequence[str]) -> N
                 f"the fetches {list(fetches)} need the data variable '{name}', which is not among "
                 f"the feeds {list(feeds)}; add it to feed_vars"
             )
-
-
-def op_reads(op: Operator) -> list[str]:
-    """The names in an operator's slots, and those that its attributes take their values from."""
-    names = op.input_arg_names
-    for attribute, value in op.attrs.items():
-        if op.attr_kinds.get(attribute) in (AttrKind.VAR, AttrKind.VARS):
-            names += [item.name if isinstance(item, Variable) else item for item in _items(value)]
-    return names
 
 
 def block_indices(op: Operator) -> Iterator[int]:
@@ -132,7 +122,7 @@ def _items(value: Any) -> Sequence[Any]:
 
 def _names_read(program: Program, op: Operator) -> Iterator[str]:
     """The names that an operator needs, also those that its blocks take from outside."""
-    yield from op_reads(op)
+    yield from op.input_arg_names
     for index in block_indices(op):
         block = program.block(index)
         for inner in block.ops:

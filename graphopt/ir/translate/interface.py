@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from graphopt.ir.program import EMPTY, GRAD_SUFFIX, Operator, OpRole, Program, VarKind
 from graphopt.ir.program.gradient_types import GRAD_TYPE
-from graphopt.ir.translate.inference import op_reads
 
 _FILLS = ("fill_constant", "fill_any_like", "full", "full_like")
 _LOSS_ROLE = 256
@@ -21,7 +20,7 @@ _BOOKKEEPING = ("coalesce_tensor",)
 def data_names(program: Program) -> list[str]:
     """The variables that have to be fed, in the order of their declaration."""
     ops = [op for block in program.blocks for op in block.ops]
-    read = {name for op in ops for name in op_reads(op)}
+    read = {name for op in ops for name in op.input_arg_names}
     written = {name for op in ops for name in op.output_arg_names}
     return [
         name
@@ -124,7 +123,7 @@ def _unread(program: Program) -> Iterator[str]:
     from graphopt.ir.translate.operators.table import BY_TYPE
 
     block = program.global_block()
-    read = {name for each in program.blocks for op in each.ops for name in op_reads(op)}
+    read = {name for each in program.blocks for op in each.ops for name in op.input_arg_names}
     backward = int(OpRole.BACKWARD) | int(OpRole.OPTIMIZE) | int(OpRole.LR_SCHEDULE)
     for op in block.ops:
         outputs = [name for name in op.output_arg_names if name != EMPTY]

@@ -14,7 +14,7 @@ from graphopt.ir.formats.seal import sealed_message
 from graphopt.ir.formats.tensor_stream import write_tensor
 from graphopt.ir.program import Variable
 from graphopt.ir.program.sub_blocks import names_in, sub_blocks
-from graphopt.ir.translate.inference import inference_program, op_reads, without_training_info
+from graphopt.ir.translate.inference import inference_program, without_training_info
 
 if TYPE_CHECKING:
     from graphopt.models.saved import SavedModel
@@ -62,7 +62,7 @@ def _needed(model: SavedModel) -> list[str]:
     needed = set(model.fetch_names)
     for op in reversed(model.program.global_block().ops):
         if not needed.isdisjoint(op.output_arg_names):
-            needed.update(op_reads(op))
+            needed.update(op.input_arg_names)
             for inner in sub_blocks(op):
                 needed.update(names_in(inner, written=False))
     return [name for name in model.feed_names if name in needed]

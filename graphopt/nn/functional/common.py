@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from graphopt.frontend import arguments, lazy
@@ -30,7 +31,7 @@ DROPOUT_MODES = ("upscale_in_train", "downscale_in_infer")
 
 def dropout(
     x: Variable,
-    p: float = 0.5,
+    p: float | Variable = 0.5,
     axis: Any = None,
     training: bool = True,
     mode: str = "upscale_in_train",
@@ -40,11 +41,14 @@ def dropout(
 
     `upscale_in_train` divides kept elements by 1 - p; `downscale_in_infer` multiplies by 1 - p
     outside training instead. With `axis`, whole slices along those axes are kept or zeroed.
-    Raises ValueError when p is outside [0, 1] or the mode is unknown.
+    A Variable [1] may have p. Raises ValueError when p is outside [0, 1] or the mode is unknown.
     """
     arguments.variable(x, "x", "dropout")
-    p = arguments.number(p, "p", "dropout")
-    if not 0 <= p <= 1:
+    if not isinstance(p, Variable):
+        p = arguments.number(p, "p", "dropout")
+    elif math.prod(p.shape) != 1 or not p.dtype.startswith("float"):
+        raise ValueError(f"dropout(): 'p' should be one float, found {p.dtype} {list(p.shape)}")
+    if not isinstance(p, Variable) and not 0 <= p <= 1:
         raise ValueError(f"dropout(): p argument should between 0 and 1, found {p}")
     arguments.choice(mode, "mode", "dropout", DROPOUT_MODES)
     if axis is not None:
@@ -65,7 +69,9 @@ def _operator_mode(mode: str) -> str:
     return "downgrade_in_infer" if mode == "downscale_in_infer" else mode
 
 
-def _axis_dropout(x: Variable, p: float, axes: list[int], training: bool, mode: str) -> Variable:
+def _axis_dropout(
+    x: Variable, p: float | Variable, axes: list[int], training: bool, mode: str
+) -> Variable:
     """Dropout of a mask that has size 1 outside `axes`, times x."""
     rank = len(x.shape)
     kept = {axis % rank for axis in axes}

@@ -22,21 +22,24 @@ from graphopt.ir.dialect.ops.math import (
     Cast,
     Divide,
     Equal,
+    GreaterEqual,
     GreaterThan,
     Maximum,
     Multiply,
     Sqrt,
     Square,
     Subtract,
+    Where,
 )
 from graphopt.ir.dialect.ops.pool import Pool2d
-from graphopt.ir.dialect.ops.random import RandomIntegers
+from graphopt.ir.dialect.ops.random import RandomIntegers, Uniform
 from graphopt.ir.dialect.ops.rearrange import Pad, Roll
 from graphopt.ir.dialect.ops.reduce import Sum
-from graphopt.ir.dialect.ops.shape import Concat, Slice, Transpose
+from graphopt.ir.dialect.ops.shape import Assign, Concat, ShapeOf, Slice, StopGradient, Transpose
 from graphopt.ir.dialect.ops.vision import Unfold
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show
 from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.properties import names_variables
 from graphopt.ir.translate.operators.registry import translates
 
 
@@ -58,6 +61,8 @@ def dropout(emit: Emitter) -> Written:
 
     Of another rate nothing reads the mask but Paddle's own gradient.
     """
+    if names_variables(emit.op, "dropout_prob"):
+        return _dropout_of_a_rate(emit)
     x, rate = emit.input("X"), emit.attr("dropout_prob", 0.5)
     plain = copy(emit.op)
     plain.inputs = {"X": emit.op.input("X")}
@@ -68,6 +73,32 @@ def dropout(emit: Emitter) -> Written:
     if UNKNOWN in shape or emit.attr("is_test", False):
         return written
     return written | emit.results(Mask=emit(Full, shape=shape, value=1.0 - rate, dtype="uint8"))
+
+
+def _dropout_of_a_rate(emit: Emitter) -> Written:
+    """A dropout whose rate a variable has; all elements go where it is 1 or more."""
+    emit.only("X", "Seed")
+    x, name = emit.input("X"), emit.several("dropout_prob")[0]
+    rate = emit(StopGradient, emit.like(emit.reshaped(emit.read(name), 1), x))
+    upscale = emit.op.attrs.get("dropout_implementation") == "upscale_in_train"
+    kept = emit.scaled(rate, -1.0, 1.0)
+    if emit.attr("is_test", False):
+        return emit.results(Out=emit(Assign, x) if upscale else emit(Multiply, x, kept))
+    fixed = emit.attr("seed", 0) if emit.attr("fix_seed", False) else 0
+    attrs = {"dtype": "float32", "min": 0.0, "max": 1.0, "seed": fixed, **_draw(emit)}
+    own = shape_of(x.type)
+    if UNKNOWN in own:
+        attrs["shape"] = own
+        noise = emit.dynamic(Uniform, (), attrs, {"shape": emit(ShapeOf, x)})[0]
+    else:
+        noise = emit(Uniform, shape=own, **attrs)
+    stays = emit(GreaterEqual, noise, emit(Cast, rate, dtype="float32"))
+    none = emit(FullLike, x, value=0.0)
+    if upscale:
+        some = emit(GreaterThan, kept, emit(FullLike, kept, value=0.0))
+        x = emit(Divide, x, emit(Where, some, kept, emit(FullLike, kept, value=1.0)))
+    out = emit(Where, stays, x, none)
+    return emit.results(Out=out, Mask=emit(Cast, stays, dtype="uint8"))
 
 
 def _draw(emit: Emitter) -> dict[str, Any]:
