@@ -31,6 +31,10 @@ class UnsupportedError(GraphoptError, NotImplementedError):
     """A feature of Paddle that graphopt does not have; the message names a replacement."""
 
 
+class DynamicModeError(UnsupportedError, AssertionError):
+    """Something that makes variables or operators, called in dynamic mode."""
+
+
 class DeviceError(UnsupportedError, ValueError):
     """A device that this machine or the installed JAX does not have."""
 

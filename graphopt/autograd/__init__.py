@@ -13,6 +13,7 @@ _GRADIENTS = "paddle.static.append_backward and paddle.static.gradients"
 _PYLAYER = "paddle.static.nn.static_pylayer"
 lazy.attach(
     globals(),
+    {"backward_mode": ("graphopt.autograd.backward_mode", "")},
     refused={
         "backward": (_DYNAMIC, _GRADIENTS),
         "grad": (_DYNAMIC, _GRADIENTS),

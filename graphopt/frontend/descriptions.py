@@ -51,9 +51,10 @@ class OperatorDesc(_Record):
 
     paddle = "OpDesc"
 
-    def __init__(self, op: Operator) -> None:
-        super().__init__(op)
-        self._op = op
+    def __init__(self, op: Operator | None = None) -> None:
+        held = Operator(Program().global_block(), "", {}, {}, {}) if op is None else op
+        super().__init__(held)
+        self._op = held
 
     def type(self) -> str:
         """The type of the operator."""
@@ -371,8 +372,12 @@ class ProgramDesc(_Record):
         self._program.current_block_idx = current
         return BlockDesc(made)
 
-    def serialize_to_string(self) -> bytes:
-        """The program as a `__model__` file has it."""
+    def serialize_to_string(self, legacy_format: bool = False) -> bytes:
+        """The program as a `__model__` file has it.
+
+        `legacy_format` has no effect: constants are always written as Paddle 2.4 has them, which
+        every release reads.
+        """
         from graphopt.ir.formats.protobuf.program_desc import write_program
 
         return write_program(self._program)

@@ -23,6 +23,7 @@ _RENAMED = {
     "fluid.layer_helper_base": "fluid.layer_helper",
     "framework.core": "fluid.core",
     "framework.io": "framework",
+    "jit.api": "jit",
     "metric.metrics": "metric",
     "nn.functional.extension": "nn.functional",
     **{

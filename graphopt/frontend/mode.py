@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.errors import UnsupportedError
+from graphopt.errors import DynamicModeError
 from graphopt.frontend import arguments
 from graphopt.ir.dtypes import FLOATING, DType
 from graphopt.ir.program import default_main_program, is_first_program
@@ -78,9 +78,9 @@ def static_mode() -> Iterator[None]:
 
 
 def require_static() -> None:
-    """UnsupportedError in dynamic mode."""
+    """DynamicModeError (AssertionError) in dynamic mode."""
     if _dynamic:
-        raise UnsupportedError(
+        raise DynamicModeError(
             "graphopt compiles static-graph programs and has no dynamic mode; build a Program with "
             "paddle.static.program_guard and run it with paddle.static.Executor (call "
             "paddle.enable_static() first), or put the computation into a function of "

@@ -12,6 +12,7 @@ import numpy as np
 import graphopt
 from graphopt.buckets import automatic
 from graphopt.errors import FeedError
+from graphopt.fluid.lod_tensor import LoDTensor
 from graphopt.frontend.sequence_notes import levels_of
 from graphopt.inference.config import Config, DataType
 from graphopt.models.model import ImportedModel, has_parameters, read_model
@@ -53,7 +54,12 @@ class Tensor:
         self._value = np.array(data)
         self._shape = list(self._value.shape)
 
-    share_external_data = copy_from_cpu
+    def share_external_data(self, data: Any) -> None:
+        """As `copy_from_cpu`, of a LoDTensor as well, whose sequences it takes."""
+        is_tensor = isinstance(data, LoDTensor)
+        self.copy_from_cpu(np.asarray(data) if is_tensor else data)
+        if is_tensor:
+            self.set_lod(data.lod())
 
     def copy_to_cpu(self) -> Array:
         """The value as an array of the caller's own; FeedError where there is none."""

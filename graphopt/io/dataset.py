@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
+
+from graphopt.ir.program.location import caller_level
 
 
 class Dataset:
@@ -130,14 +134,35 @@ class Subset(Dataset):
         return len(self.indices)
 
 
-def random_split(dataset: Dataset, lengths: Sequence[int], generator: Any = None) -> list[Subset]:
+def random_split(dataset: Dataset, lengths: Sequence[float], generator: Any = None) -> list[Subset]:
     """Subsets of these lengths, their samples drawn by NumPy's generator (paddle.io.random_split).
 
-    `generator` has no effect, as in Paddle. Raises ValueError when the lengths do not add up to the
-    length of the dataset.
+    Lengths that add up to 1 are fractions of the dataset; of the samples left over by rounding down
+    each subset gets one in turn. `generator` has no effect, as in Paddle. Raises ValueError when
+    the lengths do not add up to the length of the dataset, or a fraction is outside of 0 to 1.
     """
+    if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
+        lengths = _lengths_of(lengths, len(dataset))
     if sum(lengths) != len(dataset):
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     indices = np.random.permutation(len(dataset)).tolist()
-    ends = accumulate(lengths)
-    return [Subset(dataset, indices[end - n : end]) for end, n in zip(ends, lengths, strict=True)]
+    counts = [int(length) for length in lengths]
+    ends = accumulate(counts)
+    return [Subset(dataset, indices[end - n : end]) for end, n in zip(ends, counts, strict=True)]
+
+
+def _lengths_of(fractions: Sequence[float], size: int) -> list[int]:
+    """The lengths of the subsets that are these fractions of `size` samples."""
+    for index, fraction in enumerate(fractions):
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"Fraction at index {index} is not between 0 and 1")
+    lengths = [math.floor(size * fraction) for fraction in fractions]
+    for left in range(size - sum(lengths)):
+        lengths[left % len(lengths)] += 1
+    for index, length in enumerate(lengths):
+        if length == 0:
+            warnings.warn(
+                f"Length of split at index {index} is 0. This might result in an empty dataset.",
+                stacklevel=caller_level(),
+            )
+    return lengths

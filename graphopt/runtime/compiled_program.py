@@ -317,7 +317,7 @@ class CompiledProgram(WithFacts):
         program = self._program
         if updates is not None:
             own = tuple(self._own(op) for op in updates)
-            program = self._runner.pruned(program, names, names_fed(feed), own)
+            program = executor._pruned(self._runner, program, names_fed(feed), names, own)
         fetches = self._runner.step(program, feed, names, scope, wait=return_numpy)
         if not return_merged:
             return [

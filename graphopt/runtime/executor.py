@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from graphopt.display.facts import WithFacts
@@ -235,6 +235,37 @@ class Executor(WithFacts):
         if (clearer := in_words(error, program, feed)) is not error:
             raise clearer
 
+    def _pruned(
+        self,
+        runner: Runner,
+        program: Program,
+        feeds: Iterable[str],
+        names: tuple[str, ...],
+        updates: tuple[Operator, ...],
+    ) -> Program:
+        """The program without what neither a fetch nor an update needs, pruned once."""
+        fed = tuple(feeds)
+        return runner.pruned(
+            *(program, names, fed, updates),
+            lambda: self._prune_program(program, fed, names, updates),
+        )
+
+    def _prune_program(
+        self,
+        program: Program,
+        feed: Iterable[str] | None = None,
+        fetch_list: FetchList = None,
+        optimize_ops: Sequence[Operator] | None = None,
+    ) -> Program:
+        """A copy of a program without the operators that no fetch and no update needs.
+
+        `feed` has the names that are fed, and is not computed; `optimize_ops` are the updates to
+        keep, all of them without any.
+        """
+        from graphopt.ir.translate.prune import prune
+
+        return prune(program, fetch_names(fetch_list), feed or (), optimize_ops or None)
+
     def _run_program(
         self,
         program: Program,
@@ -254,7 +285,7 @@ class Executor(WithFacts):
         runner = self._runner
         if use_prune:
             feeds = single_feed(program, feed, any_shape=True)
-            program = runner.pruned(program, names, tuple(feeds), updates)
+            program = self._pruned(runner, program, feeds, names, updates)
             fetches = runner.run(program, feeds, names, scope, wait=return_numpy)
         else:
             fetches = runner.step(program, feed, names, scope, wait=return_numpy)

@@ -110,6 +110,9 @@ def given_program(program: Any) -> Program:
     return program
 
 
+_get_valid_program = given_program
+
+
 def serialize_program(feed_vars: Any, fetch_vars: Any, **kwargs: Any) -> bytes:
     """The bytes of the `.pdmodel` file that computes `fetch_vars` from `feed_vars`.
 
@@ -119,7 +122,7 @@ def serialize_program(feed_vars: Any, fetch_vars: Any, **kwargs: Any) -> bytes:
     _check_vars("feed_vars", feed_vars)
     _check_vars("fetch_vars", fetch_vars)
     program = given_program(kwargs.get("program"))
-    return write_program(complete(normalize_program(program, feed_vars, fetch_vars)))
+    return _serialize_program(normalize_program(program, feed_vars, fetch_vars))
 
 
 def serialize_persistables(
@@ -134,7 +137,17 @@ def serialize_persistables(
     _check_vars("fetch_vars", fetch_vars)
     program = given_program(kwargs.get("program"))
     pruned = normalize_program(program, feed_vars, fetch_vars)
-    variables = stored_variables(pruned)
+    return _serialize_persistables(pruned, executor)
+
+
+def _serialize_program(program: Program) -> bytes:
+    """The bytes of a `.pdmodel` file of a whole program."""
+    return write_program(complete(program))
+
+
+def _serialize_persistables(program: Program, executor: Any) -> bytes | None:
+    """The bytes of the `.pdiparams` file of a whole program; None, and a warning, for no values."""
+    variables = stored_variables(program)
     if not variables:
         warnings.warn(f"{_NO_VARIABLES} to save", stacklevel=caller_level())
         return None

@@ -24,6 +24,7 @@ from graphopt.frontend.descriptions import (
 from graphopt.frontend.missing import explain_members
 from graphopt.ir.program import Block, Operator, Parameter, Program, Variable, VarKind
 from graphopt.ir.program.location import caller_level
+from graphopt.tensor.program_internals import METHODS
 
 if TYPE_CHECKING:
     from graphopt.debug.summary import Summary
@@ -227,6 +228,7 @@ def attach() -> None:
         "_prune": _prune,
         "_prune_with_input": _prune_with_input,
         "desc": property(ProgramDesc),
+        **METHODS,
         "_sync_with_cpp": _sync_with_cpp,
         "_repr_html_": lambda self: page_of(self).html(),
     }

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from graphopt.frontend import lazy
 from graphopt.frontend import version as _version
+from graphopt.ir.program import Block
 from graphopt.ir.program import unique_name as unique_name
 from graphopt.utils.layers_utils import assert_same_structure as assert_same_structure
 from graphopt.utils.layers_utils import convert_to_list as convert_to_list
@@ -35,6 +36,13 @@ def require_version(min_version: str, max_version: str | None = None) -> None:
 def run_check() -> None:
     """Train a small program, and say that it works (paddle.utils.run_check)."""
     import_module("graphopt.utils.install_check").run_check()
+
+
+def get_inputs_outputs_in_block(block: Block) -> tuple[set[str], set[str]]:
+    """The names from outside of a block that its operators read, and those that they write."""
+    read = {name for op in block.ops for name in op.input_arg_names}
+    written = {name for op in block.ops for name in op.output_arg_names}
+    return read.difference(block.vars), written.difference(block.vars)
 
 
 lazy.attach(globals(), {"dlpack": ("graphopt.utils.dlpack", "")})

@@ -185,7 +185,15 @@ class Variable(VariableMethods):
         return self.notes.get(key)
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
-        """The variable as text; both arguments are accepted for compatibility."""
+        """The variable as text, `with_details` with the settings that steer training."""
+        details = "".join(f", {name}={value!r}" for name, value in self.details().items())
+        return f"{self!r}{details if with_details else ''}"
+
+    def details(self) -> dict[str, Any]:
+        """The settings that steer training, by name."""
+        return {"lod_level": self.lod_level, "error_clip": self.error_clip}
+
+    def _to_readable_code(self) -> str:
         return repr(self)
 
 
@@ -226,6 +234,11 @@ class Parameter(Variable):
         self.need_clip = need_clip
         self.do_model_average = do_model_average
         self.is_distributed = is_distributed
+
+    def details(self) -> dict[str, Any]:
+        """The settings that steer training, by name."""
+        names = ("trainable", "optimize_attr", "regularizer", "do_model_average", "need_clip")
+        return {**super().details(), **{name: getattr(self, name) for name in names}}
 
 
 class Operator:
@@ -394,6 +407,9 @@ class Operator:
 
     def to_string(self, throw_on_error: bool = False) -> str:
         """The operator as text; the argument is accepted for compatibility."""
+        return repr(self)
+
+    def _to_readable_code(self, skip_op_callstack: bool = True) -> str:
         return repr(self)
 
 
@@ -682,13 +698,16 @@ class Block:
         return iter(self.all_parameters())
 
     def __repr__(self) -> str:
+        return self.to_string()
+
+    def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
+        """The block as text, `with_details` of its variables."""
         lines = [f"{{ // block {self.idx}"]
-        lines += [f"    {variable!r}" for variable in self.vars.values()]
+        lines += [f"    {v.to_string(with_details=with_details)}" for v in self.vars.values()]
         lines += [f"    {op!r}" for op in self.ops]
         return "\n".join([*lines, "}"])
 
-    def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
-        """The block as text; both arguments are accepted for compatibility."""
+    def _to_readable_code(self, skip_op_callstack: bool = True) -> str:
         return repr(self)
 
 
@@ -864,7 +883,7 @@ class Program(ProgramMethods):
         return "\n".join(repr(block) for block in self.blocks)
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
-        """The program as text; `with_details` is accepted for compatibility.
+        """The program as text, `with_details` of its variables.
 
         With `throw_on_error` a tensor without a dtype is a ValueError, as it cannot be saved.
         """
@@ -875,6 +894,9 @@ class Program(ProgramMethods):
                         f"to_string(): the variable '{variable.name}' has no dtype; give "
                         "create_var a dtype"
                     )
+        return "\n".join(block.to_string(with_details=with_details) for block in self.blocks)
+
+    def _to_readable_code(self, skip_op_callstack: bool = True) -> str:
         return str(self)
 
     def facts(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 from weakref import WeakKeyDictionary, proxy
@@ -288,14 +288,16 @@ class Runner:
         return fetches
 
     def pruned(
-        self, program: Program, names: Names, feeds: Names, updates: tuple[Operator, ...]
+        self,
+        program: Program,
+        names: Names,
+        feeds: Names,
+        updates: tuple[Operator, ...],
+        make: Callable[[], Program],
     ) -> Program:
-        """The program without the operators that neither a fetch nor an update needs."""
-        from graphopt.ir.translate.prune import prune
-
+        """The program that `make` prunes one to, made once for the same fetches and feeds."""
         found = self._pruned.setdefault(program, Bounded(MOST_COMPILED))
-        key = program.version, names, feeds, updates
-        return found.find(key, lambda: prune(program, names, feeds, updates or None))
+        return found.find((program.version, names, feeds, updates), make)
 
 
 def rows_in(shapes: Sequence[Sequence[tuple[Sequence[int], object]]]) -> int:

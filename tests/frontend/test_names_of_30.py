@@ -1,0 +1,153 @@
+"""Forms of calls that scripts of Paddle 3 use in static mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.fluid.backward import _find_no_grad_vars, _find_op_path_
+from graphopt.inference.predictor import Tensor
+from graphopt.runtime.executor import Executor
+from graphopt_tests.frontend.programs import fresh, run, start
+
+
+def test_errors_of_dynamic_mode_are_assertions_too() -> None:
+    with fresh():
+        paddle.disable_static()
+        try:
+            with pytest.raises(AssertionError, match="no dynamic mode"):
+                static.data("x", [2])
+        finally:
+            paddle.enable_static()
+
+
+def test_parts_of_a_dataset_by_fractions() -> None:
+    """As Paddle: what rounding down leaves over goes to the subsets in turn."""
+    with pytest.warns(UserWarning, match="split at index 1 is 0"):
+        parts = paddle.io.random_split(range(5), [0.3, 0.0, 0.7])  # type: ignore[arg-type]
+    assert [len(part) for part in parts] == [2, 0, 3]
+    assert sorted(value for part in parts for value in part) == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="Fraction at index 0 is not between 0 and 1"):
+        paddle.io.random_split(range(5), [-0.2, 1.2])  # type: ignore[arg-type]
+
+
+def test_an_executor_prunes_a_program_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The method that prunes may be replaced; it is called once for the same feeds and fetches."""
+    pruned: list[tuple[object, ...]] = []
+    original = Executor._prune_program
+
+    def noted(self: Executor, program: static.Program, *rest: object) -> static.Program:
+        pruned.append(rest)
+        return original(self, program, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Executor, "_prune_program", noted)
+    with fresh() as (main, _):
+        x, y = static.data("x", [2]), static.data("y", [2])
+        twice, _other = x * 2.0, y * 3.0
+        exe, feed = static.Executor(), {"x": np.ones(2, "float32")}
+        found = [exe.run(main, feed, [twice], use_prune=True)[0] for _ in range(2)]
+    np.testing.assert_array_equal(found, [[2.0, 2.0]] * 2)
+    assert pruned == [(("x",), (twice.name,), ())]
+
+
+def test_texts_of_programs() -> None:
+    with fresh() as (main, _):
+        w = static.create_parameter([2], "float32", attr=paddle.ParamAttr("w"))
+        loss = paddle.sum(w)
+    assert len(main.to_string(True, with_details=True)) > len(main.to_string(True))
+    assert "trainable=True" in w.to_string(with_details=True)
+    for each in (main, main.global_block(), w, loss, main.global_block().ops[0]):
+        assert each._to_readable_code() == str(each)
+
+
+def test_what_one_program_notes_for_another() -> None:
+    with fresh() as (main, _):
+        x = static.data("x", [2])
+        static.create_parameter([2], "float32", attr=paddle.ParamAttr("w"))
+        other: Any = static.Program()
+        block = other.global_block()
+        block.create_var("w", [2], "float32")
+        block.create_var("x", [2], "float32")
+        other._copy_param_info_from(main)
+        other._copy_dist_param_info_from(main)
+        other._copy_data_info_from(main)
+        for name in ("param", "dist_param", "data"):
+            with pytest.raises(TypeError, match="copies from a Program"):
+                getattr(other, f"_copy_{name}_info_from")("program")
+    assert [parameter.name for parameter in other.all_parameters()] == ["w"]
+    assert (block.var("x").is_data, x.is_data) == (True, True)
+    assert other._get_desc() == other.desc
+
+
+def test_the_operators_on_a_path() -> None:
+    with fresh() as (main, _):
+        x = static.data("x", [2])
+        x.stop_gradient = False
+        loss = paddle.sum(paddle.tanh(x * 2.0))
+        paddle.exp(x)
+        block = main.global_block()
+        path = _find_op_path_(block, [loss], [], None)
+        blocked = {"x"}
+        assert _find_op_path_(block, [loss], [x], blocked) == path
+    assert [op.type for op in path] == ["scale", "tanh", "reduce_sum"]
+    assert _find_no_grad_vars(block, path, [loss], blocked) == set()
+
+
+def test_gradients_with_optimizer() -> None:
+    """An SGD step of w by the derivative of sum(3 w), which is 3."""
+    with fresh() as (main, _):
+        w = static.create_parameter([2], "float32", attr=paddle.ParamAttr("w"))
+        loss = paddle.sum(w * 3.0)
+        mode: Any = paddle.autograd
+        updates, pairs = mode.backward_mode.gradients_with_optimizer(
+            main, paddle.optimizer.SGD(0.5)
+        )
+        start()
+        (before,) = run([loss])
+        after = np.asarray(w.get_value())
+    assert [op.type for op in updates] == ["sgd"]
+    assert [(source.name, gradient.shape) for source, gradient in pairs] == [("w", (2,))]
+    np.testing.assert_allclose(after.sum() * 3.0, before - 2 * 3.0 * 1.5, 1e-5)
+
+
+def test_names_that_a_block_takes_from_outside() -> None:
+    with fresh() as (main, _):
+        a, b = paddle.zeros([1]), paddle.ones([1])
+        static.nn.cond(a < b, lambda: a + b, lambda: a)
+        read, written = paddle.utils.get_inputs_outputs_in_block(main.block(1))
+    assert read == {a.name, b.name}
+    assert written.isdisjoint(main.block(1).vars)
+
+
+def test_bytes_of_whole_programs() -> None:
+    from graphopt.static import io
+
+    with fresh() as (main, _):
+        static.create_parameter([2], "float32", attr=paddle.ParamAttr("w"))
+        exe = start()
+        stored = io._serialize_persistables(main, exe)
+        again = static.deserialize_program(io._serialize_program(main))
+        with pytest.warns(UserWarning, match="no variable in your model"):
+            assert io._serialize_persistables(static.Program(), exe) is None
+        with pytest.raises(TypeError, match="expected type is Program"):
+            io._get_valid_program(0)
+    assert stored is not None
+    assert "w" in again.global_block().vars
+
+
+def test_a_predictor_takes_a_lod_tensor() -> None:
+    handle = Tensor("x")
+    handle.share_external_data(
+        paddle.fluid.create_lod_tensor(np.ones((3, 1), "float32"), [[1, 2]], paddle.CPUPlace())
+    )
+    assert (handle.shape(), handle.lod()) == ([3, 1], [[0, 1, 3]])
+
+
+def test_modules_of_paddle_3() -> None:
+    import importlib
+
+    assert importlib.import_module("graphopt.jit.api").to_static is paddle.jit.to_static
