@@ -22,6 +22,16 @@ def is_pir_fetch_var(value: Any) -> bool:
     return False
 
 
+def get_value(var: Variable, scope: Any = None) -> Any:
+    """The value of a persistable variable in a scope, as its method (get_value)."""
+    return var.get_value(scope)
+
+
+def set_value(var: Variable, value: Any, scope: Any = None) -> None:
+    """Write a persistable variable in a scope, as its method (set_value)."""
+    var.set_value(value, scope)
+
+
 @contextmanager
 def _open_buffer(buffer: IO[bytes], mode: str) -> Iterator[IO[bytes]]:
     start = buffer.tell()

@@ -21,13 +21,19 @@ from graphopt.ir.formats.commit import is_ours, write_files
 from graphopt.ir.formats.files import path_of_variable, read_one, read_together, settle_at
 from graphopt.ir.formats.limits import Limits
 from graphopt.ir.formats.model import load_model
-from graphopt.ir.formats.pickle.reader import read_pickle
+from graphopt.ir.formats.pickle.reader import read_first_pickle, read_pickle
 from graphopt.ir.formats.pickle.writer import Named, write_pickle
 from graphopt.ir.formats.protobuf.program_desc import read_program, write_program
-from graphopt.ir.formats.tensor_stream import read_selected_rows, read_tensor, write_tensor
+from graphopt.ir.formats.tensor_stream import (
+    SavedRows,
+    read_selected_rows,
+    read_tensor,
+    write_selected_rows,
+    write_tensor,
+)
 from graphopt.ir.program import Program, Variable
 from graphopt.ir.program.location import caller_level
-from graphopt.runtime.state.slots import Slot, Tensor
+from graphopt.runtime.state.slots import SelectedRows, Slot, Tensor
 
 NAME_TABLE = "StructuredToParameterName@@"
 _BIG_TABLE = "UnpackBigParamInfor@@"
@@ -42,7 +48,7 @@ def save(obj: Any, path: str | BytesIO, protocol: int = 4, **configs: Any) -> No
     variables, of which the values in the global scope are written. A dict of variables
     (`layer.state_dict()`) also stores their names, as Paddle's layers load them. Folders are made
     as needed, and an existing file is replaced at once, never half. `use_binary_format` writes one
-    tensor as a tensor stream.
+    tensor, or selected rows, as a stream.
 
     Raises ValueError for a path without a file name, a protocol other than 2, 3 and 4 or an unknown
     option, ScopeError for a variable without a value, ProgramError for a value of another class and
@@ -57,16 +63,27 @@ def save(obj: Any, path: str | BytesIO, protocol: int = 4, **configs: Any) -> No
         )
     protocol = check_protocol(protocol, options)
     if options.get("use_binary_format"):
-        if not isinstance(obj, Variable | Slot | Tensor | np.ndarray):
-            raise NotImplementedError(
-                "When use_binary_format = True, `paddle.save` expected Tensor, but received "
-                f"{type(obj)}."
-            )
-        _write(path, [write_tensor(np.asarray(_value_of(obj)))])
+        _write(path, [_stream_of(obj)])
     elif isinstance(obj, Program):
         _write(path, [write_program(obj)])
     else:
         _write(path, write_pickle(_prepared(obj, protocol), protocol))
+
+
+def _stream_of(obj: Any) -> bytes:
+    """The stream of a tensor, with where its sequences begin, or of selected rows."""
+    if isinstance(obj, SelectedRows):
+        values = obj.get_tensor()
+        if not values._is_initialized():
+            raise ValueError("save(): the selected rows have no values yet; set their get_tensor()")
+        return write_selected_rows(SavedRows(values.numpy(), tuple(obj.rows()), obj.height()))
+    if not isinstance(obj, Variable | Slot | Tensor | np.ndarray):
+        raise NotImplementedError(
+            "When use_binary_format = True, `paddle.save` expected Tensor, but received "
+            f"{type(obj)}."
+        )
+    offsets = obj.lod() if isinstance(obj, Tensor) else ()
+    return write_tensor(np.asarray(_value_of(obj)), offsets)
 
 
 def _check_depth(obj: Any) -> None:
@@ -218,7 +235,8 @@ def load(path: str | BytesIO, **configs: Any) -> Any:
     static here, and arrays are what layers and `set_program_state` take. bfloat16 comes back as
     uint16, as stored. `path` may also be the prefix of an inference model, whose parameters are
     then given, or a folder with one file per variable. `keep_name_table` keeps the entry
-    "StructuredToParameterName@@".
+    "StructuredToParameterName@@". Of a buffer the value at its position is read, and the position
+    is after it then, where another `save` may have written the next one.
 
     Raises UnsafeError, naming what was found, for a pickle that would build anything but dicts,
     lists, tuples, strings, numbers and arrays, FormatError (ValueError) for a malformed file, and
@@ -228,15 +246,21 @@ def load(path: str | BytesIO, **configs: Any) -> Any:
     options = _options(configs, "load", known)
     if not isinstance(path, BytesIO):
         settle_at(Path(path))
+    start = 0
     if isinstance(path, BytesIO):
-        data, source = path.read(), "<memory>"
+        start, source = path.tell(), "<memory>"
+        data = path.read()
     elif os.path.isfile(path):
         data, source = read_one(Path(path)), str(path)
     else:
         return _load_folder(os.fspath(path), options)
     if not data.startswith(b"\x80"):
         return _load_stream(data, source)
-    value = read_pickle(data, source)
+    if isinstance(path, BytesIO):
+        value, end = read_first_pickle(data, source)
+        path.seek(start + end)
+    else:
+        value = read_pickle(data, source)
     if isinstance(value, dict):
         state = join_big(cast(dict[Any, Any], value), source)
         if NAME_TABLE in state and not options.get("keep_name_table"):
@@ -317,8 +341,10 @@ def _load_stream(data: bytes, source: str) -> Any:
     except (FormatError, UnsupportedError):
         pass
     try:
-        rows, end = read_selected_rows(data, 0, source)
+        saved, end = read_selected_rows(data, 0, source)
         if end == len(data):
+            rows = SelectedRows(saved.rows, saved.height)
+            rows.get_tensor().set(np.array(saved.array))
             return rows
     except (FormatError, UnsupportedError):
         pass

@@ -28,7 +28,10 @@ from graphopt.nn.layer.layers import Layer
 from graphopt.runtime.state.scope import global_scope
 from graphopt.static.input import InputSpec
 
-_SUFFIX = ".pdmodel"
+# the ends of the names of the files of a saved layer
+INFER_MODEL_SUFFIX = _SUFFIX = ".pdmodel"
+INFER_PARAMS_SUFFIX = ".pdiparams"
+INFER_PARAMS_INFO_SUFFIX = ".pdiparams.info"
 Array = np.ndarray[Any, Any]
 
 
@@ -61,7 +64,7 @@ def load(path: str, **configs: Any) -> TranslatedLayer:
     named = configs.get("params_filename")
     params = stem.with_name(named) if named else None
     models = {name: read_model(file, params) for name, file in files.items()}
-    return TranslatedLayer(models, _info(Path(f"{stem}.pdiparams.info")))
+    return TranslatedLayer(models, _info(Path(f"{stem}{INFER_PARAMS_INFO_SUFFIX}")))
 
 
 def glob_escape(text: str) -> str:

@@ -84,6 +84,11 @@ class Optimizer(WithFacts):
         self._parameter_list = self._groups.parameters
         self._state = State(kind, name)
 
+    @property
+    def type(self) -> str:
+        """The type of the operator that updates a parameter."""
+        return self.operator
+
     def _facts(self) -> Mapping[str, str]:
         """The learning rate, and the arguments that are not the defaults."""
         rate = self._learning_rate

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,11 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.fluid.backward import _find_no_grad_vars, _find_op_path_
+from graphopt.framework.io_utils import get_value, set_value
 from graphopt.inference.predictor import Tensor
+from graphopt.ir.formats.tensor_stream import read_tensor
 from graphopt.runtime.executor import Executor
+from graphopt.runtime.state.slots import SelectedRows
 from graphopt_tests.frontend.programs import fresh, run, start
 
 
@@ -147,7 +152,63 @@ def test_a_predictor_takes_a_lod_tensor() -> None:
     assert (handle.shape(), handle.lod()) == ([3, 1], [[0, 1, 3]])
 
 
+def test_a_truncated_normal_between_bounds() -> None:
+    """The bounds are those of the numbers, not of the deviations from the mean."""
+    kind = paddle.nn.initializer.TruncatedNormal
+    with fresh() as (_, startup):
+        narrow = static.create_parameter(
+            [1000], "float32", attr=paddle.ParamAttr("w", initializer=kind(5.0, 2.0, a=4.0, b=6.0))
+        )
+        start()
+        drawn = np.asarray(narrow.get_value())
+        text = startup.desc.serialize_to_string()
+    assert (drawn.min() >= 4, drawn.max() <= 6, abs(drawn.mean() - 5) < 0.1) == (True,) * 3
+    op = static.Program.parse_from_string(text).global_block().ops[0]
+    assert (op.attr("a"), op.attr("b")) == (4.0, 6.0)
+    with pytest.raises(ValueError, match="'a' must be below 'b'"):
+        kind(a=1.0, b=1.0)
+    with pytest.raises(TypeError, match="give the bounds by keyword"):
+        kind(0.0, 1.0, -1.0)  # type: ignore[arg-type]
+
+
+def test_values_one_after_the_other_in_a_buffer() -> None:
+    """Each `load` reads one, and leaves the buffer where the next one begins."""
+    buffer = BytesIO()
+    paddle.save(np.arange(3), buffer)
+    paddle.save({"w": np.ones(2)}, buffer)
+    buffer.seek(0)
+    np.testing.assert_array_equal(paddle.load(buffer), [0, 1, 2])
+    np.testing.assert_array_equal(paddle.load(buffer)["w"], [1, 1])
+    assert buffer.read() == b""
+
+
+def test_selected_rows_and_sequences_in_files(tmp_path: Path) -> None:
+    rows = SelectedRows([0, 4], 10)
+    with pytest.raises(ValueError, match="have no values yet"):
+        paddle.save(rows, str(tmp_path / "rows"), use_binary_format=True)
+    rows.get_tensor().set(np.arange(6, dtype="float32").reshape(2, 3))
+    paddle.save(rows, str(tmp_path / "rows"), use_binary_format=True)
+    again = paddle.load(str(tmp_path / "rows"))
+    assert (again.rows(), again.height()) == ([0, 4], 10)
+    np.testing.assert_array_equal(again.get_tensor().numpy(), rows.get_tensor().numpy())
+    words = paddle.fluid.create_lod_tensor(np.ones((3, 1), "float32"), [[1, 2]], paddle.CPUPlace())
+    paddle.save(words, str(tmp_path / "words"), use_binary_format=True)
+    tensor, _ = read_tensor((tmp_path / "words").read_bytes())
+    assert [list(level) for level in tensor.lod] == [[0, 1, 3]]
+
+
+def test_persistable_values_by_functions() -> None:
+    with fresh():
+        w = static.create_parameter([2], "float32")
+        start()
+        set_value(w, np.full(2, 3.0, "float32"))
+        np.testing.assert_array_equal(np.asarray(get_value(w)), [3.0, 3.0])
+    assert paddle.optimizer.Momentum(0.1).type == "momentum"
+
+
 def test_modules_of_paddle_3() -> None:
     import importlib
 
     assert importlib.import_module("graphopt.jit.api").to_static is paddle.jit.to_static
+    translated = importlib.import_module("graphopt.jit.translated_layer")
+    assert translated.INFER_PARAMS_INFO_SUFFIX == ".pdiparams.info"

@@ -222,6 +222,10 @@ def test_random_tensors() -> None:
     cut = np.asarray(compute(TruncatedGaussian, shape=(20_000,), mean=2.0, std=0.5))
     assert np.abs(cut - 2).max() <= 1
     assert abs(cut.std() - 0.44) < 0.02
+    # (-1 - 5, 1 - 5) in deviations of 1: the mean is 5 + (pdf(-6) - pdf(-4)) / (cdf(-4) - cdf(-6))
+    bounded = np.asarray(compute(TruncatedGaussian, shape=(20_000,), mean=5.0, a=-1.0, b=1.0))
+    assert (bounded.min() >= -1, bounded.max() <= 1) == (True, True)
+    assert abs(bounded.mean() - 0.774) < 0.02
 
 
 def test_random_half_types_have_many_values() -> None:

@@ -29,6 +29,7 @@ SAMPLES = {
     ],
     ops.TruncatedGaussian: [
         sample(shape=(2, 3), std=0.1),
+        sample(shape=(3,), mean=5.0, std=2.0, a=4.0, b=6.0),
         sample(shape=(2,), dtype="float64"),
         sample(shape=(2,), dtype="bfloat16", rng_id=1),
     ],

@@ -66,10 +66,42 @@ class Normal(Initializer):
 
     def fill(self, param: Variable, block: Block) -> Operator:
         seed = block.program.random_seed
-        return append_fill(block, self.operator, param, mean=self._mean, std=self._std, seed=seed)
+        numbers = {"mean": self._mean, "std": self._std, **self.options()}
+        return append_fill(block, self.operator, param, seed=seed, **numbers)
+
+    def options(self) -> dict[str, float]:
+        """Further attributes of the operator."""
+        return {}
 
 
 class TruncatedNormal(Normal):
-    """Normal, cut at two standard deviations (paddle.nn.initializer.TruncatedNormal)."""
+    """Normal without the numbers outside of [a, b] (paddle.nn.initializer.TruncatedNormal).
+
+    Without bounds it is cut at two standard deviations from the mean, as in Paddle 2. Those of
+    Paddle 3 are by default -2 and 2 whatever the mean and deviation; give them by keyword.
+    """
 
     operator = "truncated_gaussian_random"
+
+    def __init__(
+        self,
+        mean: float = 0.0,
+        std: float = 1.0,
+        name: str | None = None,
+        *,
+        a: float | None = None,
+        b: float | None = None,
+    ) -> None:
+        if not isinstance(name, str | None):
+            raise TypeError(
+                f"TruncatedNormal(): 'name' must be a str, found {type(name).__name__}; give the "
+                "bounds by keyword: a=..., b=..."
+            )
+        super().__init__(mean, std, name)
+        bounds = {"a": a, "b": b}
+        self._bounds = {key: float(value) for key, value in bounds.items() if value is not None}
+        if a is not None and b is not None and a >= b:
+            raise ValueError(f"TruncatedNormal(): 'a' must be below 'b', found {a} and {b}")
+
+    def options(self) -> dict[str, float]:
+        return self._bounds

@@ -123,12 +123,26 @@ def gaussian(key: Array, shape: Shape, dtype: DType, mean: float, std: float) ->
 
 
 @lowers(ops.TruncatedGaussian)
-def truncated_gaussian(key: Array, shape: Shape, dtype: DType, mean: float, std: float) -> Array:
-    return _scaled(_truncated, key, shape, dtype, std, mean)
+def truncated_gaussian(
+    key: Array,
+    shape: Shape,
+    dtype: DType,
+    mean: float,
+    std: float,
+    a: float | None,
+    b: float | None,
+) -> Array:
+    bounds = ops.TruncatedGaussian.deviations(mean, std, a, b)
+    return _scaled(_truncated(*bounds), key, shape, dtype, std, mean)
 
 
-def _truncated(key: Array, shape: Shape, dtype: Any) -> Array:
-    return jax.random.truncated_normal(key, -2, 2, shape, dtype)
+# one for the same bounds, by which compiled generators are kept
+@cache
+def _truncated(low: float, high: float) -> Draw:
+    def draw(key: Array, shape: Shape, dtype: Any) -> Array:
+        return jax.random.truncated_normal(key, low, high, shape, dtype)
+
+    return draw
 
 
 @lowers(ops.RandomIntegers)

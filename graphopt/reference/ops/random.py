@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -43,10 +44,16 @@ def gaussian(shape: Sequence[int], mean: float, std: float, draw: Any) -> Array:
 
 
 @rule(ops.TruncatedGaussian)
-def truncated_gaussian(shape: Sequence[int], mean: float, std: float, draw: Any) -> Array:
-    generator, count = draw(), int(np.prod(shape))
-    drawn = generator.normal(size=8 * count + 64)
-    return mean + std * drawn[np.abs(drawn) <= 2][:count].reshape(tuple(shape))
+def truncated_gaussian(
+    shape: Sequence[int], mean: float, std: float, a: float | None, b: float | None, draw: Any
+) -> Array:
+    if std == 0:
+        return np.full(tuple(shape), mean)
+    normal = NormalDist(mean, std)
+    low = normal.cdf(mean - 2 * std if a is None else a)
+    high = normal.cdf(mean + 2 * std if b is None else b)
+    uniform = draw().uniform(low, high, tuple(shape))
+    return np.vectorize(normal.inv_cdf, otypes=["float64"])(np.clip(uniform, 1e-16, 1 - 1e-16))
 
 
 @rule(ops.RandomIntegers)

@@ -25,7 +25,12 @@ _DTYPES = ("float32", "float16", "bfloat16")
 
 
 def is_drawn(op: Operation) -> bool:
-    """True for a random tensor of numbers that have at most 32 bits."""
+    """True for a random tensor of numbers that have at most 32 bits.
+
+    Not for a normal one with bounds of its own: the host form has those of two deviations alone.
+    """
+    if isinstance(op, TruncatedGaussian) and not (op.attr("a") is op.attr("b") is None):
+        return False
     return type(op) in _DRAWS and dtype_of(op.results[0].type) in _DTYPES
 
 

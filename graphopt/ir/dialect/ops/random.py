@@ -6,6 +6,7 @@ program, and passes must keep it, so that optimising a program does not change w
 
 from __future__ import annotations
 
+import math
 from abc import ABC
 from collections.abc import Sequence
 
@@ -98,11 +99,33 @@ class Gaussian(RandomTensor):
 
 @irdl_op_definition
 class TruncatedGaussian(RandomTensor):
-    """Normal, cut at two standard deviations. Paddle: truncated_gaussian_random."""
+    """Normal without the numbers outside of [a, b]; None is two standard deviations from the mean.
+
+    Paddle: truncated_gaussian_random.
+    """
 
     name = "pd.truncated_gaussian"
     mean = number(0.0)
     std = number(1.0)
+    a = number(None)
+    b = number(None)
+
+    @staticmethod
+    def infer(
+        shape: Sequence[int], dtype: str, a: float | None = None, b: float | None = None
+    ) -> Tensor:
+        if a is not None and b is not None and a >= b:
+            raise ProgramError(f"truncated_gaussian needs a < b, found {a} and {b}")
+        return RandomTensor.infer(shape, dtype)
+
+    @staticmethod
+    def deviations(
+        mean: float, std: float, a: float | None, b: float | None
+    ) -> tuple[float, float]:
+        """The bounds in standard deviations from the mean."""
+        low = -2.0 if a is None else (a - mean) / std if std else -math.inf
+        high = 2.0 if b is None else (b - mean) / std if std else math.inf
+        return low, high
 
 
 @irdl_op_definition

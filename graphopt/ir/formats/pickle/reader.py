@@ -44,10 +44,22 @@ def read_pickle(data: bytes, source: str = "<pickle>", limits: Limits | None = N
     anything else, FormatError with the byte offset for a malformed one, LimitError for one that
     exceeds `limits`.
     """
+    value, end = read_first_pickle(data, source, limits)
+    if end != len(data):
+        raise FormatError(
+            f"{source}: byte {end - 1}: expected the end, found {len(data) - end} more"
+        )
+    return value
+
+
+def read_first_pickle(
+    data: bytes, source: str = "<pickle>", limits: Limits | None = None
+) -> tuple[Any, int]:
+    """As `read_pickle`, of data that go on after the pickle: its value, and where it ends."""
     reader = _Reader(data, source, limits or Limits())
     value = reader.run()
     reader.check(value)
-    return value
+    return value, reader.position
 
 
 class _Reader:
@@ -65,8 +77,6 @@ class _Reader:
             self.start = self.position
             opcode = self.take(1)[0]
             if opcode == ord("."):
-                if self.position != len(self.data):
-                    self.fail(f"expected the end, found {len(self.data) - self.position} more")
                 return self.pop()
             step = _STEPS.get(opcode)
             if step is None:

@@ -287,10 +287,12 @@ multinomial
     num_samples replacement
 put_along_axis
     Axis Include_self Reduce
-gaussian_random truncated_gaussian_random
+gaussian_random
     dtype mean seed shape std
 sample_logits
     num_samples remove_accidental_hits seed uniq use_customized_samples
+truncated_gaussian_random
+    a b dtype mean seed shape std
 randint
     dtype high low seed shape
 affine_grid
