@@ -226,6 +226,10 @@ def test_random_tensors() -> None:
     bounded = np.asarray(compute(TruncatedGaussian, shape=(20_000,), mean=5.0, a=-1.0, b=1.0))
     assert (bounded.min() >= -1, bounded.max() <= 1) == (True, True)
     assert abs(bounded.mean() - 0.774) < 0.02
+    # bounds of a hundred deviations leave a normal distribution, without one of them in it
+    wide = np.asarray(compute(TruncatedGaussian, shape=(1 << 20,), std=0.02, a=-2.0, b=2.0))
+    assert np.abs(wide).max() < 6 * 0.02
+    assert abs(wide.std() - 0.02) < 1e-4
 
 
 def test_random_half_types_have_many_values() -> None:

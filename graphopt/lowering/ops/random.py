@@ -140,7 +140,13 @@ def truncated_gaussian(
 @cache
 def _truncated(low: float, high: float) -> Draw:
     def draw(key: Array, shape: Shape, dtype: Any) -> Array:
-        return jax.random.truncated_normal(key, low, high, shape, dtype)
+        # The generator gives a bound itself once in 2**23 draws, or 2**52 of float64. A normal
+        # number is as far out as this limit so rarely, and never as far as a bound beyond it.
+        limit = 8.2 if np.dtype(dtype) == np.float64 else 5.3
+        ends = low, high
+        if low < limit and high > -limit:
+            ends = max(low, -limit), min(high, limit)
+        return jax.random.truncated_normal(key, *ends, shape, dtype)
 
     return draw
 
