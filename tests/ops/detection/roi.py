@@ -80,7 +80,8 @@ SAMPLES = {
         sample(f64(1, 1, 4, 4), f64([[1.0, 1.0, 1.0, 2.0]]), i32([1]))
         .gives(lambda x, *_: np.zeros([1, 1, 1, 1]))
         .kinked(),
-        sample(f64(2, 2, 4, 4), TWO, i32([1, 1]), spatial_scale=0.5, **CELLS),
+        # no corner on a pixel, where the derivative has a kink
+        sample(f64(2, 2, 4, 4), TWO + 0.1, i32([1, 1]), spatial_scale=0.5, **CELLS),
         # over the edges, and far away
         sample(f64(1, 2, 3, 5), FAR, i32([3]), **CELLS).kinked(),
         sample(f32(1, 2, 4, 4), f32(0, 4), i32([0]), **CELLS).kinked(),
