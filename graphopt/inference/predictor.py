@@ -12,7 +12,6 @@ import numpy as np
 import graphopt
 from graphopt.buckets import automatic
 from graphopt.errors import FeedError
-from graphopt.fluid.lod_tensor import LoDTensor
 from graphopt.frontend.sequence_notes import levels_of
 from graphopt.inference.config import Config, DataType
 from graphopt.models.model import ImportedModel, has_parameters, read_model
@@ -56,10 +55,10 @@ class Tensor:
 
     def share_external_data(self, data: Any) -> None:
         """As `copy_from_cpu`, of a LoDTensor as well, whose sequences it takes."""
-        is_tensor = isinstance(data, LoDTensor)
-        self.copy_from_cpu(np.asarray(data) if is_tensor else data)
-        if is_tensor:
-            self.set_lod(data.lod())
+        sequences = getattr(data, "lod", None)  # only a LoDTensor has them
+        self.copy_from_cpu(data if sequences is None else np.asarray(data))
+        if sequences is not None:
+            self.set_lod(sequences())
 
     def copy_to_cpu(self) -> Array:
         """The value as an array of the caller's own; FeedError where there is none."""

@@ -16,7 +16,7 @@ STEP = np.array([123, 7], np.uint32)
 RULES = {
     "uniform": partial(random.uniform, min=0.0, max=1.0),
     "normal": partial(random.gaussian, mean=0.0, std=1.0),
-    "truncated_normal": partial(random.truncated_gaussian, mean=0.0, std=1.0),
+    "truncated_normal": partial(random.truncated_gaussian, mean=0.0, std=1.0, a=None, b=None),
 }
 
 

@@ -58,15 +58,14 @@ def profiled(
         scope.var(name).put(array)
     if alone.program.lr_schedulers:
         write_learning_rates(alone.program, scope)
-    executable = Executable(compiled, compiled.mapped(1, even=True), "it is profiled")
-    lower = getattr(executable.replicated.function, "lower", None)
-    if lower is None:
+    if compiled.is_startup:
         raise UnsupportedError("a startup program runs op by op; profile the program that trains")
+    executable = Executable(compiled, compiled.mapped(1, even=True), "it is profiled")
     types = types_of(executable.arguments(feeds, scope))
     with announced(lambda: "compiling a program with the numbers of its ops"):
         try:
             with numbered(compiled.module) as ops, names_are_kept(), jax.enable_x64(True):
-                made = lower(*types).compile(compiled.options())
+                made = executable.replicated.function.lower(*types).compile(compiled.options())
         except NeedsData as error:
             raise UnsupportedError(f"the program runs op by op, as {error}") from None
 
