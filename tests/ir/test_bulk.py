@@ -85,6 +85,7 @@ assert gc.get_freeze_count() == count
 """
 
 
+@pytest.mark.exhaustive
 def test_what_is_imported_grows_old_and_is_still_looked_at() -> None:
     """Garbage that grew old is found; what the caller froze stays frozen."""
     subprocess.run([sys.executable, "-c", GROWN_OLD], check=True)

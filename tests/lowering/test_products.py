@@ -12,8 +12,7 @@ from jax import numpy as jnp
 from graphopt.lowering.ops.reduce import prod
 
 
-@pytest.mark.parametrize("axis", [(1,), (), (0, 2)])
-@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize(("axis", "keepdim"), [((1,), False), ((), True), ((0, 2), True)])
 def test_derivatives(axis: tuple[int, ...], keepdim: bool) -> None:
     x = np.random.default_rng(0).normal(size=(4, 5, 3))
     x[0, 0] = x[1, :2, 0] = x[2, 1, 1] = 0

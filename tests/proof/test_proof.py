@@ -32,6 +32,7 @@ REASONS = {
 }  # fmt: skip
 
 
+@pytest.mark.exhaustive
 def test_every_way_to_optimise() -> None:
     """Outputs, gradients and state stay, whichever passes run and in whichever order."""
     prover, count = Prover(others=3), examples(90)

@@ -38,6 +38,7 @@ def test_random_training_modules(generated: Generated, count: int, sync: bool) -
         agree(run(name, module, inputs), wanted, name)
 
 
+@pytest.mark.exhaustive
 def test_updates_in_parts() -> None:
     """With Reduce all mappers agree, and train as AllReduce does, bucketed or not."""
     spread = 0

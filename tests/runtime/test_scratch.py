@@ -70,6 +70,7 @@ def ran(keeps: str) -> dict[str, list[Any]]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not GLIBC, reason="needs glibc")
 def test_pages_are_mapped_once() -> None:
     """After the first steps the kernel maps few pages, and the losses have the same bits."""

@@ -161,6 +161,7 @@ def of_stepwise(generator: Any) -> dict[str, Any]:
     return {"words": rows(generator, 12, some_lengths(generator))}
 
 
+@pytest.mark.exhaustive
 def test_a_network_in_steps() -> None:
     """Its sequences are padded to the bucket of the longest one, and unpadded to that of rows."""
     stats = assert_same(stepwise, of_stepwise, 3)

@@ -128,6 +128,7 @@ def test_who_does_not_end_is_killed(launch: Callable[..., Started], tmp_path: Pa
     assert all(map(is_gone, found))
 
 
+@pytest.mark.exhaustive
 def test_a_stopped_trainer_is_ended(launch: Callable[..., Started], tmp_path: Path) -> None:
     """Also one that takes no signals any more, with what it has started itself."""
     started = launch(
