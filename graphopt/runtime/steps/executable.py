@@ -135,18 +135,18 @@ class Executable:
         self.state.tell(slots, ordered, key, scope)
         try:
             fetches, written = function((), read_only, ordered, key)
-            if written:
-                with scope.lock, Uninterrupted():
-                    self.state.store(slots, written, scope, on_host=True)
-            return fetches
         except Exception as error:  # whatever it is, XLA runs the step or says what is wrong
             instead = active.instead(error)
-            if instead is None:
-                return function((), read_only, ordered, key)[0]
-        steps = self._steps or self._compiled_steps()
-        fetches, _ = steps.keeping(instead, ordered, scope, key)
-        if active.on_host:  # feeds that no form computes do not end the host form
-            active.leave_host(instead)
+            if instead is not None:
+                steps = self._steps or self._compiled_steps()
+                fetches, _ = steps.keeping(instead, ordered, scope, key)
+                if active.on_host:  # feeds that no form computes do not end the host form
+                    active.leave_host(instead)
+                return fetches
+            fetches, written = function((), read_only, ordered, key)
+        if written:
+            with scope.lock, Uninterrupted():
+                self.state.store(slots, written, scope, on_host=True)
         return fetches
 
     def _compiled_steps(self) -> CompiledSteps:
