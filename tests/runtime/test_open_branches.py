@@ -138,6 +138,10 @@ def test_training_goes_through_the_branch_taken() -> None:
     np.testing.assert_allclose(np.array(value), w, rtol=1e-6)
 
 
+WHERE = r"give both one dtype .*\[operator conditional_block -> .*open_branches.py:\d+"
+DIFFERENT = "the devices take different branches.*on one place.*" + WHERE
+
+
 def on_two_places(iterations: int = 1) -> Any:
     """A program that looks at the sum of its rows, on two places."""
     x = static.data("x", [None, 3], "float32")
@@ -158,12 +162,13 @@ def test_devices_that_take_one_branch() -> None:
         step = on_two_places()
         assert step(np.ones((4, 3), "float32")).dtype == "float32"
         assert step(-np.ones((4, 3), "float32")).dtype == "float64"
-        with pytest.raises(UnsupportedError, match="the devices take different branches"):
+        with pytest.raises(UnsupportedError, match=DIFFERENT):
             step(np.array([[1], [1], [-1], [-1]], "float32") * np.ones(3, "float32"))
 
 
 def test_several_steps_in_one_run_are_refused() -> None:
-    with fresh(), pytest.raises(UnsupportedError, match="set num_iteration_per_run = 1"):
+    wanted = "set num_iteration_per_run = 1.*" + WHERE
+    with fresh(), pytest.raises(UnsupportedError, match=wanted):
         on_two_places(iterations=2)(np.ones((4, 3), "float32"))
 
 
@@ -211,5 +216,5 @@ def test_a_python_function_that_decides_is_not_called_twice() -> None:
         flag = main.current_block().create_var("flag", [1], "bool")
         static.py_func(lambda x: np.array([x[0, 0] > 0]), x, flag)
         y = static.nn.cond(flag, lambda: x, lambda: paddle.cast(x, "int32"))
-        with pytest.raises(UnsupportedError, match="comes from a py_func"):
+        with pytest.raises(UnsupportedError, match="a py_func decides.*" + WHERE):
             run([y], x=X)

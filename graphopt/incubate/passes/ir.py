@@ -17,16 +17,14 @@ _INSTEAD = (
     "write it as a pass of graphopt, which is a pattern and what replaces it: "
     "docs/how-to/add-a-pass-from-outside.md"
 )
-_REGISTERED: dict[str, Callable[..., Any]] = {}
 
 
 def RegisterPass(
     function: Callable[..., Any] | None = None, input_specs: Mapping[str, Any] | None = None
 ) -> Any:
-    """Keep a function that describes a rewrite, and warn that graphopt does not apply it.
+    """Return a function that describes a rewrite unchanged, and warn that it is not applied.
 
-    A decorator, with or without `input_specs`; the function stays unchanged. TypeError for anything
-    that cannot be called.
+    A decorator, with or without `input_specs`. TypeError for anything that cannot be called.
     """
 
     def keep(described: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,7 +35,6 @@ def RegisterPass(
             f"RegisterPass(): the rewrite '{name}' is not applied; {_INSTEAD}",
             stacklevel=caller_level(),
         )
-        _REGISTERED[name] = described
         return described
 
     return keep if function is None else keep(function)

@@ -27,6 +27,8 @@ class _Branch(NamedTuple):
 
     version: int
     place: Place
+    why: str
+    """The difference of the types, its place, and the remedy."""
     sides: dict[bool, Program]
 
 
@@ -46,21 +48,25 @@ class OpenBranches:
             try:
                 return step(program, names)
             except OpenBranchError as error:
-                branch = _Branch(program.version, error.place, {})
+                branch = _Branch(program.version, error.place, str(error), {})
                 self._known[program] = branch
         with default_generator().unmoved():
-            holds = _agreed(step(program, (TAKEN,)))
+            holds = _agreed(step(program, (TAKEN,)), branch.why)
         if holds not in branch.sides:
             branch.sides[holds] = with_side(program, branch.place, holds=holds)
         return step(branch.sides[holds], names)
 
+    def why(self, program: Program) -> str:
+        """The reason why a program that was met has an open branch, its place, and the remedy."""
+        return self._known[program].why
 
-def _agreed(fetched: Fetched) -> bool:
-    """The condition on all replicas."""
+
+def _agreed(fetched: Fetched, why: str) -> bool:
+    """The condition on all replicas; UnsupportedError where it is not the same."""
     sides = {bool(np.asarray(value).all()) for value in fetched[0]}
     if len(sides) > 1:
         raise UnsupportedError(
-            "the devices take different branches of a condition whose branches give different "
-            "types; give both one dtype and number of dimensions, or run the program on one place"
+            "the devices take different branches, which one step cannot do: run the program on "
+            f"one place, or mend that {why}"
         )
     return sides.pop()

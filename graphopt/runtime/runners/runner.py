@@ -264,9 +264,8 @@ class Runner:
         )
         if made.steps > 1 and TAKEN in fetches:
             raise UnsupportedError(
-                f"each of the {made.steps} steps of a run may take another branch of a condition "
-                "whose branches give different types; give both one dtype and number of "
-                "dimensions, or set num_iteration_per_run = 1"
+                f"each of the {made.steps} steps of a run may take another branch: set "
+                f"num_iteration_per_run = 1, or mend that {self._open.why(program)}"
             )
         return replace(made, types=own)
 

@@ -25,7 +25,7 @@ def match_matrix_tensor(
 ) -> tuple[Variable, Variable]:
     """The products of each row of a sequence of x and each row of one of y, by several matrices.
 
-    Rows are [n, d] and [m, e] with lod_level 1. Sequences of k and l rows give channel_num * k * l
+    Rows are [n, d] and [m, d] with lod_level 1. Sequences of k and l rows give channel_num * k * l
     rows of one number. Also returns the rows of x times the matrices. ValueError for rows of
     unknown width, UnsupportedError for those without lengths. Paddle page:
     fluid.contrib.layers.match_matrix_tensor.
@@ -63,9 +63,10 @@ def tree_conv(
     """A convolution over each node of a tree and those below it: [b, n, output_size, num_filters].
 
     Nodes are [b, n, d]; `edge_set`, int32 [b, m, 2], has the numbers of a node, from 1 on, and a
-    child, and ends with the first 0. The parameter is [d, 3, output_size, num_filters]. Nodes that
-    no edge can connect give 0, and gradients are the derivatives, where 1.8.5 leaves both
-    undefined. Paddle page: fluid.contrib.layers.tree_conv.
+    child, and ends with the first 0. The parameter is [d, 3, output_size, num_filters], of float32
+    or float64 as the nodes. Nodes that no edge can connect give 0, where 1.8.5 leaves them
+    undefined; gradients are the derivatives (see `pd.tree_conv`). Paddle page:
+    fluid.contrib.layers.tree_conv.
     """
     function = "tree_conv"
     arguments.variable(nodes_vector, "nodes_vector", function)

@@ -28,8 +28,8 @@ def batch_fc(
 ) -> Variable:
     """A fully connected layer of its own for each group of rows: [groups, n, out].
 
-    `input` is [groups, n, in], `param_size` [groups, in, out], `bias_size` [groups, out]. Raises
-    ValueError for sizes that do not fit. Paddle page: incubate.layers.batch_fc.
+    `input` is [groups, n, in] of float32 or float64, `param_size` [groups, in, out], `bias_size`
+    [groups, out]. ValueError for sizes that do not fit. Paddle page: incubate.layers.batch_fc.
     """
     function = "batch_fc"
     shape = list(arguments.variable(input, "input", function).shape)
@@ -57,8 +57,9 @@ def rank_attention(
 ) -> Variable:
     """For each item of a list the items beside it, each times a matrix for the two ranks.
 
-    `input` is [n, d]. A row of `rank_offset`, int32 [n, 2 * max_rank + 1], has the item's rank from
-    1 on, then the rank and the row of each item of the list; a rank 0 is no item.
+    `input` is [n, d] of float32 or float64. A row of `rank_offset`, int32 [n, 2 * max_rank + 1],
+    has the item's rank from 1 on, then the rank and the row of each item of the list; a rank 0 is
+    no item.
     `rank_param_shape` is [max_rank^2 * d, m], and the result [n, m]. The parameter is trained, the
     input is not. `max_size` has no effect. Raises ValueError for sizes that do not fit. Paddle
     page: incubate.layers.rank_attention.
@@ -88,6 +89,7 @@ def tdm_child(
 ) -> tuple[Variable, Variable]:
     """The children of nodes in a tree of items [..., child_nums], and which of them are items.
 
+    Nodes `x` are int32 or int64, as the results, which have `dtype`.
     The tree is a parameter [node_nums, 3 + child_nums] that is not trained: a row has the item, the
     layer, the ancestor and the children, 0 for none. Paddle page: incubate.layers.tdm_child.
     """
@@ -118,7 +120,7 @@ def tdm_sampler(
     tree_dtype: Any = "int32",
     dtype: Any = "int32",
 ) -> tuple[Any, Any, Any]:
-    """The nodes above leaves x [n, 1] in each layer of a tree, and others of the layer.
+    """The nodes above leaves x, integers [n, 1], in each layer of a tree, and others of the layer.
 
     Results: the nodes, which of them are above the leaf, and which are there at all; for each layer
     [n, samples + 1, 1], or all of them [n, all] without `output_list`. The parameters, which are
@@ -179,7 +181,8 @@ def fused_seqpool_cvm(
     """
     function = "fused_seqpool_cvm"
     given = arguments.variables(input, "input", function)
-    if arguments.choice(pool_type.lower(), "pool_type", function, ("sum",)) and cvm_offset != 2:
+    arguments.choice(pool_type.lower(), "pool_type", function, ("sum",))
+    if cvm_offset != 2:
         raise ValueError(f"{function}(): 'cvm_offset' should be 2, found {cvm_offset}")
     pooled = [sequence_pool(each, "sum", pad_value=pad_value) for each in given]
     return [continuous_value_model(each, cvm, use_cvm) for each in pooled]

@@ -18,6 +18,7 @@ from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.program import Operator
 from graphopt.ir.program.open_branches import TAKEN, OpenBranchError, Place
 from graphopt.ir.translate.blocks.block import BlockParser
+from graphopt.ir.translate.operators.translator import located
 
 # what a frame knows of its names
 _NAMES = ("values", "arrays", "written", "before_loop", "partial", "selected", "chosen", "deferred")
@@ -39,9 +40,7 @@ class OpenBranch(GraphoptError):
         ops = self.op.block.ops
         number = next(i for i, op in enumerate(ops) if op is self.op)
         place: Place = self.op.block.idx, number
-        where = f", at {self.op.location}" if self.op.location else ""
-        outputs = ", ".join(self.op.output_arg_names)
-        return OpenBranchError(f"{self} [operator {self.op.type} -> {outputs}{where}]", place)
+        return OpenBranchError(str(located(UnsupportedError(str(self)), self.op)), place)
 
 
 def side_of(parser: BlockParser, op: Operator) -> bool | None:
@@ -88,14 +87,14 @@ def raise_open(parser: BlockParser, op: Operator, condition: SSAValue, message: 
     raise OpenBranch(op, condition, message, is_first=is_in_main(parser))
 
 
-def keep_condition(block: IrBlock, condition: SSAValue) -> None:
-    """Remove the ops of a function's block that the condition does not need.
+def keep_condition(block: IrBlock, branch: OpenBranch) -> None:
+    """Remove the ops of a function's block that the condition of a branch does not need.
 
     Prints and checks go, as the run that follows has them. UnsupportedError for a condition that
     a Python function decides, which would be called twice.
     """
     needed: set[Operation] = set()
-    wanted: list[SSAValue] = [condition]
+    wanted: list[SSAValue] = [branch.condition]
     while wanted:
         op = wanted.pop().owner
         if isinstance(op, Operation) and op not in needed:
@@ -108,9 +107,8 @@ def keep_condition(block: IrBlock, condition: SSAValue) -> None:
         for inner in list(op.walk()):
             if isinstance(inner, PyFunc):
                 raise UnsupportedError(
-                    "the condition of branches that give different types comes from a py_func, "
-                    "which would be called twice; give both branches one dtype and number of "
-                    "dimensions"
+                    "a py_func decides which branch is taken, and would be called twice, as "
+                    f"{branch.as_error()}"
                 )
             if isinstance(inner, (Print, Assert)):
                 _remove(inner)

@@ -114,7 +114,7 @@ class _Parser(BlockParser):
             raise UnsupportedError(f"inside a loop {branch.as_error()}")
         if list(fetches) != [TAKEN]:
             raise branch.as_error()
-        keep_condition(self.block, branch.condition)
+        keep_condition(self.block, branch)
         return self.finish([(FETCH, TAKEN, branch.condition)])
 
     def gradients_on_demand(self, fetches: Sequence[str]) -> dict[Operator, list[str]]:
