@@ -45,6 +45,7 @@ def test_every_way_to_optimise() -> None:
     assert tally.notes.keys() >= {"differentiate", "fetch", "read again"}, tally.notes
 
 
+@pytest.mark.exhaustive
 def test_each_pass_has_something_to_do() -> None:
     """The programs for a pass have its patterns, and near misses of all kinds."""
     fired, reasons = Counter[str](), Counter[str]()

@@ -99,6 +99,7 @@ def words() -> Built:
     return [loss, joined, spread, hidden, share], feed
 
 
+@pytest.mark.exhaustive
 def test_results_are_those_of_the_feed() -> None:
     assert_same(words, BUCKETS, SIZES[:4])
 

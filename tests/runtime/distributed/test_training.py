@@ -78,6 +78,7 @@ def run_fault(folder: Path, fault: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.exhaustive
 @pytest.mark.smoke
 def test_a_killed_trainer(tmp_path: Path) -> None:
     """kill -9 in the middle: named at once, no abort of JAX, the checkpoint is whole."""
