@@ -91,6 +91,11 @@ paddle-tests: $(VENV)/.dev ## run Paddle's own tests (make paddle-tests SOURCES=
 	@test -n "$(SOURCES)" || { echo "give the folder of Paddle's tests: SOURCES=..." >&2; exit 2; }
 	$(BIN)/python tests/paddle_tests/run.py "$(SOURCES)"
 
+.PHONY: graphnet
+graphnet: $(VENV)/.dev $(PEERS)/paddle/.installed ## run real model graphs (make graphnet SOURCES=FOLDER); writes docs/reference/graphnet.md
+	@test -n "$(SOURCES)" || { echo "give the folder of GraphNet's graphs: SOURCES=..." >&2; exit 2; }
+	$(BIN)/python tests/graphnet/run.py "$(SOURCES)" --paddle $(PEERS)/paddle/bin/python $(GRAPHNET)
+
 KILLS ?= 250
 .PHONY: storm-checkpoints
 storm-checkpoints: $(VENV)/.dev ## kill and read beside savers (make storm-checkpoints KILLS=1000)

@@ -1,0 +1,87 @@
+"""The runner of GraphNet's graphs: which are taken, what counts as equal, and the page."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphopt_tests.graphnet.in_graphopt import compare
+from graphopt_tests.graphnet.run import Worker, describe, folders_of, write_page
+
+EQUAL = {"read": True, "optimised": True, "ops": 9, "ops_after": 3, "plain": 1e-6, "flags": 2e-6}
+
+
+def test_halves(tmp_path: Path) -> None:
+    """Places count from 1, in the order of the bytes of the paths."""
+    for name in ("b", "a/sub", "B", "a/sub-2"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "model.py").touch()
+    assert folders_of(tmp_path, "odd") == ["B", "a/sub-2"]
+    assert folders_of(tmp_path, "even") == ["a/sub", "b"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "difference"),
+    [
+        ([1.0, np.nan, np.inf], [1.0, np.nan, np.inf], 0.0),
+        ([2.0, 4.0], [2.0, 5.0], 0.2),
+        ([np.nan], [1.0], np.inf),
+        ([1.0], [[1.0]], np.inf),
+    ],
+)
+def test_differences(ours: list[float], theirs: list[float], difference: float) -> None:
+    """Relative to the largest number; special values and shapes have to be the same."""
+    assert compare([np.array(ours)], [np.array(theirs)]) == pytest.approx(difference)
+
+
+def test_share_of_whole_numbers() -> None:
+    """Of whole numbers, those that differ are counted."""
+    assert compare([np.array([1, 2, 3, 4])], [np.array([1, 2, 3, 5])]) == 0.25
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (EQUAL, ""),
+        ({**EQUAL, "flags": 0.1}, "other numbers"),
+        ({**EQUAL, "ms": (2.0, 3.0)}, "with flags 1.50 of the time without"),
+        ({"paddle": "ended with -11"}, "Paddle: ended with -11"),
+        ({"read": True, "error": "FeedError: no"}, "FeedError: no"),
+    ],
+)
+def test_words_of_a_row(found: dict[str, object], words: str) -> None:
+    """How a graph ended."""
+    assert describe(found) == words
+
+
+def test_page(tmp_path: Path) -> None:
+    """The counts, and a row for each graph that was taken."""
+    page = tmp_path / "page.md"
+    rows = {"a": {**EQUAL, "fired": {"cse": 2}}, "b": {"paddle": "ended with -11"}}
+    write_page(rows, 3, page)
+    text = page.read_text("utf-8")
+    assert "| graphs | 3 |" in text
+    assert "| saved by Paddle | 1 |" in text
+    assert "| cse | 2 | 1 |" in text
+    assert "| b |  |  |  |  | Paddle: ended with -11 |" in text
+
+
+def test_a_worker_that_ends() -> None:
+    """It is started again for the next question."""
+    code = "import sys\nfor line in sys.stdin:\n    if '1' in line: sys.exit(3)\n    print('true')"
+    worker = Worker([sys.executable, "-u", "-c", code], 60, 4)
+    assert worker.ask(0) is True
+    with pytest.raises(RuntimeError, match="ended with 3"):
+        worker.ask(1)
+    assert worker.ask(0) is True
+    worker.end()
+
+
+def test_a_worker_that_hangs() -> None:
+    """It is ended after its time."""
+    worker = Worker([sys.executable, "-c", "import time; time.sleep(60)"], 0.2, 4)
+    with pytest.raises(RuntimeError, match="longer than"):
+        worker.ask(0)
