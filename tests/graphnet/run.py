@@ -112,8 +112,9 @@ class Worker:
                 os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         for pipe in (process.stdin, process.stdout):
-            with suppress(BrokenPipeError):
-                pipe and pipe.close()
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
         self._process = None
 
 
