@@ -137,6 +137,26 @@ complex128 = DType("complex128")
 ALL = tuple(DType(name) for name in _CODE)
 
 
+def converted(values: Any, dtype: DType) -> np.ndarray[Any, Any]:
+    """Real numbers in another dtype, as Paddle's kernels convert them on x86.
+
+    A float is cut towards zero. Integers of fewer than 32 bits keep the low bits of an int32. What
+    int32 or int64 does not hold, NaN among it, is the least number of that type. NumPy leaves
+    these cases to the processor.
+    """
+    array = np.asarray(values)
+    target = dtype.numpy
+    if array.dtype.kind in "biuc" or target.kind not in "iu":
+        with np.errstate(over="ignore"):  # a number outside a narrower float becomes infinite
+            return array.astype(target)
+    wide = np.dtype(np.int64 if target.itemsize == 8 else np.int32)
+    limit = float(2 ** (8 * wide.itemsize - 1))
+    exact = array.astype(np.float64)
+    held = (exact > -limit - 1) & (exact < limit) if limit < 2**53 else np.abs(exact) < limit
+    whole = np.where(held, exact, 0.0).astype(wide)
+    return np.where(held, whole, np.iinfo(wide).min).astype(target)
+
+
 def as_dtype(spec: object) -> DType:
     """The `DType` for a name, a NumPy type, a `DType`, or a `VarType.Type` number.
 

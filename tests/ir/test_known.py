@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.definition import as_property
-from graphopt.ir.dialect.known import Known
+from graphopt.ir.dialect.known import Known, known_numbers
 from graphopt.ir.dialect.op import PdOp, class_of
 from graphopt.ir.dialect.ops import math as ops
 from graphopt.ir.dialect.ops.activation import Softmax
@@ -420,3 +421,19 @@ def test_numbers_are_rounded_as_by_the_program(dtype: str) -> None:
     known = Known()
     assert np.array_equal(known.array(plain.results[0]), wanted)  # pyright: ignore[reportArgumentType]
     assert _listed(known, mixed) == [*wanted, None]
+
+
+def test_numbers_that_a_dtype_does_not_hold() -> None:
+    """Constants are converted as every form of a program converts them: low bits are kept."""
+    numbers = AssignValue.make(
+        shape=(6,), values=(300.9, -1.5, 7e4, 3e9, -math.inf, math.nan), dtype="float64"
+    )
+    wanted = {
+        "uint8": (44, 255, 112, 0, 0, 0),
+        "int16": (300, -1, 4464, 0, 0, 0),
+        "int32": (300, -1, 70000, *[-(2**31)] * 3),
+        "int64": (300, -1, 70000, 3 * 10**9, *[-(2**63)] * 2),
+    }
+    for dtype, found in wanted.items():
+        cast = ops.Cast.make(numbers.results[0], dtype=dtype)
+        assert known_numbers(cast.results[0]) == found

@@ -13,6 +13,8 @@ SAMPLES = {
         sample(shape=(), value=-3.0, dtype="int64").gives(lambda: -3),
         sample(shape=(2,), value=1.0, dtype="bool").gives(lambda: [True, True]),
         sample(shape=(0, 2), value=1e300, dtype="bfloat16"),
+        sample(shape=(1,), value=300.0, dtype="uint8").gives(lambda: [44]),
+        sample(shape=(1,), value=1e20, dtype="int32").gives(lambda: [-(2**31)]),
         sample(shape=(1,), value=-np.inf).gives(lambda: [-np.inf]),
         sample(shape=(1,), value=np.nan, dtype="float64").gives(lambda: [np.nan]),
         sample(shape=(1,), value=1e300, dtype="float16").gives(lambda: [np.inf]),
@@ -20,6 +22,7 @@ SAMPLES = {
     ops.FullLike: [
         sample(f32(2, 3), value=2.0).gives(lambda x: np.full((2, 3), 2.0)),
         sample(i64(2), value=1.5).gives(lambda x: [1, 1]),
+        sample(i64(2), value=-300.5, dtype="int8").gives(lambda x: [-44, -44]),
         sample(bf16(2), value=7.0, dtype="int32").gives(lambda x: [7, 7]),
     ],
     ops.AssignValue: [

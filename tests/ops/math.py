@@ -114,6 +114,19 @@ SAMPLES = {
         sample(f32(2, 3), dtype="float64").gives(lambda x: x),
         sample(f64(3), dtype="float64").gives(lambda x: x),
         sample(f64([1.7, -1.7]), dtype="int32").gives(lambda x: [1, -1]).kinked(),
+        sample(f64([300.9, -1, 3e9, np.nan]), dtype="uint8")
+        .gives(lambda x: [44, 255, 0, 0])
+        .kinked(),
+        sample(f32([-2.5, -129, 70000, -np.inf]), dtype="int8")
+        .gives(lambda x: [-2, 127, 112, 0])
+        .kinked(),
+        sample(f32([2**31, -(2**31), 1e20, np.nan]), dtype="int32")
+        .gives(lambda x: np.full(4, -(2**31)))
+        .kinked(),
+        sample(f64([2**53, 2**63, -1e30, np.nan]), dtype="int64")
+        .gives(lambda x: [2**53, *[-(2**63)] * 3])
+        .kinked(),
+        sample(i64([300, 2**40 + 5, -(2**63)]), dtype="int16").gives(lambda x: [300, 5, 0]),
         sample(i64([2**40, 0]), dtype="bool").gives(lambda x: [True, False]),
         sample(flags(3), dtype="bfloat16").gives(lambda x: x),
         sample(c64([1 + 2j]), dtype="float32").gives(np.real),

@@ -39,7 +39,7 @@ from graphopt.ir.dialect.size_rules import Elements, Sizes, own_sizes, result_si
 from graphopt.ir.dialect.sums import Amount, Sum, quotient
 from graphopt.ir.dialect.traits import keeps_order
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, element_count, shape_of, slice_bounds
-from graphopt.ir.dtypes import DType
+from graphopt.ir.dtypes import DType, converted
 
 Array = np.ndarray[Any, Any]
 # a NumPy scalar of the value's dtype, a sum, or None
@@ -124,12 +124,9 @@ def known_numbers(value: SSAValue) -> tuple[Any, ...] | None:
 
 
 def _held(elements: Array, dtype: DType) -> Array:
-    """The elements as a dtype holds them, those that it does not hold unknown."""
+    """The elements as a dtype holds them."""
     if elements.dtype != object:
-        if _fits(dtype, elements):
-            with np.errstate(all="ignore"):
-                return elements.astype(dtype.numpy)
-        return np.full(elements.shape, None)
+        return converted(elements, dtype)
     found = [_one_held(element, dtype) for element in elements.ravel()]
     is_plain = not any(element is None or isinstance(element, Sum) for element in found)
     return np.array(found, dtype.numpy) if is_plain else _objects(found)
@@ -143,14 +140,6 @@ def _one_held(element: Element, dtype: DType) -> Element:
         wide = dtype in ("int32", "int64") and len(element.terms) <= _MOST_TERMS
         return element if small and wide else None
     return _held(np.asarray(element), dtype)[()]
-
-
-def _fits(dtype: DType, array: Array) -> bool:
-    """False for NaN and floats out of the range of an integer dtype: XLA saturates, NumPy wraps."""
-    if array.dtype.kind in "biuc" or np.dtype(dtype.numpy).kind not in "iu":
-        return True
-    limits, whole = np.iinfo(dtype.numpy), np.trunc(array.astype(np.float64))
-    return bool(((whole >= limits.min) & (whole < float(limits.max) + 1)).all())
 
 
 def _objects(elements: Any) -> Array:

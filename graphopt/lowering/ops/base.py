@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
 import jax
 import numpy as np
 from jax import numpy as jnp
+
+from graphopt.ir.dtypes import DType, converted
 
 Array = jax.Array
 
@@ -40,16 +42,19 @@ def widened(rule: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def constant(value: float, dtype: Any) -> np.ndarray[Any, Any]:
-    """A property as a number of this dtype; for integers cut towards zero and kept in range."""
-    dtype = np.dtype(dtype)
-    if jnp.issubdtype(dtype, jnp.integer):
-        limits = jnp.iinfo(dtype)
-        return np.asarray(int(min(max(value, limits.min), limits.max)), dtype)
-    with np.errstate(over="ignore"):  # a number outside a half type becomes infinite
-        return np.asarray(value, dtype)
+    """A property as a number of this dtype."""
+    return converted(value, DType(np.dtype(dtype).name))
 
 
 def limit(x: Array, low: float, high: float) -> Array:
     """x kept in [low, high]; as in Paddle 2.6, no gradient at the bounds."""
-    bottom, top = constant(low, x.dtype), constant(high, x.dtype)
+    bottom, top = (constant(bound, x.dtype) for bound in _in_range(low, high, x.dtype))
     return jnp.where(x <= bottom, bottom, jnp.where(x >= top, top, x))
+
+
+def _in_range(low: float, high: float, dtype: Any) -> Sequence[float]:
+    """Bounds of numbers, which for integers are at most those of their dtype."""
+    if not jnp.issubdtype(dtype, jnp.integer):
+        return low, high
+    limits = jnp.iinfo(dtype)
+    return [int(min(max(bound, limits.min), limits.max)) for bound in (low, high)]

@@ -175,10 +175,7 @@ def clip(x: Array, min: float, max: float) -> Array:
 @lowers(ops.Scale)
 @widened
 def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool) -> Array:
-    if is_floating(x) or jnp.iscomplexobj(x):
-        factor, offset = constant(scale, x.dtype), constant(bias, x.dtype)
-    else:  # in unsigned numbers -1 is the largest, so that the product is that of -1
-        factor, offset = (np.asarray(int(value)).astype(x.dtype) for value in (scale, bias))
+    factor, offset = constant(scale, x.dtype), constant(bias, x.dtype)
     if offset == 0:
         return x * factor  # XLA adds no zero either, and an added one would make 0 of -0
     return x * factor + offset if bias_after_scale else (x + offset) * factor
@@ -188,7 +185,16 @@ def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool) -> Array
 def cast(x: Array, dtype: DType) -> Array:
     if jnp.iscomplexobj(x) and not dtype.is_complex:
         x = lax.real(x)
-    return x.astype(dtype.numpy)
+    return _cut(x, dtype) if is_floating(x) and dtype.numpy.kind in "iu" else x.astype(dtype.numpy)
+
+
+def _cut(x: Array, dtype: DType) -> Array:
+    """Floats as integers like `converted` of `ir/dtypes.py`, where XLA keeps them in range."""
+    whole = np.dtype(np.int64 if dtype.numpy.itemsize == 8 else np.int32)
+    # below the range XLA has the least number, too
+    held = x < np.asarray(2.0 ** (8 * whole.itemsize - 1), x.dtype)
+    found = jnp.where(held, x.astype(whole), np.iinfo(whole).min)
+    return found.astype(dtype.numpy)
 
 
 @lowers(ops.AddN)

@@ -170,7 +170,7 @@ def _both_ways_alike(first: DType, second: DType, last: DType) -> bool:
     if last == "bool":
         return True
     if second.is_floating and not last.is_floating:
-        # out of range, a float saturates and an integer wraps around
+        # out of range, a float is the least number and an integer wraps around
         return last in _WIDER.get(first, ())  # so `first` is no float
     return not (first.is_complex or last.is_complex)
 

@@ -9,21 +9,19 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops import creation as ops
+from graphopt.ir.dtypes import converted
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 
 
 def filled(shape: Sequence[int], value: float, dtype: Any) -> Array:
-    """A tensor of one value; integers are cut towards zero and kept in range.
+    """A tensor of one value.
 
     A constant is rounded to its dtype, whatever the precision of the computation.
     """
     if dtype.is_differentiable:
         return np.full(tuple(shape), held(value, dtype))
-    if dtype == "bool":
-        return np.full(tuple(shape), bool(value))
-    limits = np.iinfo(dtype.numpy)
-    return np.full(tuple(shape), min(max(int(value), limits.min), limits.max), dtype.numpy)
+    return np.full(tuple(shape), converted(value, dtype))
 
 
 def held(values: Any, dtype: Any) -> Array:
@@ -47,7 +45,7 @@ def full_like(x: Array, value: float, dtypes: Any) -> Array:
 def assign_value(shape: Sequence[int], values: Sequence[float], dtypes: Any) -> Array:
     if dtypes[0].is_differentiable:
         return held(values, dtypes[0]).reshape(tuple(shape))
-    return np.array([int(value) for value in values], dtypes[0].numpy).reshape(tuple(shape))
+    return converted(values, dtypes[0]).reshape(tuple(shape))
 
 
 @rule(ops.Arange)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops import math as ops
-from graphopt.ir.dtypes import DType
+from graphopt.ir.dtypes import DType, converted
 from graphopt.reference.derivatives import erf as error_function
 from graphopt.reference.ops.activation import between
 from graphopt.reference.registry import rule
@@ -192,7 +192,8 @@ def clip(x: Array, min: float, max: float, to: Any) -> Array:
 @rule(ops.Scale)
 def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool, to: Any) -> Array:
     if is_whole(x):
-        factor, offset = (np.asarray(int(v)).astype(x.dtype) for v in (scale, bias))
+        dtype = DType(x.dtype.name)
+        factor, offset = converted(scale, dtype), converted(bias, dtype)
     else:
         factor, offset = to(scale), to(bias)
     if bias == 0:
@@ -207,17 +208,8 @@ def cast(x: Array, dtype: DType, to: Any) -> Array:
     if dtype == "bool":
         return x != 0
     if x.dtype.kind == "f" and not dtype.is_differentiable:
-        return _whole(value_of(x), dtype)
+        return converted(value_of(x), dtype)
     return to(x) if x.dtype.kind == "f" and dtype.is_floating else x
-
-
-def _whole(x: Array, dtype: DType) -> Array:
-    """Cut towards zero and kept in range; nan gives 0. C++ and so Paddle leave these cases open."""
-    limits = np.iinfo(dtype.numpy)
-    inside = np.where(np.isnan(x), 0.0, np.trunc(x))
-    low, high = inside <= float(limits.min), inside >= float(limits.max)
-    cut = np.where(low | high, 0.0, inside).astype(dtype.numpy)
-    return np.where(low, limits.min, np.where(high, limits.max, cut)).astype(dtype.numpy)
 
 
 @rule(ops.AddN)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops import rearrange as ops
+from graphopt.ir.dtypes import DType, converted
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 
@@ -109,9 +110,8 @@ def pad(x: Array, paddings: Ints, mode: str, value: float, to: Any) -> Array:
     )
     widths = [(max(before, 0), max(after, 0)) for before, after in pairs]
     if mode == "constant":
-        if x.dtype.kind in "fc":
-            return np.pad(x[cut], widths, "constant", constant_values=to(value))
-        return np.pad(x[cut], widths, "constant", constant_values=int(value))
+        filling = to(value) if x.dtype.kind in "fc" else converted(value, DType(x.dtype.name))
+        return np.pad(x[cut], widths, "constant", constant_values=filling)
     way = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode]
     return np.pad(x[cut], widths, way)  # pyright: ignore
 
