@@ -1,7 +1,7 @@
 """`x + y`, `2 * x`, `x < 0`, …: dtypes and numbers as Paddle's operators treat them.
 
 A number never changes a floating-point tensor's dtype; a float makes an integer tensor float32, and
-a complex number makes real ones complex128.
+a complex number makes real ones complex128. Booleans beside an integer stay booleans.
 With a number, + - * / become one `scale` operator. Programs of paddle.fluid have their own rules,
 see `graphopt.tensor.early_operators`.
 """
@@ -30,6 +30,9 @@ from graphopt.tensor.scaled import (
     power,
     promoted,
 )
+
+
+_OF_NUMBERS = ("elementwise_floordiv", "elementwise_mod", "elementwise_pow")
 
 
 def operate(type: str, x: Variable, other: Any, *, reverse: bool = False) -> Any:
@@ -81,7 +84,8 @@ def _fit_to_number(type: str, x: Variable, value: Any) -> Variable:
         return x
     if is_integral(x.dtype) and (isinstance(value, float) or type == "elementwise_div"):
         return cast_to(x, "float32")
-    if x.dtype == "bool" and not isinstance(value, bool):
+    # + - * stay booleans, as in 2.6.2, which does not have the others; in 3.3.1 all are int64
+    if x.dtype == "bool" and type in _OF_NUMBERS:
         return cast_to(x, "int64")
     return x
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.errors import OperandError
 from graphopt_tests.frontend.programs import fresh, run
 
 PAIRS = [
@@ -54,3 +58,37 @@ def test_numbers_keep_their_digits() -> None:
 def test_other_pairs_are_refused(left: str, right: str) -> None:
     with fresh(), pytest.raises(TypeError, match="one dtype"):
         paddle.add(static.data("x", [2], left), static.data("y", [2], right))
+
+
+@pytest.mark.parametrize(
+    ("operate", "dtype", "wanted"),
+    [
+        # by 2.6.2, which has these of booleans; 3.3.1 gives int64
+        (lambda x: x + 1, "bool", [True, True]),
+        (lambda x: 2 - x, "bool", [True, True]),
+        (lambda x: x * 2, "bool", [True, False]),
+        (lambda x: x - True, "bool", [True, True]),
+        # by 3.3.1, as 2.6.2 has no such kernel
+        (lambda x: x // 1, "int64", [1, 0]),
+        (lambda x: x % True, "int64", [0, 0]),
+        (lambda x: x**2, "int64", [1, 0]),
+        (lambda x: 2**x, "int64", [2, 1]),
+        # by both
+        (lambda x: x * 0.5, "float32", [0.5, 0.0]),
+        (lambda x: x / 2, "float32", [0.5, 0.0]),
+        (lambda x: x == 3, "bool", [True, False]),
+    ],
+)
+def test_booleans_beside_numbers(operate: Callable[[Any], Any], dtype: str, wanted: Any) -> None:
+    with fresh():
+        found = operate(static.data("x", [2], "bool"))
+        (value,) = run([found], x=np.array([True, False]))
+    assert (found.dtype, value.dtype, value.tolist()) == (dtype, dtype, wanted)
+
+
+@pytest.mark.parametrize("name", ["divide", "floor_divide", "mod", "pow"])
+def test_booleans_have_no_quotient(name: str) -> None:
+    with fresh():
+        x = static.data("x", [2], "bool")
+        with pytest.raises(OperandError, match=r"no quotient.*astype"):
+            getattr(paddle, name)(x, x)

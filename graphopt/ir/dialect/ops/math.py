@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC
+
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def, var_operand_def
 
 from graphopt.errors import OperandError, ProgramError
@@ -45,18 +47,34 @@ class Subtract(Binary):
         return Binary.infer(x, y)
 
 
+class Quotient(Binary, ABC):
+    """Elementwise on two tensors of numbers: Paddle has no such kernel of booleans."""
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor) -> Tensor:
+        _refuse_booleans(x)
+        return Binary.infer(x, y)
+
+
+def _refuse_booleans(x: Tensor) -> None:
+    if dtype_of(x) == "bool":
+        raise OperandError(
+            "booleans have no quotient, remainder or power; cast them: x.astype('int64')"
+        )
+
+
 Multiply = elementwise(Binary, "multiply", "x * y.", paddle="elementwise_mul")
 Divide = elementwise(
-    Binary, "divide", "x / y; integers divide towards zero.", paddle="elementwise_div"
+    Quotient, "divide", "x / y; integers divide towards zero.", paddle="elementwise_div"
 )
 Maximum = elementwise(Binary, "maximum", "The larger of x and y.", paddle="elementwise_max")
 Minimum = elementwise(Binary, "minimum", "The smaller of x and y.", paddle="elementwise_min")
-ElementwisePow = elementwise(Binary, "elementwise_pow", "x to the power y.")
+ElementwisePow = elementwise(Quotient, "elementwise_pow", "x to the power y.")
 FloorDivide = elementwise(
-    Binary, "floor_divide", "x / y, down to a whole number.", paddle="elementwise_floordiv"
+    Quotient, "floor_divide", "x / y, down to a whole number.", paddle="elementwise_floordiv"
 )
 Remainder = elementwise(
-    Binary, "remainder", "x - y * floor(x / y), with the sign of y.", paddle="elementwise_mod"
+    Quotient, "remainder", "x - y * floor(x / y), with the sign of y.", paddle="elementwise_mod"
 )
 Fmax = elementwise(Binary, "fmax", "The larger of x and y; a nan loses.", paddle="elementwise_fmax")
 Fmin = elementwise(
@@ -111,6 +129,11 @@ class Pow(Unary):
 
     name = "pd.pow"
     factor = number(1.0)
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        _refuse_booleans(x)
+        return Unary.infer(x)
 
 
 @irdl_op_definition
