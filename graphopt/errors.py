@@ -100,7 +100,10 @@ class ScopeError(OperatorError, RuntimeError):
 
 
 class CheckError(OperatorError, ValueError):
-    """The condition of an Assert was false when the program ran; the step stored nothing."""
+    """The condition of an Assert was false when the program ran, or an integer was divided by 0.
+
+    The step stored nothing.
+    """
 
 
 class CallbackError(GraphoptError, RuntimeError):

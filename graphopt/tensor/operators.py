@@ -31,7 +31,6 @@ from graphopt.tensor.scaled import (
     promoted,
 )
 
-
 _OF_NUMBERS = ("elementwise_floordiv", "elementwise_mod", "elementwise_pow")
 
 

@@ -1,24 +1,41 @@
-"""The numbers that an op may look up, and the feeds that hold such numbers.
+"""The numbers that an op may look up or divide by, and the feeds that hold such numbers.
 
-Paddle raises for an id that names no row. A compiled step cannot, so fed ids are checked before it.
-For ids that a step computes there are optional asserts.
+Paddle raises for an id that names no row, and for an integer that is divided by 0. A compiled step
+cannot, so what is fed is checked before it. For ids that a step computes there are optional
+asserts, and for divisors there are asserts where they may be 0.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from graphopt.errors import CheckError
 from graphopt.ir.dialect.index_bound import IndexBound as IndexBound
+from graphopt.ir.dialect.known import Known, known_numbers
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.callback import Assert
 from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot
 from graphopt.ir.dialect.ops.loss import CrossEntropyWithSoftmax, NllLoss
-from graphopt.ir.dialect.ops.math import Cast, Equal, GreaterEqual, LessThan, LogicalAnd, LogicalOr
+from graphopt.ir.dialect.ops.math import (
+    Cast,
+    Clip,
+    Divide,
+    Equal,
+    FloorDivide,
+    GreaterEqual,
+    LessThan,
+    LogicalAnd,
+    LogicalOr,
+    Maximum,
+    NotEqual,
+    Remainder,
+)
 from graphopt.ir.dialect.ops.reduce import All, Max, Min
 from graphopt.ir.dialect.ops.scatter import (
     GatherNd,
@@ -30,7 +47,10 @@ from graphopt.ir.dialect.ops.scatter import (
 )
 from graphopt.ir.dialect.ops.shape import Assign, Flatten, Reshape, Squeeze, Transpose, Unsqueeze
 from graphopt.ir.dialect.signature import FEED, function_signature, main_function
+from graphopt.ir.dialect.size_rules import Elements
+from graphopt.ir.dialect.sums import Sum, size_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of
+from graphopt.ir.program import LENGTHS
 
 # ops whose result has the elements of the operand and no others
 _MOVING = (Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Assign)
@@ -86,11 +106,24 @@ def bound_of(op: Operation) -> tuple[SSAValue, IndexBound] | None:
             return None
     if size == UNKNOWN:
         return None
+    return ids, IndexBound(-size if negative else 0, size, allowed, _reader(op))
+
+
+def _reader(op: PdOp) -> str:
     result = op.results[0].name_hint
     reader = f"{op.name} -> {result}" if result else op.name
     if isinstance(op.location, FileLineColLoc):
         reader += f", at {op.location.filename.data}:{op.location.line.data}"
-    return ids, IndexBound(-size if negative else 0, size, allowed, reader)
+    return reader
+
+
+def divisor_of(op: Operation) -> tuple[SSAValue, IndexBound] | None:
+    """The integers that `op` divides by, and that they are not 0; None for any other op."""
+    if not isinstance(op, (Divide, FloorDivide, Remainder)):
+        return None
+    if dtype_of(op.y.type).is_differentiable:
+        return None
+    return op.y, IndexBound(0, 0, None, _reader(op), divides=True)
 
 
 def fed_bounds(module: ModuleOp) -> dict[str, tuple[IndexBound, ...]]:
@@ -100,8 +133,11 @@ def fed_bounds(module: ModuleOp) -> dict[str, tuple[IndexBound, ...]]:
     """
     found: dict[str, dict[tuple[int, int, int | None], IndexBound]] = {}
     for op in main_function(module).body.block.ops:
-        if (checked := bound_of(op)) and (feed := _feed_of(module, checked[0])):
+        checked = bound_of(op) or divisor_of(op)
+        if checked and (feed := _feed_of(module, checked[0])):
             bound = checked[1]
+            if bound.divides and feed.endswith(LENGTHS):
+                continue
             key = bound.low, bound.high, bound.allowed
             found.setdefault(feed, {}).setdefault(key, bound)
     return {name: tuple(bounds.values()) for name, bounds in found.items()}
@@ -115,6 +151,77 @@ def assert_bounds(module: ModuleOp) -> None:
             continue
         rewriter = Rewriter()
         rewriter.insert_op(_assertion(*checked), InsertPoint.before(op))
+
+
+def assert_divisors(module: ModuleOp) -> bool:
+    """Insert a `pd.assert` before each op that divides integers by computed numbers; False if none.
+
+    Not where they are known to be none or are sizes, which are 0 for tensors without elements
+    alone. Raises CheckError for constants with a 0.
+    """
+    main = main_function(module).body.block
+    divided = [(op, *found) for op in module.walk() if (found := divisor_of(op))]
+    if not divided:
+        return False
+    known, inserted = _sizes_known(module), False
+    for op, divisor, bound in divided:
+        is_fed = op.parent is main and _feed_of(module, divisor) is not None
+        if is_fed or _is_positive(divisor) or _are_sizes(known.elements(divisor)):
+            continue
+        if op.parent is main and known.array(divisor) is not None:
+            raise CheckError(f"{bound.division}: it divides by a constant with a 0")
+        Rewriter().insert_op(_division_check(divisor, bound), InsertPoint.before(op))
+        inserted = True
+    return inserted
+
+
+def _sizes_known(module: ModuleOp) -> Known:
+    """What is known of all values, where fed lengths are sizes."""
+    main = main_function(module)
+    ports = zip(main.body.block.args, function_signature(main).arguments, strict=True)
+    sizes = {
+        argument: np.full(shape_of(argument.type), size_of(argument, 0), object)
+        for argument, port in ports
+        if port.name.endswith(LENGTHS) and UNKNOWN not in shape_of(argument.type)
+    }
+    known = Known(sizes)
+    for op in module.walk():
+        if isinstance(op, PdOp):
+            known.see(op)
+    return known
+
+
+def _are_sizes(elements: Elements | None) -> bool:
+    """True for numbers other than 0, and sums of sizes, each times a positive number."""
+    return elements is not None and all(
+        all(factor > 0 for _, factor in element.terms)
+        if isinstance(element, Sum)
+        else element is not None and element != 0
+        for element in elements.ravel().tolist()
+    )
+
+
+def _is_positive(value: SSAValue) -> bool:
+    """True for numbers that an op before has kept above 0."""
+    owner = value.owner
+    if isinstance(owner, Clip):
+        return owner.attr("min") >= 1
+    if isinstance(owner, Maximum):
+        return any(map(_is_positive, owner.operands))
+    if isinstance(owner, _MOVING):
+        return _is_positive(owner.operands[0])
+    numbers = known_numbers(value)
+    return numbers is not None and min(numbers, default=1) > 0
+
+
+def _division_check(divisor: SSAValue, bound: IndexBound) -> list[PdOp]:
+    """The ops that stop a step which divides by 0."""
+    zero = FullLike.make(divisor, value=0.0)
+    inside = NotEqual.make(divisor, zero)
+    held = All.make(inside)
+    name = divisor.name_hint or "a computed divisor"
+    message = f"{bound.division}: '{name}' holds a 0; keep it off with paddle.clip or paddle.where"
+    return [zero, inside, held, Assert.make(held, [], variables=(name,), message=message)]
 
 
 def _assertion(ids: SSAValue, bound: IndexBound) -> list[PdOp]:

@@ -242,10 +242,12 @@ def print_gradient(
 
 @lowers(ops.Assert)
 def assert_(
-    condition: Array, data: tuple[Array, ...], variables: Strings, summarize: int
+    condition: Array, data: tuple[Array, ...], variables: Strings, summarize: int, message: str
 ) -> tuple[Array, ...]:
     def check(holds: Any, *values: Any) -> None:
         if not bool(np.asarray(holds).reshape(())):
+            if message:
+                raise CheckError(message)
             shown = [
                 described(value, name, summarize=summarize, parts=("name", "shape", "dtype"))
                 for value, name in zip(values, variables[1:], strict=True)

@@ -42,7 +42,7 @@ def divide(x: Array, y: Array) -> Array:
     zero = y == 0
     down = x // np.where(zero, 1, y)
     inexact = down * y != x
-    # towards zero; division by zero, which Paddle leaves undefined, is -1 as in XLA
+    # towards zero; unchecked division by zero is -1 as in XLA
     towards_zero = down + (inexact & ((x < 0) != (y < 0)))
     return np.where(zero, -1, towards_zero)
 
@@ -68,7 +68,10 @@ def elementwise_pow(x: Array, y: Array) -> Array:
 
 @rule(ops.FloorDivide)
 def floor_divide(x: Array, y: Array) -> Array:
-    return np.floor_divide(x, y)
+    down = np.floor_divide(x, y)
+    # as of the lowering, which divides by XLA's rules and then rounds down
+    unchecked = np.where((x == 0) | (x.dtype.kind == "u"), -1, -2)
+    return np.where(y == 0, unchecked, down) if is_whole(x) else down
 
 
 @rule(ops.Remainder)

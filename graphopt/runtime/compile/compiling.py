@@ -15,7 +15,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.callers import callers
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.differentiated import segment_of
-from graphopt.ir.dialect.index_bounds import assert_bounds, fed_bounds
+from graphopt.ir.dialect.index_bounds import assert_bounds, assert_divisors, fed_bounds
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import Fence, FusionGroup
 from graphopt.ir.dialect.ops.conv import Conv2dBase
@@ -25,6 +25,7 @@ from graphopt.ir.dialect.signature import check_finite, checks_finite, hash_drop
 from graphopt.ir.dialect.types import byte_count, show
 from graphopt.ir.program.location import caller_level
 from graphopt.lowering.plan import Plan
+from graphopt.passes.padding.dims import CannotPad
 from graphopt.passes.table.flags import check_supported, refused
 from graphopt.passes.table.manager import optimize
 from graphopt.passes.table.parts import PARSE, Part
@@ -32,7 +33,12 @@ from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.feeds.blame import check_depth
-from graphopt.runtime.settings.flags import checks_all_ids, checks_nan_inf, hashes_dropout
+from graphopt.runtime.settings.flags import (
+    checks_all_ids,
+    checks_ids,
+    checks_nan_inf,
+    hashes_dropout,
+)
 from graphopt.runtime.state.prepare import Prepare
 
 
@@ -57,6 +63,9 @@ def compile_program(compilation: Compilation) -> Compiled:
     bounds = fed_bounds(module)
     if checks_all_ids():
         assert_bounds(module)
+    asserts = checks_ids() and assert_divisors(module)
+    if masked is not None and (asserts or any(b.divides for each in bounds.values() for b in each)):
+        raise CannotPad("integer-division", "integers would be divided by the zeros of spare rows")
     report = optimize(module, context, again=compilation.parsed)
     report.parts.append(parse)
     if hashes_dropout():

@@ -1,4 +1,4 @@
-"""Fed ids are checked before a step: a compiled step cannot raise for one out of range."""
+"""Fed ids and divisors are checked before a step: a compiled step cannot raise for a wrong one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.errors import IndexRangeError
+from graphopt.errors import CheckError, IndexRangeError
 from graphopt.ir.dialect.index_bound import IndexBound
 from graphopt.runtime.settings.flags import IDS, checks_ids
 from graphopt.runtime.state.arrays import HostArray
@@ -16,7 +16,8 @@ from graphopt.runtime.state.arrays import HostArray
 def check_ids(bounds: Mapping[str, Sequence[IndexBound]], feeds: Mapping[str, Any]) -> None:
     """Refuse feeds with numbers that an op could not look up.
 
-    Raises IndexRangeError with the variable, the number, where it is, and the op. The flag
+    Raises IndexRangeError with the variable, the number, where it is, and the op, and CheckError
+    for a 0 that divides. The flag
     `FLAGS_graphopt_check_ids` leaves this out.
     """
     if not checks_ids():
@@ -33,6 +34,9 @@ def check_ids(bounds: Mapping[str, Sequence[IndexBound]], feeds: Mapping[str, An
 def _check(name: str, ids: HostArray, bound: IndexBound) -> None:
     if not ids.size or ids.dtype.kind not in "iu":
         return
+    if bound.divides:
+        _check_divisor(name, ids, bound)
+        return
     # a negative number is a large one without a sign: one pass over the ids
     plain = ids.view(f"u{ids.dtype.itemsize}") if ids.dtype.kind == "i" else ids
     if bound.low == 0 and plain.max() < bound.high:
@@ -47,5 +51,15 @@ def _check(name: str, ids: HostArray, bound: IndexBound) -> None:
     raise IndexRangeError(
         f"'{name}' was fed {ids[at]} at {[int(i) for i in at]}, which is out of range: "
         f"{bound.reader} looks up numbers from {bound.low} to {bound.high - 1}{besides}. Correct "
-        f"the feed; set_flags({{'{IDS}': False}}) leaves this check out"
+        f"the feed; set_flags({{'{IDS}': 'off'}}) leaves this check out"
+    )
+
+
+def _check_divisor(name: str, numbers: HostArray, bound: IndexBound) -> None:
+    if np.count_nonzero(numbers) == numbers.size:  # several times as quick as all()
+        return
+    at = np.unravel_index(int((numbers == 0).argmax()), numbers.shape)
+    raise CheckError(
+        f"{bound.division}: '{name}' was fed 0 at {[int(i) for i in at]}. Correct the feed; "
+        f"set_flags({{'{IDS}': 'off'}}) leaves this check out"
     )

@@ -114,8 +114,8 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
     "graphopt_check_ids": (
         "fed",
         "which ids of rows and classes are checked: `fed` ones before each step, `all` (those that "
-        "a step computes, too; it then keeps the old state until it ends), or `off` for none "
-        "(not Paddle's)",
+        "a step computes, too; it then keeps the old state until it ends), or `off` for none; "
+        "integers that divide are checked for 0 unless it is `off` (not Paddle's)",
     ),
     "graphopt_cache_dir": (
         "",

@@ -164,7 +164,7 @@ class PrintGradient(Unary):
 class Assert(PdOp):
     """Stop the program, showing `data`, unless `condition` holds. Paddle: assert.
 
-    `variables` are the names of the condition and of the data.
+    `variables` are the names of the condition and of the data, `message` is said instead.
     """
 
     name = "pd.assert"
@@ -174,6 +174,7 @@ class Assert(PdOp):
     data = var_operand_def(Tensor)
     variables = strings()
     summarize = integer(20)
+    message = string("")
 
     @staticmethod
     def infer(
