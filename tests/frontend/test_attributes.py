@@ -62,6 +62,60 @@ def test_what_is_not_said(type: str, attrs: dict[str, Any], expected: Array) -> 
     np.testing.assert_allclose(run(type, {"X": GRID}, attrs), expected, rtol=1e-12)
 
 
+SMALL = np.zeros((1, 2, 2, 2), "float32")
+ADAMW = {
+    "Param": np.ones(2, "float32"),
+    **dict.fromkeys(("Grad", "Moment1", "Moment2"), np.zeros(2, "float32")),
+    "LearningRate": np.array([0.1], "float32"),
+    "Beta1Pow": np.array([0.9], "float32"),
+    "Beta2Pow": np.array([0.999], "float32"),
+}
+
+
+def _quantised(x: object) -> dict[str, Array]:
+    scale, zero = np.array([127.0, 254.0], "float32"), np.zeros(2, "float32")
+    return {"X": np.array(x, "float32"), "Scale": scale, "ZeroPoint": zero}
+
+
+@pytest.mark.parametrize(
+    ("type", "inputs", "slots", "attrs", "expected"),
+    [
+        (
+            *("prior_box", {"Input": SMALL, "Image": SMALL}, ("Boxes", "Variances")),
+            {"min_sizes": [1.0], "aspect_ratios": [1.0], "variances": [0.1, 0.1, 0.2, 0.2]},
+            [[0, 0, 0.5, 0.5], [0.5, 0, 1, 0.5], [0, 0.5, 0.5, 1], [0.5, 0.5, 1, 1]],
+        ),
+        (
+            *("prior_box", {"Input": SMALL, "Image": SMALL}, ("Boxes", "Variances")),
+            {"min_sizes": [8.0], "aspect_ratios": [4.0], "variances": [0.1, 0.1, 0.2, 0.2]},
+            [[0.0, 0, 1, 1]] * 12,
+        ),
+        (
+            *("adamw", ADAMW, ("ParamOut", "Moment1Out", "Moment2Out")),
+            *({"coeff": 0.5}, [[1.0, 1.0]]),
+        ),
+        (
+            *("fused_elemwise_add_activation", {"X": GRID, "Y": GRID}, ("Out",)),
+            *({"functor_list": ["elementwise_add", "scale"]}, GRID),
+        ),
+        (
+            *("quantize_linear", _quantised([[0.5, 1.5, 200], [5, -300, 3]]), ("Y",)),
+            *({"bit_length": 8}, [[0, 2, 127], [2, -128, 2]]),
+        ),
+        (
+            *("dequantize_linear", _quantised([[0.0, 1, 2], [3, 4, 5]]), ("Y",)),
+            *({"bit_length": 8}, [[0, 1, 2], [6, 8, 10]]),
+        ),
+    ],
+)
+def test_what_is_not_said_of_boxes_updates_and_quantising(
+    type: str, inputs: Any, slots: tuple[str, ...], attrs: dict[str, Any], expected: Any
+) -> None:
+    """Values of Paddle 2.6.2 for operators that lack an attribute."""
+    found = run(type, inputs, attrs, slots[0])
+    np.testing.assert_allclose(found.reshape(np.shape(expected)), expected, atol=1e-6)
+
+
 def test_comparisons_align_from_an_axis() -> None:
     """The axis says where y's dimensions start in x, as for arithmetic."""
     column = np.array([1.0, 5.0, 20.0])
@@ -73,6 +127,21 @@ def test_an_unknown_attribute_is_refused() -> None:
     """It may have been meant, so that the nearest name is told."""
     with pytest.raises(UnsupportedError, match=r"no attribute 'axes'.*did you mean 'axis'"):
         run("roll", {"X": GRID}, {"shifts": [1], "axes": [0]})
+
+
+@pytest.mark.parametrize(
+    ("type", "attrs", "near"),
+    [
+        ("partial_sum", {"start_indx": 1, "length": 2}, "start_index"),
+        ("spp", {"pyramid_heigth": 1}, "pyramid_height"),
+        ("fill_diagonal", {"vlaue": 1.0}, "value"),
+        ("add_position_encoding", {"alhpa": 1.0}, "alpha"),
+    ],
+)
+def test_a_misspelt_attribute_is_refused(type: str, attrs: dict[str, Any], near: str) -> None:
+    """Of operators that only a translation knows, too."""
+    with pytest.raises(UnsupportedError, match=f"did you mean '{near}'"):
+        run(type, {"X": np.ones((1, 2, 2, 2))[:, :, 0]}, attrs)
 
 
 def test_an_attribute_like_no_other_is_ignored() -> None:

@@ -189,5 +189,13 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "downsample_ratio": 32,
     },
     "yolov3_loss": {"class_num": 1, "ignore_thresh": 0.699999988079071, "downsample_ratio": 32},
+    "prior_box": {"flip": True, "clip": True},
+    "density_prior_box": {"clip": True},
+    "detection_map": {"overlap_threshold": 0.5},
+    "adamw": {"with_decay": False},
+    "fused_elemwise_add_activation": {"scale": 0.0},
+    "fused_conv2d_add_act": {"activation": "relu"},
+    "quantize_linear": {"quant_axis": 0, "round_type": 0},
+    "dequantize_linear": {"quant_axis": 0},
 }
 """Paddle's defaults of attributes, where those of `pd` ops differ."""

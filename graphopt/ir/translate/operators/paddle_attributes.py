@@ -525,6 +525,88 @@ conv2d depthwise_conv2d
     fuse_alpha fuse_beta fuse_brelu fuse_brelu_threshold fuse_relu
     fuse_relu_before_depthwise_conv fuse_residual_connection groups padding_algorithm paddings
     strides
+add_position_encoding
+    alpha beta
+batch_fc box_clip dequantize_log fsp polygon_box_transform
+    -
+beam_search
+    beam_size end_id is_accumulated level
+bipartite_match
+    dist_threshold match_type
+broadcast
+    ring_id root
+deformable_psroi_pooling
+    group_size no_trans output_dim part_size pooled_height pooled_width sample_per_part
+    spatial_scale trans_std
+dequantize_abs_max
+    max_range
+detection_map
+    ap_type background_label class_num evaluate_difficult overlap_threshold
+fill_diagonal
+    offset value wrap
+fill_diagonal_tensor
+    dim1 dim2 offset
+frame
+    axis frame_length hop_length
+fused_bias_residual_layernorm
+    begin_norm_axis epsilon quant_max_bound quant_min_bound quant_round_type quant_scale
+    residual_alpha
+fused_elemwise_activation
+    axis functor_list scale
+generate_mask_labels
+    num_classes resolution
+generate_proposal_labels
+    batch_size_per_im bbox_reg_weights bg_thresh_hi bg_thresh_lo class_nums fg_fraction fg_thresh
+    is_cascade_rcnn is_cls_agnostic use_random
+generate_proposals
+    eta min_size nms_thresh post_nms_topN pre_nms_topN
+graph_send_recv
+    out_size reduce_op
+graph_send_ue_recv
+    message_op out_size reduce_op
+graph_send_uv
+    message_op
+im2sequence
+    kernels out_stride paddings strides
+locality_aware_nms
+    background_label keep_top_k nms_eta nms_threshold nms_top_k normalized score_threshold
+lookup_table_dequant
+    padding_idx
+match_matrix_tensor
+    dim_t
+mine_hard_examples
+    mining_type neg_dist_threshold neg_pos_ratio sample_size
+nce
+    num_neg_samples num_total_classes sampler seed
+overlap_add
+    axis hop_length
+partial_concat partial_sum
+    length start_index
+proximal_gd
+    l1 l2
+rank_attention
+    MaxRank MaxSize
+retinanet_detection_output
+    keep_top_k nms_eta nms_threshold nms_top_k score_threshold
+retinanet_target_assign
+    negative_overlap positive_overlap
+rpn_target_assign
+    rpn_batch_size_per_im rpn_fg_fraction rpn_negative_overlap rpn_positive_overlap
+    rpn_straddle_thresh use_random
+seed
+    seed
+segment_pool
+    pooltype
+similarity_focus
+    axis indexes
+spp
+    pooling_type pyramid_height
+tdm_child
+    child_nums dtype
+tdm_sampler
+    dtype layer_offset_lod neg_samples_num_list output_positive seed
+viterbi_decode
+    include_bos_eos_tag
 """
 
 
