@@ -60,6 +60,28 @@ def test_a_number_has_no_second_axis(function: Any) -> None:
         function(static.data("x", [], "float32"), 1)
 
 
+@pytest.mark.parametrize("shapes", [((), (1,)), ((1,), ()), ((), (1, 1), ())])
+def test_a_number_is_a_term_of_a_sum_of_single_elements(shapes: Any) -> None:
+    """add_n gives [1] for [] and [1], as Paddle 2.6 and 3.3 do, and a gradient to each."""
+    with fresh():
+        terms = [static.data(f"x{i}", list(shape)) for i, shape in enumerate(shapes)]
+        for term in terms:
+            term.stop_gradient = False
+        out = paddle.add_n(terms)
+        slopes = static.gradients([out], terms)
+        feed = {f"x{i}": np.full(shape, i + 1, "float32") for i, shape in enumerate(shapes)}
+        found, *others = run([out, *slopes], **feed)
+    wanted = next(shape for shape in shapes if shape)
+    np.testing.assert_array_equal(found, np.full(wanted, sum(range(1, len(shapes) + 1))))
+    assert [slope.tolist() for slope in others] == [np.ones(shape).tolist() for shape in shapes]
+
+
+def test_a_number_is_no_term_of_a_sum_of_several_elements() -> None:
+    """Paddle adds it to the first element alone."""
+    with fresh(), pytest.raises(ProgramError, match="must have one shape"):
+        paddle.add_n([static.data("x", []), static.data("y", [2])])
+
+
 def test_the_weight_of_lerp_is_a_number_too() -> None:
     with fresh():
         x = static.data("x", [2], "float32")

@@ -1,15 +1,17 @@
-"""Operators along an axis of a tensor without axes, which Paddle takes for one element [1].
+"""Operators that take a tensor without axes for one element, as Paddle does.
 
-The axis may be 0 or -1, and the results have no axes again.
+Along an axis, which may be 0 or -1, it is [1], and the results have no axes again; among the
+terms of a sum it has the shape of the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.ir import SSAValue
 
-from graphopt.ir.dialect.types import rank_of
+from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
@@ -29,6 +31,16 @@ def along_an_axis(emit: Emitter) -> Written:
 def extreme_place(emit: Emitter) -> Written:
     """With `keepdims` the place of the only element is [1]."""
     return _of_one_element(emit, to_number=not emit.attr("keepdims", False))
+
+
+@translates("sum")
+def sum_of_terms(emit: Emitter) -> Written:
+    """Terms of one shape; a number among terms of one element has their shape: [] and [1] is [1]."""
+    terms = emit.inputs("X")
+    shape = next((shape_of(term.type) for term in terms if rank_of(term.type)), ())
+    if UNKNOWN not in shape and prod(shape) == 1:
+        terms = [term if rank_of(term.type) else emit.reshaped(term, *shape) for term in terms]
+    return emit.by_row(terms)
 
 
 def _of_one_element(emit: Emitter, *, to_number: bool) -> Written:

@@ -52,7 +52,12 @@ def _generator(key: Array, use_random: bool) -> np.random.Generator | None:
 
 def parts_of(x: Numbers, lengths: Numbers) -> list[Numbers]:
     """The rows of each image."""
-    return np.split(x, np.cumsum(lengths)[:-1])
+    return np.split(x, np.cumsum(lengths))[:-1]
+
+
+def joined(parts: Sequence[Numbers], *row: int) -> Numbers:
+    """The rows of all images, of which there may be none; `row` is the shape of a row."""
+    return np.concatenate(parts) if parts else np.zeros((0, *row))
 
 
 @lowers(RpnTargetAssign)
@@ -106,11 +111,11 @@ def rpn_target_assign(
         offsets.append(_offsets(anchors[inside[located]], own[nearest[located]], [1.0] * 4))
         weights.append(np.repeat([0.0, 1.0], [lost.sum(), len(left)])[:, None].repeat(4, 1))
     return (
-        jnp.asarray(np.concatenate(places), "int32"),
-        jnp.asarray(np.concatenate(marks), "int32"),
-        jnp.asarray(np.concatenate(labels)[:, None], "int32"),
-        jnp.asarray(np.concatenate(offsets), anchor.dtype),
-        jnp.asarray(np.concatenate(weights), anchor.dtype),
+        jnp.asarray(joined(places), "int32"),
+        jnp.asarray(joined(marks), "int32"),
+        jnp.asarray(joined(labels)[:, None], "int32"),
+        jnp.asarray(joined(offsets, 4), anchor.dtype),
+        jnp.asarray(joined(weights, 4), anchor.dtype),
         jnp.asarray([len(own) for own in places], "int64"),
         jnp.asarray([len(own) for own in marks], "int64"),
     )
@@ -177,13 +182,13 @@ def generate_proposal_labels(
         offsets = np.zeros_like(chosen)
         offsets[: len(finds)] = _offsets(boxes[finds], own[found], bbox_reg_weights)
         targets.append(offsets)
-    label, offset = np.concatenate(labels), np.concatenate(targets)
+    label, offset = joined(labels), joined(targets, 4)
     place = np.minimum(label, 1) if is_cls_agnostic else label
     is_own = (np.arange(class_nums) == place[:, None]) & (label > 0)[:, None]
     wide = (is_own[..., None] * offset[:, None]).reshape(len(label), 4 * class_nums)
     weight = jnp.asarray(is_own.repeat(4, 1), rpn_rois.dtype)
     return (
-        jnp.asarray(np.concatenate(rois), rpn_rois.dtype),
+        jnp.asarray(joined(rois, 4), rpn_rois.dtype),
         jnp.asarray(label[:, None], "int32"),
         jnp.asarray(wide, rpn_rois.dtype),
         *(weight, weight),

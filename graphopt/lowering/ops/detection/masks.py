@@ -12,7 +12,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.ops.detection.masks import GenerateMaskLabels
 from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array
-from graphopt.lowering.ops.detection.assignment import box_overlaps, parts_of
+from graphopt.lowering.ops.detection.assignment import box_overlaps, joined, parts_of
 from graphopt.lowering.registry import lowers
 
 Numbers = np.ndarray[Any, Any]
@@ -69,9 +69,9 @@ def generate_mask_labels(
         places.append(found)
         masks.append(pixels.reshape(len(found), -1))
     return (
-        jnp.asarray(np.concatenate(chosen), rois.dtype),
-        jnp.asarray(np.concatenate(places)[:, None], "int32"),
-        jnp.asarray(np.concatenate(masks), "int32"),
+        jnp.asarray(joined(chosen, 4), rois.dtype),
+        jnp.asarray(joined(places)[:, None], "int32"),
+        jnp.asarray(joined(masks, num_classes * resolution**2), "int32"),
         jnp.asarray([len(found) for found in places], "int64"),
     )
 

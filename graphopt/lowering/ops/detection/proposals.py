@@ -11,6 +11,7 @@ from jax import numpy as jnp
 from graphopt.ir.dialect.ops.detection import proposals as ops
 from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array
+from graphopt.lowering.ops.detection.assignment import joined
 from graphopt.lowering.registry import lowers
 
 Numbers = np.ndarray[Any, Any]
@@ -216,7 +217,8 @@ def generate_proposals(
         rows.append(boxes)
         own_scores.append(score[kept][:, None])
     counts = jnp.asarray([len(image) for image in rows], np.int32)
-    return jnp.asarray(np.concatenate(rows)), jnp.asarray(np.concatenate(own_scores)), counts
+    found, of_found = joined(rows, 4), joined(own_scores, 1)
+    return jnp.asarray(found, scores.dtype), jnp.asarray(of_found, scores.dtype), counts
 
 
 def _decoded(anchors: Numbers, delta: Numbers, extra: float) -> Numbers:

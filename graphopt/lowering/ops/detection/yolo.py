@@ -121,7 +121,8 @@ def yolo_loss(
     box_loss = jnp.sum(jnp.where(last[cell] == number, of_box, lax.stop_gradient(of_box)), 1)
     overlap = _best_overlap(out, boxes, there, sizes[list(anchor_mask)], scale_x_y)
     ignored = jnp.where(overlap > ignore_thresh, -1.0, 0.0).astype(out.dtype)
-    chosen = jnp.take_along_axis(score, jnp.maximum(last - 1, 0).reshape(n, -1), 1)
+    cells = len(anchor_mask) * rows * columns
+    chosen = jnp.take_along_axis(score, jnp.maximum(last - 1, 0).reshape(n, cells), 1)
     sure = jnp.where(last > 0, chosen.reshape(last.shape), ignored)
     is_there = jnp.where(sure > 1e-5, _cross_entropy(out[:, :, 4], 1.0) * sure, 0)
     is_not = jnp.where((sure <= 1e-5) & (sure > -0.5), _cross_entropy(out[:, :, 4], 0.0), 0)
