@@ -116,7 +116,7 @@ def test_info_of_what_cannot_be_run(tmp_path: Path) -> None:
     shutil.copy(RESNET / "model.pdiparams", tmp_path / "odd.pdiparams")
     assert "expected float32" in output("info", tmp_path)
     given = ("--params", LENET / "model.pdiparams", "--input", LENET / "inputs.npz")
-    assert "operator type 'conv2dd' has no translation" in error("run", tmp_path, *given)
+    assert "'conv2dd' has no translation; did you mean 'conv2d'?" in error("run", tmp_path, *given)
 
 
 def test_info_of_other_programs() -> None:

@@ -129,6 +129,14 @@ def test_an_unknown_attribute_is_refused() -> None:
         run("roll", {"X": GRID}, {"shifts": [1], "axes": [0]})
 
 
+@pytest.mark.parametrize(("type", "near"), [("conv2dd", "conv2d"), ("elementwise_ad", "add")])
+def test_an_unknown_type_has_a_nearest(type: str, near: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"no translation; did you mean '[a-z_]*{near}'"):
+        run(type, {"X": GRID}, {})
+    with pytest.raises(UnsupportedError, match=r"'zzz' has no translation \["):
+        run("zzz", {"X": GRID}, {})
+
+
 @pytest.mark.parametrize(
     ("type", "attrs", "near"),
     [

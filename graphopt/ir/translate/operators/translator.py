@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from difflib import get_close_matches
 
 from xdsl.utils.exceptions import VerifyException
 
@@ -42,7 +43,9 @@ def _translation(type: str) -> Translation:
         return TRANSLATIONS[type]
     if type in BY_TYPE:
         return Emitter.by_row
-    raise UnsupportedError(f"operator type '{type}' has no translation")
+    near = get_close_matches(type, {*TRANSLATIONS, *BY_TYPE}, 1, 0.75)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    raise UnsupportedError(f"operator type '{type}' has no translation{hint}")
 
 
 # What translations raise for an operator of a file that lacks a slot, or has an attribute of a kind
