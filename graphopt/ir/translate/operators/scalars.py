@@ -35,7 +35,7 @@ def extreme_place(emit: Emitter) -> Written:
 
 @translates("sum")
 def sum_of_terms(emit: Emitter) -> Written:
-    """Terms of one shape; a number among terms of one element has their shape: [] and [1] is [1]."""
+    """Terms of one shape; a number beside [1] counts as [1], and the sum is [1]."""
     terms = emit.inputs("X")
     shape = next((shape_of(term.type) for term in terms if rank_of(term.type)), ())
     if UNKNOWN not in shape and prod(shape) == 1:
