@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt.frontend import arguments, lazy
+from graphopt.frontend.in_place import in_place
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.sizes import size, sizes
 from graphopt.ir.program import Variable
@@ -60,10 +61,9 @@ def unsqueeze(x: Variable, axis: Any, name: str | None = None) -> Variable:
     return emit("unsqueeze2", {"X": x, **axes.inputs}, {"axes": axes.value}, name=name)
 
 
-# In a static program the in-place forms make new variables, as in Paddle.
-reshape_ = reshape
-squeeze_ = squeeze
-unsqueeze_ = unsqueeze
+reshape_ = in_place(reshape)
+squeeze_ = in_place(squeeze)
+unsqueeze_ = in_place(unsqueeze)
 
 
 def concat(x: Sequence[Variable] | Variable, axis: Any = 0, name: str | None = None) -> Variable:

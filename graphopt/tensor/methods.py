@@ -17,7 +17,8 @@ import numpy as np
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.calls import called_from_outside, published
-from graphopt.frontend.first_values import forget, known_before_runs, value_of
+from graphopt.frontend.first_values import known_before_runs, value_of
+from graphopt.frontend.in_place import write
 from graphopt.frontend.mode import static_mode, would_be_dynamic
 from graphopt.frontend.tracing import is_converting
 from graphopt.ir.program import Variable
@@ -224,10 +225,14 @@ def get_value(self: Variable, scope: Any = None) -> Any:
 def set_value(self: Variable, value: Any, scope: Any = None) -> None:
     """Write a persistable variable in a scope (the global one); ValueError for another shape.
 
-    A Variable as the value is computed now, from parameters as they are; it needs no feed.
+    A Variable as the value is computed now, from parameters as they are; it needs no feed. In a
+    trace the program writes it in each run.
     """
     from graphopt.runtime.state.scope import global_scope
 
+    if is_converting():
+        write(self, _file("creation").to_tensor(value, self.dtype), "set_value()")
+        return
     array = value_of(value) if isinstance(value, Variable) else np.asarray(value)
     if array.shape != self.shape:
         raise ValueError(
@@ -240,21 +245,20 @@ def set_value(self: Variable, value: Any, scope: Any = None) -> None:
 
 
 def _put_item(self: Variable, index: Any, value: Any) -> None:
-    """`x[index] = value` where layers are made for a trace; RuntimeError in programs."""
-    if would_be_dynamic() and not self.is_data:
-        if self.persistable:
-            array = value_of(self)
-            array[index] = value_of(value) if isinstance(value, Variable) else value
-            set_value(self, array)
-        else:
-            with static_mode():
-                _file("creation").assign(_file("indexing").set_item(self, index, value), self)
-            forget(self)
+    """`x[index] = value` where layers are made or traced; RuntimeError in programs."""
+    dynamic = would_be_dynamic() and not self.is_data
+    if not (is_converting() or dynamic):
+        raise RuntimeError(
+            f"'{self.name}' cannot be changed in place: in static mode, write "
+            "x = paddle.static.setitem(x, index, value) instead of x[index] = value"
+        )
+    if dynamic and self.persistable:
+        array = value_of(self)
+        array[index] = value_of(value) if isinstance(value, Variable) else value
+        set_value(self, array)
         return
-    raise RuntimeError(
-        f"'{self.name}' cannot be changed in place: in static mode, write "
-        "x = paddle.static.setitem(x, index, value) instead of x[index] = value"
-    )
+    with static_mode():
+        write(self, _file("indexing").set_item(self, index, value), "x[i] = v")
 
 
 def item(self: Variable) -> Any:

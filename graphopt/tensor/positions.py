@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt.frontend import arguments
+from graphopt.frontend.in_place import in_place
 from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
 from graphopt.tensor.attribute import shape as shape_of
@@ -44,8 +45,7 @@ def scatter(
     return emit("scatter", inputs, attrs, name=name)
 
 
-# In a static program the in-place form makes a new variable, as in Paddle.
-scatter_ = scatter
+scatter_ = in_place(scatter)
 
 
 def scatter_nd_add(

@@ -17,7 +17,6 @@ from graphopt.jit.conversion.function import converted
 from graphopt.static.debug import Assert, Print
 from graphopt.tensor.array import array_length, is_array
 from graphopt.tensor.attribute import shape as shape_of
-from graphopt.tensor.indexing import set_item
 from graphopt.tensor.manipulation import cast
 
 # with the standard library: they have no tensors of a program
@@ -124,22 +123,6 @@ def assertion(test: Any, message: Callable[[], Any]) -> None:
     Assert(conditions.as_flag(test, "assert"))
 
 
-def put(holder: Any, index: Any, value: Any) -> Any:
-    """`holder[index] = value`; the holder, or the tensor that takes its place."""
-    if isinstance(holder, Variable):
-        return set_item(holder, index, value)
-    unknown.known(holder)[index] = value
-    return holder
-
-
-def put_into(owner: Any, name: str, index: Any, value: Any) -> None:
-    """`owner.name[index] = value`."""
-    before = getattr(owner, name)
-    after = put(before, index, value)
-    if after is not before:
-        setattr(owner, name, after)
-
-
 _BUILT_IN: dict[Any, Callable[..., Any]] = {
     builtins.len: _length,
     builtins.range: _range,
@@ -154,8 +137,6 @@ HELPERS = SimpleNamespace(
     call=call,
     shape=shape,
     assertion=assertion,
-    put=put,
-    put_into=put_into,
     all_of=conditions.all_of,
     any_of=conditions.any_of,
     negation=conditions.negation,

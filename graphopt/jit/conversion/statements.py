@@ -39,7 +39,7 @@ def _store(name: str) -> ast.expr:
 
 
 class Conversion(Expressions):
-    """Branches, loops, assertions and assignments to items, too.
+    """Branches, loops and assertions, too.
 
     `own` are the local names of the function.
     """
@@ -108,47 +108,6 @@ class Conversion(Expressions):
         message = self.visit(node.msg) if node.msg else ast.Constant(None)
         call = ast.Expr(helper("assertion", test, thunk(message)))
         return self._placed(node, [call])[0]
-
-    def visit_Assign(self, node: ast.Assign) -> ast.stmt | Statements:
-        """`x[i] = v` puts a new tensor in the place of x."""
-        if not any(isinstance(target, ast.Subscript) for target in node.targets):
-            return self.generic_visit(node)  # pyright: ignore[reportReturnType]
-        value = f"_value_{self._number()}"
-        self.own.add(value)
-        made = [assigned(value, self.visit(node.value), node)]
-        for target in node.targets:
-            made.append(self._assignment(target, ast.Name(value, ast.Load()), node))
-        return made
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt | Statements:
-        """`x[i] += v`, as an assignment to x[i]."""
-        target = node.target
-        if not isinstance(target, ast.Subscript):
-            return self.generic_visit(node)  # pyright: ignore[reportReturnType]
-        index = f"_index_{self._number()}"
-        self.own.add(index)
-        place = ast.Name(index, ast.Load())
-        before = assigned(index, self.visit(target.slice), node)
-        old = ast.Subscript(_reading(target.value), place, ast.Load())
-        new = ast.BinOp(self.visit(old), node.op, self.visit(node.value))
-        after = ast.Subscript(target.value, place, ast.Store())
-        return [before, self._assignment(after, new, node)]
-
-    def _assignment(self, target: ast.expr, value: ast.expr, at: ast.stmt) -> ast.stmt:
-        if not isinstance(target, ast.Subscript):
-            made: ast.stmt = ast.Assign([self.visit(target)], value)
-        else:
-            holder, index = target.value, self.visit(target.slice)
-            put = helper("put", self.visit(_reading(holder)), _index(index), value)
-            if isinstance(holder, ast.Name) and holder.id in self.own:
-                made = ast.Assign([ast.Name(holder.id, ast.Store())], put)
-            elif isinstance(holder, ast.Attribute):
-                owner = self.visit(_reading(holder.value))
-                name = ast.Constant(holder.attr)
-                made = ast.Expr(helper("put_into", owner, name, _index(index), value))
-            else:
-                made = ast.Expr(put)
-        return placed(made, at)
 
     # -- parts ---------------------------------------------------------------------------------
 
@@ -219,23 +178,3 @@ def _names(*functions: ast.FunctionDef) -> list[ast.expr]:
 
 def _no(flag: str) -> ast.expr:
     return ast.UnaryOp(ast.Not(), ast.Name(flag, ast.Load()))
-
-
-def _reading(target: ast.expr) -> ast.expr:
-    """The expression that reads what a target writes."""
-    made = ast.parse(ast.unparse(target), mode="eval").body
-    for node in ast.walk(made):
-        ast.copy_location(node, target)
-    return made
-
-
-def _index(index: ast.expr) -> ast.expr:
-    """The index in brackets as an argument: `1:2` is slice(1, 2)."""
-    match index:
-        case ast.Slice(lower=lower, upper=upper, step=step):
-            parts = [part or ast.Constant(None) for part in (lower, upper, step)]
-            return ast.Call(ast.Name("slice", ast.Load()), parts, [])
-        case ast.Tuple(elts=items):
-            return ast.Tuple([_index(item) for item in items], ast.Load())
-        case _:
-            return index

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt.frontend import arguments, lazy
+from graphopt.frontend.in_place import in_place
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.ir.program import Variable
 from graphopt.tensor.manipulation import cast, split
@@ -225,14 +226,13 @@ def maxout(x: Variable, groups: int, axis: int = 1, name: str | None = None) -> 
     return unary("maxout", x, name, **attrs)
 
 
-# In a static program the in-place forms make new variables, as in Paddle.
-elu_ = elu
-hardtanh_ = hardtanh
-leaky_relu_ = leaky_relu
-relu_ = relu
-softmax_ = softmax
-tanh_ = tanh
-thresholded_relu_ = thresholded_relu
+elu_ = in_place(elu)
+hardtanh_ = in_place(hardtanh)
+leaky_relu_ = in_place(leaky_relu)
+relu_ = in_place(relu)
+softmax_ = in_place(softmax)
+tanh_ = in_place(tanh)
+thresholded_relu_ = in_place(thresholded_relu)
 
 
 def rrelu(

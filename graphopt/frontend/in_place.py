@@ -1,0 +1,107 @@
+"""Writing in place: `x.add_(y)`, `x[i] = v`, `x.set_value(v)` where a function is traced.
+
+A name of a program is written once or often, so a tensor is changed by an assignment to its name:
+every name of the script for the tensor sees it, and so does who passed it to a function. A view,
+as of `reshape` or an index, is a copy, as in a trace of Paddle's.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec
+
+from graphopt.errors import UnsupportedError
+from graphopt.frontend.first_values import forget
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.mode import static_mode, would_be_dynamic
+from graphopt.frontend.tracing import current_trace, is_converting
+from graphopt.ir.dialect.shapes import agree
+from graphopt.ir.program import Variable, default_main_program, undo
+from graphopt.ir.program.location import caller_level, caller_location
+
+P = ParamSpec("P")
+
+
+def in_place(function: Callable[P, Variable], written: str = "") -> Callable[P, Variable]:
+    """The form of a function that writes its result to its first argument, or to that called so.
+
+    It writes in traces, and to constants before a script makes a program. In a static program it
+    makes a new variable and says so, as in Paddle.
+    """
+    signature = inspect.signature(function)
+    argument = written or next(iter(signature.parameters))
+    own = f"{function.__name__}_"
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Variable:
+        if not (is_converting() or would_be_dynamic()):
+            warnings.warn(
+                f"In static graph mode, {own}() is the same as {function.__name__}() and does not "
+                "perform inplace operation.",
+                stacklevel=caller_level(),
+            )
+            return function(*args, **kwargs)
+        target = signature.bind(*args, **kwargs).arguments[argument]
+        with static_mode():
+            made = function(*args, **kwargs)
+            return write(target, made, own) if isinstance(target, Variable) else made
+
+    call.__name__ = call.__qualname__ = own
+    return call
+
+
+def write(target: Variable, made: Variable, call: str) -> Variable:
+    """Let `target` have the values of `made` from here on; returns it.
+
+    Raises UnsupportedError where another shape or dtype cannot be written: to what is kept between
+    runs, to a variable of another block, and to a feed of a program that is not traced.
+    """
+    if made is target:
+        return target
+    block = default_main_program().current_block()
+    # a trace has twins of the variables that it takes over from other programs
+    found = block.find_var(target.name)
+    own = target if found is None else found
+    if made.dtype == own.dtype and agree(made.shape, own.shape):
+        LayerHelper("assign").append_op("assign", {"X": made}, {"Out": own})
+        undo.note_attributes(own, "stop_gradient")
+        own.stop_gradient = made.stop_gradient
+        if not is_converting():
+            forget(own)
+        return target
+    is_feed = target.is_data and current_trace() is None
+    if own is not target or own.persistable or own.block is not block or is_feed:
+        raise UnsupportedError(
+            f"{caller_location()}: {call} would make '{target.name}', {_type(own)}, one of "
+            f"{_type(made)}; {_reason(own, is_feed=is_feed)}. Write x = x.{call.rstrip('_()')}(...)"
+        )
+    _become(target, made)
+    return target
+
+
+def _type(variable: Variable) -> str:
+    return f"{variable.dtype!s} {list(variable.shape)}"
+
+
+def _reason(variable: Variable, *, is_feed: bool) -> str:
+    if is_feed:
+        return "a feed of a program keeps its type"
+    if variable.persistable:
+        return "what is kept between runs keeps its type"
+    return "a variable keeps its type in a branch or a loop over a tensor"
+
+
+def _become(target: Variable, made: Variable) -> None:
+    """Make `target` the variable that `made` is; another one has its old name.
+
+    A variable of a program has one type, and the object that the script holds is to have the new.
+    """
+    block = target.block
+    before = dict(vars(target))
+    block._declare(target.copy_to(block))
+    undo.note(vars(target).update, before)
+    vars(target).update(vars(made))
+    block._declare(target)
