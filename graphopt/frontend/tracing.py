@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from graphopt.frontend.first_values import needs_feed, value_of
 from graphopt.ir.program import Block, Program, Variable, default_main_program
@@ -14,15 +14,37 @@ from graphopt.runtime.compiled_program import CompiledProgram
 Function = Callable[..., Any]
 
 
+class Tensors(Protocol):
+    """Places of the script that hold tensors."""
+
+    def besides(self, known: list[Any]) -> Tensors: ...
+
+    def names(self) -> list[str]: ...
+
+    def read(self) -> list[Any]: ...
+
+    def write(self, values: list[Any]) -> None: ...
+
+
+class Holders(Protocol):
+    """Objects of the script that hold tensors."""
+
+    def watch(self, root: object) -> None: ...
+
+    def tensors(self) -> Tensors: ...
+
+
 class TracedProgram(Program):
     """A program that takes over the variables of other programs that it reads.
 
     They are parameters, buffers and constants, which were made before the trace. Each becomes a
-    persistable variable here, whose value is in the global scope.
+    persistable variable here, whose value is in the global scope. `held` is told of each layer
+    before its call, and knows the tensors that objects of the script hold.
     """
 
-    def __init__(self, sources: Iterable[Program]) -> None:
+    def __init__(self, sources: Iterable[Program], held: Holders) -> None:
         super().__init__()
+        self.held = held
         self.blocks = [_Borrowing(self, 0)]
         self.sources = tuple(dict.fromkeys(sources))
 

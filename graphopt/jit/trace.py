@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Any
 
 from graphopt.errors import UnsupportedError
@@ -10,8 +11,15 @@ from graphopt.frontend import nest
 from graphopt.frontend.first_values import initialise
 from graphopt.frontend.mode import static_mode
 from graphopt.frontend.tracing import TracedProgram, converting
-from graphopt.ir.program import Program, Variable, default_main_program, program_guard
+from graphopt.ir.program import (
+    Program,
+    Variable,
+    default_main_program,
+    program_guard,
+    unique_name,
+)
 from graphopt.jit.conversion.calls import convert
+from graphopt.jit.held import Held, SharedState
 from graphopt.jit.signature import Arguments, as_array
 from graphopt.jit.value import Value
 from graphopt.runtime.compiled_program import CompiledProgram
@@ -35,24 +43,65 @@ class Trace:
         sources: Iterable[Program],
         strategy: BuildStrategy,
     ) -> None:
-        around = default_main_program()
-        self.main_program = TracedProgram((around, *sources))
-        self.main_program.random_seed = around.random_seed
-        self.startup_program = Program()
-        programs = program_guard(self.main_program, self.startup_program)
-        with static_mode(), programs, converting(convert):
-            self.inputs, leaves = self._inputs(specs)
-            call = specs.with_leaves(leaves)
-            self.outputs = convert(function)(*call.args, **call.kwargs)
+        self._sources = tuple(sources)
+        while not self._is_traced(function, specs):
+            pass  # what was one variable is several now
         self._check(function)
         self.compile(strategy)
         self._executor = Executor()
         initialise(self.parameters)
 
-    def _inputs(self, specs: Arguments) -> tuple[list[Variable], list[Any]]:
-        """The input Variables, and the leaves of the arguments with Variables for InputSpecs."""
+    def _is_traced(self, function: Callable[..., Any], specs: Arguments) -> bool:
+        """Trace the function; False when it has to be traced again."""
+        held = Held(function)
+        self.main_program = TracedProgram((default_main_program(), *self._sources), held)
+        self.main_program.random_seed = default_main_program().random_seed
+        self.startup_program = Program()
+        try:
+            names, self.outputs = self._traced(function, specs, held)
+        except SharedState:
+            return False
+        except BaseException:
+            held.restore()
+            raise
+        # a function may have changed the type of an input, which is another variable then
+        self.inputs = [self.main_program.global_block().var(name) for name in names]
+        if held.leave_unknown(self.main_program):
+            self._check_again(function, specs, held)
+        return True
+
+    def _traced(
+        self, function: Callable[..., Any], specs: Arguments, held: Held
+    ) -> tuple[list[str], Any]:
+        """The names of the inputs, and the outputs."""
+        programs = program_guard(self.main_program, self.startup_program)
+        with static_mode(), programs, converting(convert):
+            names, leaves = self._inputs(specs)
+            call = specs.with_leaves(leaves)
+            outputs = convert(function)(*call.args, **call.kwargs)
+            return names, held.write_back(outputs)
+
+    def _check_again(self, function: Callable[..., Any], specs: Arguments, held: Held) -> None:
+        """Refuse a function that reads in a call what only an earlier call has made.
+
+        Its program would be another from the second call on.
+        """
+        again = copy(self)
+        after = Held(function)
+        again.main_program, again.startup_program = TracedProgram((), after), Program()
+        again.main_program.sources = self.main_program.sources
+        try:
+            with unique_name.guard():
+                again._traced(function, specs, after)
+        except BaseException:
+            held.restore()
+            raise
+        after.restore()
+
+    def _inputs(self, specs: Arguments) -> tuple[list[str], list[Any]]:
+        """The names of the inputs; the leaves of the arguments, with Variables for InputSpecs."""
         block = self.main_program.global_block()
-        inputs: list[Variable] = []
+        inputs: list[str] = []
         leaves: list[Any] = []
         for name, leaf in zip(specs.names(), specs.leaves, strict=True):
             if isinstance(leaf, InputSpec):
@@ -67,7 +116,7 @@ class Trace:
                     need_check_feed=True,
                     stop_gradient=leaf.stop_gradient,
                 )
-                inputs.append(leaf)
+                inputs.append(leaf.name)
             leaves.append(leaf)
         return inputs, leaves
 

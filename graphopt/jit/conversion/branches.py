@@ -15,6 +15,7 @@ from graphopt.errors import GraphoptError
 from graphopt.frontend import nest
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.mode import get_default_dtype
+from graphopt.frontend.tracing import current_trace
 from graphopt.ir.dialect.shapes import UNKNOWN
 from graphopt.ir.program import Block, Variable, default_main_program, undo, unique_name
 from graphopt.jit.conversion.conditions import Thunk, as_flag
@@ -47,6 +48,25 @@ def is_same(one: Any, other: Any) -> bool:
         return True
     plain = (*NUMBERS, str)
     return isinstance(one, plain) and type(one) is type(other) and bool(one == other)
+
+
+def with_held(
+    read: Read, write: Write, names: Sequence[str]
+) -> tuple[Read, Write, Sequence[str]]:
+    """The names, with the places where objects of the script hold other tensors.
+
+    A function that is called in a branch or a loop may change these.
+    """
+    trace = current_trace()
+    if trace is None:
+        return read, write, names
+    held = trace.held.tensors().besides(nest.leaves(read()))
+
+    def write_all(values: list[Any]) -> None:
+        write(values[: len(names)])
+        held.write(values[len(names) :])
+
+    return lambda: [*read(), *held.read()], write_all, [*names, *held.names()]
 
 
 def branch(
@@ -102,7 +122,8 @@ class _Branch:
     """An `if` over a Variable."""
 
     def __init__(self, flag: Variable, read: Read, write: Write, names: Sequence[str]) -> None:
-        self.flag, self.read, self.write, self.names = flag, read, write, names
+        self.flag = flag
+        self.read, self.write, self.names = with_held(read, write, names)
         self.program = default_main_program()
         self.around = self.program.current_block()
 

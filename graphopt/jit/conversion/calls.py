@@ -57,12 +57,15 @@ def convert(function: Any) -> Any:
 def _is_users(function: FunctionType) -> bool:
     # a wrapper has the name of what it wraps, and the globals of its own module
     module = function.__globals__.get("__name__", "")
-    top = module.partition(".")[0]
-    if top in _NOT_CONVERTED or (top in sys.stdlib_module_names and top != "__main__"):
-        return False
-    if getattr(function, NOT_TO_STATIC, False):
+    if not belongs_to_user(module) or getattr(function, NOT_TO_STATIC, False):
         return False
     return not any(f"{module}.".startswith(f"{name}.") for name in _ignored)
+
+
+def belongs_to_user(module: str) -> bool:
+    """True for the name of a module that may have tensors of a program."""
+    top = module.partition(".")[0]
+    return top not in _NOT_CONVERTED and (top not in sys.stdlib_module_names or top == "__main__")
 
 
 def shape(value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import nest
 from graphopt.ir.dtypes import DType
-from graphopt.ir.program import Variable, default_main_program, undo
+from graphopt.ir.program import Block, Variable, default_main_program, undo
 from graphopt.ir.program.location import caller_location
 from graphopt.jit.conversion.branches import (
     NUMBERS,
@@ -23,14 +23,17 @@ from graphopt.jit.conversion.branches import (
     branch,
     fresh,
     is_same,
+    with_held,
 )
 from graphopt.jit.conversion.conditions import Thunk, as_flag, negation
 from graphopt.jit.conversion.jumps import RESULT
 from graphopt.jit.conversion.unknown import Unknown
+from graphopt.static.nn.blocks import While
 from graphopt.static.nn.control_flow import while_loop
+from graphopt.static.nn.sub_blocks import reads_and_writes
 from graphopt.tensor.array import create_array
 from graphopt.tensor.attribute import shape as shape_of
-from graphopt.tensor.creation import full
+from graphopt.tensor.creation import assign, full
 from graphopt.tensor.manipulation import cast, reshape
 
 _TRIES = 4  # a dtype may have to go through several variables
@@ -191,7 +194,9 @@ class _Loop:
         write: Write,
         names: Sequence[str],
     ) -> None:
-        self.test, self.body, self.read, self.write, self.names = test, body, read, write, names
+        self.test, self.body = test, body
+        self.read, self.write, self.names = with_held(read, write, names)
+        self._writes = False
 
     def trace(self) -> None:
         """Append the loop, and give the names their values after it."""
@@ -216,6 +221,9 @@ class _Loop:
                     start[at] = _local(name, old, new)
             if settled:
                 break
+        if not carried and self._writes:
+            self._trace_in_place(start)
+            return
         if not carried:
             raise UnsupportedError(
                 f"{caller_location()}: nothing that the condition of this loop depends on changes "
@@ -240,27 +248,36 @@ class _Loop:
 
         put(while_loop(test, body, [start[at] for at in carried]))
 
+    def _trace_in_place(self, start: list[Any]) -> None:
+        """Append a loop that changes tensors in place, and no name."""
+        flag = self.test()
+        with While(flag).block():
+            self.write(fresh(start))
+            self.body()
+            assign(self.test(), flag)
+        self.write(start)
+
     def _tried(self, start: list[Any]) -> tuple[list[Any], dict[int, DType]]:
         """The values after the body, and the dtypes of lists that grow.
 
         The operators of the body are taken back, and so are the types of their results.
         """
-        with _taken_back():
+        with _taken_back() as block:
             self.write(fresh(start))
             self.test()
             self.body()
             after = self.read()
+            self._writes = bool(reads_and_writes(block)[1])
             pairs = enumerate(zip(start, after, strict=True))
             return after, {at: new[-1].dtype for at, (old, new) in pairs if _grows(old, new)}
 
 
 @contextmanager
-def _taken_back() -> Iterator[None]:
+def _taken_back() -> Iterator[Block]:
     """Take back what is appended inside, here to a block of its own."""
     begun = undo.begin()
     try:
-        default_main_program()._create_block()
-        yield
+        yield default_main_program()._create_block()
     finally:
         undo.roll_back(begun)
 

@@ -11,7 +11,7 @@ from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.missing import member_error
 from graphopt.frontend.mode import static_mode
 from graphopt.frontend.parameters import as_param_attr
-from graphopt.frontend.tracing import traceable
+from graphopt.frontend.tracing import current_trace, traceable
 from graphopt.ir.program import Parameter, Variable, unique_name
 
 Hook = Callable[..., Any]
@@ -272,6 +272,9 @@ class Layer:
         return _register(self._forward_post_hooks, hook)
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        trace = current_trace()
+        if trace is not None:
+            trace.held.watch(self)
         return self._with_hooks(traceable(self.forward), inputs, kwargs)
 
     def _with_hooks(

@@ -1,0 +1,263 @@
+"""Held: the tensors that objects of the script hold around a trace, and those they hold after it.
+
+A traced function may leave another tensor in an attribute, `self.steps = self.steps + 1`. The next
+call is to find it there. So the program writes it to the variable that was there before, which is
+put back after the trace: it is state, as the running statistics of a batch normalisation are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CellType, FunctionType, MethodType
+from typing import Any
+
+from graphopt.errors import UnsupportedError
+from graphopt.frontend import nest
+from graphopt.frontend.first_values import value_of
+from graphopt.frontend.tracing import TracedProgram
+from graphopt.ir.dialect.shapes import agree
+from graphopt.ir.program import Program, Variable, default_main_program, unique_name
+from graphopt.jit.conversion.calls import belongs_to_user
+from graphopt.jit.conversion.unknown import Unknown
+from graphopt.nn.layer.layers import Layer
+from graphopt.runtime.state.scope import global_scope
+from graphopt.tensor.creation import assign
+
+_Container = list[Any] | dict[Any, Any] | CellType
+_CELL = "cell_contents"
+_GONE = object()
+_LEFT = (
+    "is made by one call of a traced function and read by the next, and no program keeps it; make "
+    "it in __init__, as by register_buffer, or return it from the function"
+)
+
+
+class SharedState(Exception):
+    """A variable that several places held has become several; the trace is to be made again."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One place of a container, with what it held before the trace and what it holds after."""
+
+    container: _Container
+    key: Any
+    before: Any
+    after: Any
+
+    def restore(self) -> None:
+        """Let it hold what it held before."""
+        _put(self.container, self.key, self.before)
+
+
+class Tensors:
+    """Places as names of a branch or a loop, which a function that is called there may change."""
+
+    def __init__(self, places: list[_Place]) -> None:
+        self._places = places
+
+    def besides(self, known: list[Any]) -> Tensors:
+        """The places that hold none of these tensors."""
+        ids = set(map(id, known))
+        return Tensors([p for p in self._places if id(_get(p.container, p.key)) not in ids])
+
+    def names(self) -> list[str]:
+        """A name for each."""
+        return [str(place.key) for place in self._places]
+
+    def read(self) -> list[Any]:
+        """What they hold now."""
+        return [_get(place.container, place.key) for place in self._places]
+
+    def write(self, values: list[Any]) -> None:
+        """Let them hold these values."""
+        for place, value in zip(self._places, values, strict=True):
+            _put(place.container, place.key, value)
+
+
+class Held:
+    """What the containers around a function held before it was traced.
+
+    These are the attributes of its layer and of other objects of the script, lists and dicts, what
+    its closure and its global names hold, and, from a layer's first call in the trace on, what
+    that layer holds.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._containers: dict[int, tuple[_Container, dict[Any, Any]]] = {}
+        self.watch(function)
+
+    def watch(self, root: Any) -> None:
+        """Note what an object holds, and what the objects hold that it holds."""
+        todo = [root]
+        while todo:
+            for container, items in _containers(todo.pop()):
+                _, known = self._containers.setdefault(id(container), (container, {}))
+                new = {key: value for key, value in items.items() if key not in known}
+                known.update(new)
+                todo += new.values()
+
+    def restore(self) -> None:
+        """Let every place hold what it held before the trace."""
+        for container, items in self._containers.values():
+            if isinstance(container, list):
+                container[:] = items.values()
+            else:
+                for key, value in items.items():
+                    _put(container, key, value)
+
+    def write_back(self, outputs: Any) -> Any:
+        """Append the writes of what changed, and give the places their variables again.
+
+        Returns the outputs as they are before these writes. Raises UnsupportedError where a tensor
+        of another shape or dtype came, SharedState where a variable has to become several first.
+        """
+        changed = [place for place in self._places() if place.after is not place.before]
+        writes: dict[str, tuple[Variable, Variable]] = {}
+        for place in changed:
+            for old, new in self._replaced(place.before, place.after):
+                if _is_kept(default_main_program(), old, new, place.key):
+                    writes.setdefault(old.name, (old, new))
+        for old, new in writes.values():
+            if any(p.before is old and p.after is not new for p in self._places()):
+                self._part(old)
+
+        def before_writes(leaf: Any) -> Any:
+            return assign(leaf) if isinstance(leaf, Variable) and leaf.name in writes else leaf
+
+        outputs = nest.map_leaves(before_writes, outputs)
+        values = [before_writes(new) for _, new in writes.values()]
+        for (old, _), value in zip(writes.values(), values, strict=True):
+            assign(value, old)
+        for place in changed:
+            replaced = self._replaced(place.before, place.after)
+            if any(old.name in writes for old, _ in replaced):
+                place.restore()
+        return outputs
+
+    def tensors(self) -> Tensors:
+        """The places that held a tensor before the trace."""
+        return Tensors([place for place in self._places() if isinstance(place.before, Variable)])
+
+    def leave_unknown(self, program: Program) -> bool:
+        """Put Unknown in the place of tensors that only a trace has; True where there are some."""
+        found = False
+        for container, _ in list(self._containers.values()):
+            for key, value in _items(container).items():
+                leaves = nest.leaves(value)
+                ours = [isinstance(v, Variable) and v.block.program is program for v in leaves]
+                if any(ours):
+                    found = True
+                    left = Unknown(str(key), _LEFT)
+                    new = [left if o else v for o, v in zip(ours, leaves, strict=True)]
+                    _put(container, key, nest.rebuild(value, new))
+        return found
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def _places(self) -> Iterator[_Place]:
+        for container, items in self._containers.values():
+            for key, before in items.items():
+                yield _Place(container, key, before, _get(container, key))
+
+    def _replaced(self, before: Any, after: Any) -> Iterator[tuple[Variable, Variable]]:
+        """The tensors of a value, each with the one that took its place; none of an array."""
+        if isinstance(before, Variable):
+            if isinstance(after, Unknown):
+                after.refuse()
+            if isinstance(after, Variable) and after is not before:
+                yield before, after
+        elif isinstance(before, (list, tuple, dict)) and isinstance(after, type(before)):
+            # a list may have been changed before another took its place
+            items = self._containers.get(id(before), (before, _items(before)))[1]
+            found = _items(after)
+            if items.keys() == found.keys():
+                for key, value in items.items():
+                    yield from self._replaced(value, found[key])
+
+    def _part(self, variable: Variable) -> None:
+        """Give each place of a variable a variable of its own; SharedState."""
+        self.restore()
+        first, *others = [place for place in self._places() if place.before is variable]
+        for place in others:
+            twin = variable.copy_to(variable.block)
+            twin.name, twin.persistable = unique_name.generate(variable.name), True
+            twin.block._declare(twin)
+            global_scope().var(twin.name).put(value_of(variable))
+            _put(place.container, place.key, twin)
+        raise SharedState(first.key)
+
+
+def _is_kept(program: Program, old: Variable, new: Variable, key: Any) -> bool:
+    """True when the program is to write `new` to `old`, False when no call can miss it.
+
+    Raises UnsupportedError where it cannot.
+    """
+    if isinstance(old.block.program, TracedProgram):
+        return False  # what an earlier trace left there, which no program has read
+    fits = new.dtype == old.dtype and agree(new.shape, old.shape)
+    if fits and new.block.idx == 0:
+        return True
+    if old.name not in program.global_block().vars:
+        return False
+    op = new.op
+    where = f"{op.location}: " if op is not None and op.location is not None else ""
+    if fits:
+        raise UnsupportedError(
+            f"{where}'{key}' is set in a branch or a loop over a tensor, by a function that is "
+            "called there; set it in the function that has the branch, or write it in place with "
+            "paddle.assign(value, output)"
+        )
+    raise UnsupportedError(
+        f"{where}'{key}' changes from {old.dtype!s} {list(old.shape)} to {new.dtype!s} "
+        f"{list(new.shape)} in a call, and the next call would have to find it so; what a traced "
+        "function keeps between calls has one dtype and shape: make it as large as it gets, and "
+        "write parts of it"
+    )
+
+
+def _containers(value: Any) -> Iterator[tuple[_Container, dict[Any, Any]]]:
+    """The containers that a value is or has, with what they hold."""
+    if isinstance(value, MethodType):
+        yield from _containers(value.__self__)
+        yield from _containers(value.__func__)
+    elif isinstance(value, FunctionType):
+        if belongs_to_user(value.__globals__.get("__name__", "")):
+            for cell in value.__closure__ or ():
+                yield cell, _items(cell)
+            names = value.__code__.co_names
+            around = value.__globals__
+            yield around, {name: around[name] for name in names if name in around}
+    elif isinstance(value, (list, dict)):
+        yield value, _items(value)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _containers(item)
+    elif isinstance(value, Layer) or (
+        not isinstance(value, type)
+        and hasattr(value, "__dict__")
+        and belongs_to_user(type(value).__module__)
+    ):
+        yield vars(value), _items(vars(value))
+
+
+def _items(container: Any) -> dict[Any, Any]:
+    if isinstance(container, CellType):
+        found = _get(container, _CELL)
+        return {} if found is _GONE else {_CELL: found}
+    return dict(container if isinstance(container, dict) else enumerate(container))
+
+
+def _get(container: _Container, key: Any) -> Any:
+    try:
+        return container.cell_contents if isinstance(container, CellType) else container[key]
+    except (ValueError, LookupError):
+        return _GONE
+
+
+def _put(container: _Container, key: Any, value: Any) -> None:
+    if isinstance(container, CellType):
+        container.cell_contents = value
+    else:
+        container[key] = value
