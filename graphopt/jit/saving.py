@@ -14,8 +14,6 @@ from graphopt.ir.program import Parameter, Variable
 from graphopt.jit.static_function import StaticFunction
 from graphopt.jit.trace import Trace
 from graphopt.nn.layer.layers import Layer
-from graphopt.runtime.executor import Executor
-from graphopt.static.io import save_inference_model
 
 # arguments that have an effect here
 _CONFIGS = ("output_spec", "with_hook", "clip_extra", "skip_forward")
@@ -104,14 +102,7 @@ def _write(prefix: str, trace: Trace, configs: dict[str, Any]) -> None:
                 f"{prefix}: output_spec names none of the outputs "
                 f"{[v.name for v in trace.output_variables]}"
             )
-    save_inference_model(
-        prefix,
-        trace.inputs,
-        outputs,
-        Executor(),
-        program=trace.main_program,
-        clip_extra=configs.get("clip_extra", True),
-    )
+    trace.save(prefix, trace.inputs, outputs, clip_extra=configs.get("clip_extra", True))
 
 
 def _info(layer: Layer, used: dict[str, Variable]) -> dict[str, dict[str, Any]]:

@@ -18,6 +18,7 @@ from graphopt.ir.program import (
     program_guard,
     unique_name,
 )
+from graphopt.ir.translate.inference import keep_only, state_written
 from graphopt.jit.conversion.calls import convert
 from graphopt.jit.held import Held, SharedState
 from graphopt.jit.signature import Arguments, as_array
@@ -26,6 +27,7 @@ from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.executor import Executor
 from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.static.input import InputSpec
+from graphopt.static.io import save_inference_model
 
 
 class Trace:
@@ -147,6 +149,16 @@ class Trace:
     def compile(self, strategy: BuildStrategy) -> None:
         """Run by another strategy from now on."""
         self._compiled = CompiledProgram(self.main_program, strategy)
+
+    def save(
+        self, prefix: str, inputs: Sequence[Variable], outputs: Sequence[Variable], **options: Any
+    ) -> None:
+        """Write what computes `outputs`, and what the function keeps between calls, as a model."""
+        program = self.main_program.clone()
+        needed = [*(variable.name for variable in outputs), *state_written(program)]
+        keep_only(program, [variable.name for variable in inputs], needed)
+        options |= {"program": program, "skip_prune_program": True}
+        save_inference_model(prefix, inputs, outputs, Executor(), **options)
 
     def run(self, values: Sequence[Any]) -> Any:
         """The outputs, with a Value for each Variable; `values` are for `inputs`, in order."""

@@ -10,9 +10,7 @@ from graphopt.ir.program import Program
 from graphopt.jit.static_function import StaticFunction
 from graphopt.jit.trace import Trace
 from graphopt.nn.layer.layers import Layer
-from graphopt.runtime.executor import Executor
 from graphopt.runtime.settings.strategies import BuildStrategy, ExecutionStrategy
-from graphopt.static.io import save_inference_model
 
 
 class TracedLayer:
@@ -67,11 +65,9 @@ class TracedLayer:
         All of them unless given. The files are those of `paddle.static.save_inference_model`.
         """
         inputs, outputs = self._trace.inputs, self._trace.output_variables
-        save_inference_model(
+        self._trace.save(
             path,
             inputs if feed is None else [inputs[at] for at in feed],
             outputs if fetch is None else [outputs[at] for at in fetch],
-            Executor(),
-            program=self.program,
             **kwargs,
         )

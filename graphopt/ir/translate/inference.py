@@ -84,6 +84,14 @@ def keep_only(program: Program, feeds: Sequence[str], fetches: Sequence[str]) ->
     _check_data(block, feeds, fetches)
 
 
+def state_written(program: Program) -> list[str]:
+    """The names of the persistable variables that a program writes in test mode, too."""
+    block = program.global_block()
+    ops = [op for op in block.ops if "is_test" not in op.attrs]
+    names = dict.fromkeys(name for op in ops for name in op.output_arg_names)
+    return [name for name in names if name in block.vars and block.vars[name].persistable]
+
+
 def _check_feeds(block: Block, feeds: Sequence[str], fetches: Sequence[str]) -> None:
     read = {name for each in block.program.blocks for op in each.ops for name in op.input_arg_names}
     for index, name in enumerate(feeds):

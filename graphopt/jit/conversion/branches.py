@@ -50,9 +50,7 @@ def is_same(one: Any, other: Any) -> bool:
     return isinstance(one, plain) and type(one) is type(other) and bool(one == other)
 
 
-def with_held(
-    read: Read, write: Write, names: Sequence[str]
-) -> tuple[Read, Write, Sequence[str]]:
+def with_held(read: Read, write: Write, names: Sequence[str]) -> tuple[Read, Write, Sequence[str]]:
     """The names, with the places where objects of the script hold other tensors.
 
     A function that is called in a branch or a loop may change these.
