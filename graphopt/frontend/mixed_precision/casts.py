@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 
 from graphopt.ir.dtypes import DType, float32
 from graphopt.ir.program import Block, Operator, Program, Variable, VarKind, undo
+from graphopt.ir.program.gradient_types import GRAD_TYPE
 from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 
 Keeps = Callable[[Operator, str], bool]
@@ -38,7 +39,12 @@ def insert_casts(
 
     `position` is the operator's in its block. The cast of `x` is `x.cast_fp32` or, with the suffix
     `half`, `x.cast_fp16`. Later operators read it too, unless `x` is written in between.
+
+    A derivative reads what it did: its targets do not depend on a cast that they do not read. Its
+    results are cast instead.
     """
+    if op.type == GRAD_TYPE:
+        return _cast_gradients(op, position)
     block, inserted = op.block, 0
     for slot in sorted(op.input_names):
         if source == float32 and keeps(op, slot):
@@ -50,7 +56,7 @@ def insert_casts(
             cast = f"{name}.cast_{'fp32' if target == float32 else half}"
             if not _is_current(block, cast, name, position + inserted, target):
                 made = block.create_var(cast, dtype=target, stop_gradient=variable.stop_gradient)
-                _insert(block, position, op, variable, made)
+                _insert(position, op, variable, made)
                 inserted += 1
             op._rename_input(name, cast)
     return inserted
@@ -77,14 +83,32 @@ def _is_current(block: Block, cast: str, name: str, end: int, target: DType) -> 
     return found.block is not block
 
 
-def _insert(block: Block, position: int, op: Operator, source: Variable, made: Variable) -> None:
+def _cast_gradients(op: Operator, position: int) -> int:
+    """Cast what a derivative gives to what its results are declared with; the number of casts.
+
+    A gradient has the dtype of what is differentiated by.
+    """
+    block, inserted = op.block, 0
+    for name, gradient in zip(op.input("X"), op.output("XGrad"), strict=True):
+        source, made = block._var_recursive(name), block._var_recursive(gradient)
+        if source.dtype == made.dtype:
+            continue
+        raw = block.create_var(f"{gradient}.{source.dtype}", made.shape, source.dtype)
+        op._rename_output(gradient, raw.name)
+        inserted += 1
+        _insert(position + inserted, op, raw, made)
+    return inserted
+
+
+def _insert(position: int, op: Operator, source: Variable, made: Variable) -> None:
+    """Insert the cast of a variable that `op` reads or writes."""
     attrs = {
         "in_dtype": source.dtype.code,
         "out_dtype": made.dtype.code,
         "op_role": op.role,
         "op_device": op.attr("op_device"),
     }
-    cast = block._insert_op(position, "cast", {"X": source}, {"Out": made}, attrs)
+    cast = op.block._insert_op(position, "cast", {"X": source}, {"Out": made}, attrs)
     cast.location = op.location
 
 

@@ -25,6 +25,7 @@ from graphopt.frontend.mixed_precision.casts import (
 from graphopt.frontend.mixed_precision.lists import BLACK, AutoMixedPrecisionLists
 from graphopt.ir.dtypes import FLOATING, DType, as_dtype, float32
 from graphopt.ir.program import Operator, Program, undo
+from graphopt.ir.program.gradient_types import GRAD_TYPE
 
 LEVELS = ("O0", "O1", "O2", "OD")
 GUARD = "__use_fp16__"
@@ -145,6 +146,9 @@ class Cast:
             return self._compute(op, self.dtype)
         if op.type == "cast":
             self._keep_cast(op)
+            return set()
+        if op.type == GRAD_TYPE:
+            self._compute(op, self.dtype if self.level == "O2" else float32)
             return set()
         wanted = self._promoted(op) if self.promote else self._listed(op)
         read = self._compute(op, wanted)

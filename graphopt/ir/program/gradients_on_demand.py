@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from graphopt.ir.program import undo
 from graphopt.ir.program.gradient_types import GRAD_TYPE
@@ -45,6 +46,28 @@ def way_of(derivative: Operator) -> Way:
                 values.setdefault(name)
     made = {name for op in block.ops if any(op.input_arg_names) for name in op.output_arg_names}
     return Way(values, [name for name in stops if name in made and _is_float(block, name)])
+
+
+def off_the_path(derivative: Operator) -> list[str]:
+    """The inputs of a derivative on which its targets do not depend at all.
+
+    There are none when a derivative is made: an operator was renamed or taken out since.
+    """
+    behind = set(derivative.input("Y"))
+    for op in reversed(_in_front(derivative)):
+        if not behind.isdisjoint(op.output_arg_names):
+            behind.update(_read_by(op))
+    return [name for name in derivative.input("X") if name not in behind]
+
+
+def _in_front(op: Operator) -> list[Operator]:
+    """The operators in front of one, in the blocks around it as well, outermost first."""
+    block, parent = op.block, op.block.parent
+    around = None
+    if parent is not None:
+        around = next((other for other in parent.ops if block in sub_blocks(other)), None)
+    outer = [] if around is None else _in_front(around)
+    return [*outer, *takewhile(lambda other: other is not op, block.ops)]
 
 
 def declare_gradients(derivative: Operator) -> None:

@@ -16,14 +16,14 @@ from typing import Any
 from xdsl.ir import Block as IrBlock
 from xdsl.ir import BlockArgument, SSAValue
 
-from graphopt.errors import FeedError, UnsupportedError
+from graphopt.errors import FeedError, ProgramError, UnsupportedError
 from graphopt.ir.dialect.known import Known
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.shape import StopGradient
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.ir.program import Block, Operator, Program, VarKind
 from graphopt.ir.program.gradient_types import GRAD_TYPE
-from graphopt.ir.program.gradients_on_demand import BEFORE_LOOP
+from graphopt.ir.program.gradients_on_demand import BEFORE_LOOP, off_the_path
 from graphopt.ir.translate.blocks.outer_path import bring_in
 from graphopt.ir.translate.operators.translator import Translator, errors_of
 
@@ -176,6 +176,8 @@ class BlockParser(ABC):
         Inputs that a loop changed in place are those from before it. What only one branch computes
         needs no stop: inside the branch it is after a `pd.stop_gradient` already.
         """
+        with errors_of(op):
+            _check_path(op)
         frame = self.frame
         changed = [n for n in op.attrs.get(BEFORE_LOOP, ()) if n in frame.before_loop]
         names = {name: f"{name}@BEFORE_LOOP" for name in changed}
@@ -230,6 +232,16 @@ class BlockParser(ABC):
         self.run(block.ops)
         self.leave()
         return frame
+
+
+def _check_path(derivative: Operator) -> None:
+    """ProgramError where the targets do not depend on an input, whose gradient would be zeros."""
+    for name in off_the_path(derivative):
+        raise ProgramError(
+            f"the gradient of {derivative.input('Y')} by '{name}': they depended on '{name}' when "
+            "the gradient was made, and the program was edited since, so that they do not; edit "
+            "the program before you call paddle.static.gradients or minimize"
+        )
 
 
 def _gives_nothing(op: Operator) -> bool:
