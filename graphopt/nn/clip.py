@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.mode import current_op_attrs, op_attrs
-from graphopt.ir.program import Parameter, Variable, default_main_program
+from graphopt.ir.program import Parameter, Variable, default_main_program, program_guard
 from graphopt.tensor.creation import full
 from graphopt.tensor.manipulation import cast, reshape
 from graphopt.tensor.math import add_n, clip, divide, maximum, multiply, sqrt, square, sum
@@ -30,7 +30,10 @@ class ClipGradBase(ABC):
         """Append the operators that clip, and return the pairs that have a gradient, a new one."""
         given = [(p, g) for p, g in params_grads if g is not None]
         chosen = [(p, g) for p, g in given if self.clips(p)]
-        clipped = dict(zip((p.name for p, _ in chosen), self.clip(chosen), strict=True))
+        if not chosen:
+            return given
+        with program_guard(chosen[0][1].block.program):
+            clipped = dict(zip((p.name for p, _ in chosen), self.clip(chosen), strict=True))
         return [(p, clipped.get(p.name, g)) for p, g in given]
 
     def clips(self, parameter: Parameter) -> bool:

@@ -48,9 +48,9 @@ class ModelAverage:
         self.min_average_window = arguments.integer(min_average_window, "min_average_window", kind)
         self.max_average_window = arguments.integer(max_average_window, "max_average_window", kind)
         self._state = State(kind, name)
-        program = default_main_program()
+        program = parameters[0].block.program if parameters else default_main_program()
         chosen = list(parameters or program.global_block().all_parameters())
-        with program.role(OpRole.OPTIMIZE):
+        with program_guard(program), program.role(OpRole.OPTIMIZE):
             made = {p.name: self._accumulate(program.global_block(), p) for p in chosen}
         self.apply_program, self.restore_program = Program(), Program()
         for parameter in chosen:

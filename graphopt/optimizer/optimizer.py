@@ -157,12 +157,11 @@ class Optimizer(WithFacts):
     _apply_optimize = apply_optimize
 
     def apply_gradients(self, params_grads: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
-        """Append clipping, weight decay and updates, by parameter name.
+        """Append clipping, weight decay and updates to the program of the parameters, by name.
 
         Returns the operators that update, with those that prepare their learning rates. Warns when
         there is no parameter to update.
         """
-        program = default_main_program()
         pairs = sorted(params_grads, key=lambda pair: pair[0].name)
         if not pairs:
             warnings.warn(
@@ -172,7 +171,8 @@ class Optimizer(WithFacts):
             # as in Paddle, a schedule has its variable all the same
             self._learning_rate_variable(self._dtype or DType("float32"))
             return []
-        with program.role(OpRole.OPTIMIZE):
+        program = pairs[0][0].block.program
+        with program_guard(program), program.role(OpRole.OPTIMIZE):
             clipped = self._groups.clip(pairs, self._grad_clip or noted_clip(pairs))
             decayed = [(p, self._decayed(p, g)) for p, g in clipped if g is not None]
             return self._updates(program.current_block(), decayed)
@@ -288,7 +288,7 @@ class Optimizer(WithFacts):
         self._multi_precision = True
 
     def master_weight(self, parameter: Parameter) -> Variable | None:
-        """The master weight of a parameter of the default main program, None without one."""
+        """The master weight of a parameter, None without one."""
         return self._state.master(parameter)
 
     def option(self, parameter: Parameter, name: str, default: Any) -> Any:

@@ -12,6 +12,7 @@ from graphopt.frontend.initializers.fill import Constant
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.ir.program import (
     Parameter,
+    Program,
     Variable,
     default_main_program,
     default_startup_program,
@@ -46,7 +47,7 @@ class State:
         widen: bool,
     ) -> Variable:
         """See `Optimizer.accumulator`."""
-        key = (default_main_program().serial, kind, parameter.name)
+        key = (*_key(parameter), kind)
         if key not in self._accumulators:
             master = self.master(parameter)
             owner = parameter if master is None else master
@@ -55,27 +56,34 @@ class State:
             if widen and is_half(element):
                 element = FLOAT32
             sizes = list(parameter.shape if shape is None else shape)
-            undo.put(self._accumulators, key, persistable(name, sizes, element, value))
+            made = persistable(name, sizes, element, value, parameter.block.program)
+            undo.put(self._accumulators, key, made)
         return self._accumulators[key]
 
     def _called(self, kind: str) -> str:
         return f"{self.prefix}_{kind}" if self.prefix else kind
 
     def find(self, kind: str, parameter: Parameter) -> Variable:
-        """The accumulator of this kind; ValueError when there is none."""
-        key = (default_main_program().serial, kind, parameter.name)
-        if key not in self._accumulators:
+        """The accumulator of this kind; ValueError when there is none.
+
+        For a parameter of a program that was not minimized, such as a clone, it is that of the
+        same name, as in Paddle.
+        """
+        found = self._accumulators.get((*_key(parameter), kind))
+        if found is None:
+            found = self.by_kind().get(kind, {}).get(parameter.name)
+        if found is None:
             raise ValueError(f"Accumulator {kind} does not exist for parameter {parameter.name}")
-        return self._accumulators[key]
+        return found
 
     def make_master(self, parameter: Parameter) -> None:
         """Give a half-precision parameter its float32 master weight, a copy at the start."""
-        key = (default_main_program().serial, parameter.name)
+        key = _key(parameter)
         if key in self._masters:
             return
         name = unique_name.generate(f"{parameter.name}_fp32_master")
         flags = {"persistable": True, "stop_gradient": True}
-        main = default_main_program().global_block()
+        main = parameter.block.program.global_block()
         made = main.create_var(name, parameter.shape, FLOAT32, **flags)
         start = default_startup_program().global_block()
         twin = start.create_var(name, parameter.shape, FLOAT32, **flags)
@@ -87,7 +95,7 @@ class State:
 
     def master(self, parameter: Any) -> Variable | None:
         """The master weight of a parameter, None where it has none."""
-        return self._masters.get((default_main_program().serial, getattr(parameter, "name", "")))
+        return self._masters.get(_key(parameter)) if isinstance(parameter, Variable) else None
 
     def warn_half(self) -> None:
         """Warn, once, that half-precision parameters are updated without master weights."""
@@ -110,7 +118,7 @@ class State:
     def by_kind(self) -> dict[str, dict[str, Variable]]:
         """The accumulators by kind and name of the parameter, those of the latest program last."""
         found: dict[str, dict[str, Variable]] = {}
-        for (_, kind, parameter), variable in self._accumulators.items():
+        for (_, parameter, kind), variable in self._accumulators.items():
             found.setdefault(kind, {})[parameter] = variable
         return found
 
@@ -138,6 +146,11 @@ class State:
             _put(variable, np.asarray(source[name]))
 
 
+def _key(parameter: Variable) -> tuple[int, str]:
+    """The program and the name of a parameter, whatever the default program is."""
+    return parameter.block.program.serial, parameter.name
+
+
 def _value(variable: Variable) -> Any:
     slot = global_scope().find_var(variable.name)
     return None if slot is None or not slot.is_initialized() else np.array(slot.get_tensor())
@@ -157,10 +170,17 @@ def is_half(dtype: DType) -> bool:
     return dtype in ("float16", "bfloat16")
 
 
-def persistable(name: str, shape: Sequence[int], dtype: DType, value: float) -> Variable:
-    """A state variable of the main program that the startup program sets."""
+def persistable(
+    name: str,
+    shape: Sequence[int],
+    dtype: DType,
+    value: float,
+    program: Program | None = None,
+) -> Variable:
+    """A state variable of a program (the main program) that the startup program sets."""
     flags = {"persistable": True, "stop_gradient": True}
-    made = default_main_program().global_block().create_var(name, shape, dtype, **flags)
+    main = (program or default_main_program()).global_block()
+    made = main.create_var(name, shape, dtype, **flags)
     block = default_startup_program().global_block()
     Constant(value)(block.create_var(name, shape, dtype, **flags), block)
     return made

@@ -91,17 +91,23 @@ class ExponentialMovingAverage:
         return program
 
     def update(self) -> None:
-        """Append the operators that update the averages to the default main program."""
+        """Append the operators that update the averages to the program of the parameters."""
         from graphopt.optimizer.lr.counter import autoincreased_step_counter
 
-        autoincreased_step_counter(COUNTER)
-        rest = scale(self._decay_var, -1.0, 1.0)
-        with default_main_program().role(OpRole.OPTIMIZE), name_scope("moving_average"):
-            for parameter in self._parameters:
-                average = self._averages[parameter.name]
-                with op_attrs(op_role_var=[parameter.name, average.name]):
-                    decay, new = (cast(v, parameter.dtype) for v in (self._decay_var, rest))
-                    assign(add(multiply(average, decay), multiply(parameter, new)), average)
+        program = self._decay_var.block.program
+        with program_guard(program):
+            autoincreased_step_counter(COUNTER)
+            rest = scale(self._decay_var, -1.0, 1.0)
+            with program.role(OpRole.OPTIMIZE), name_scope("moving_average"):
+                for parameter in self._parameters:
+                    self._follow(parameter, rest)
+
+    def _follow(self, parameter: Parameter, rest: Variable) -> None:
+        """Append the operators that move an average towards its parameter."""
+        average = self._averages[parameter.name]
+        with op_attrs(op_role_var=[parameter.name, average.name]):
+            decay, new = (cast(v, parameter.dtype) for v in (self._decay_var, rest))
+            assign(add(multiply(average, decay), multiply(parameter, new)), average)
 
     @contextmanager
     def apply(self, executor: Any, need_restore: bool = True) -> Iterator[None]:

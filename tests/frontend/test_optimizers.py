@@ -105,6 +105,38 @@ def test_state_by_kind_and_parameter() -> None:
             assert "w" in optimizer._accumulators[getattr(optimizer, f"_{kind}_acc_str")]
 
 
+def test_updates_belong_to_the_program_of_the_parameters() -> None:
+    """Whichever programs are the default ones: state, clips, averages, merged gradients."""
+    clip = paddle.nn.ClipGradByGlobalNorm(1.0)
+    amp = static.amp.decorate(paddle.optimizer.Adam(0.1, grad_clip=clip), init_loss_scaling=8.0)
+    for optimizer in (
+        paddle.optimizer.Adam(0.1, grad_clip=clip, weight_decay=0.1),
+        amp,
+        paddle.incubate.optimizer.GradientMergeOptimizer(paddle.optimizer.Momentum(0.1), 2),
+    ):
+        with fresh() as (main, _):
+            w = weight("w", [1.0, 2.0])
+            average = static.ExponentialMovingAverage(0.9)
+            pairs = optimizer.backward(paddle.sum(w * w))
+            other = static.Program()
+            with static.program_guard(other):
+                optimizer.apply_gradients(pairs)
+                average.update()
+                paddle.incubate.ModelAverage(0.15, parameters=[w])
+            assert not other.global_block().ops and not list(other.list_vars())
+            start()
+            before = w.get_value().numpy()
+            for _ in range(2):
+                run()
+            assert np.all(w.get_value().numpy() < before)
+            inner = getattr(optimizer, "inner_opt", optimizer)
+            kind = "velocity" if isinstance(inner, paddle.optimizer.Momentum) else "moment1"
+            for program in (main, main.clone()):
+                with static.program_guard(other):
+                    found = inner._get_accumulator(kind, program.all_parameters()[0])
+                assert found.name == f"w_{kind}_0"
+
+
 def test_clipping_comes_before_weight_decay() -> None:
     """The other order would scale the decay as well."""
     optimizer = paddle.optimizer.SGD(

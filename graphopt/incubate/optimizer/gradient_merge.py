@@ -14,6 +14,7 @@ from graphopt.ir.program import (
     Variable,
     VarKind,
     default_main_program,
+    program_guard,
 )
 from graphopt.optimizer.optimizer import Optimizer, Pairs
 from graphopt.optimizer.state import persistable
@@ -67,9 +68,9 @@ class GradientMergeOptimizer(WrappingOptimizer):
                 "SELECTED_ROWS is not supported in GradientMergeOptimizer: make the embedding of "
                 f"'{gradient.name}' with sparse=False"
             )
-        program = default_main_program()
+        program = params_grads[0][0].block.program if params_grads else default_main_program()
         block = program.global_block()
-        with program.role(OpRole.OPTIMIZE):
+        with program_guard(program), program.role(OpRole.OPTIMIZE):
             due = self._counted(block)
             sums: Pairs = []
             for parameter, gradient in params_grads:

@@ -133,7 +133,7 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
         program, scaling = self._train_program, self._loss_scaling
         inner = innermost(self.inner_opt)
         assert program is not None and scaling is not None, "Please call backward() first."
-        with program.role(OpRole.OPTIMIZE):
+        with program_guard(program), program.role(OpRole.OPTIMIZE):
             pairs = self._with_master_gradients(params_grads)
             if not self._is_unscaled:
                 found = self._unscale(pairs, scaling)
@@ -167,16 +167,15 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
                 for p in program.all_parameters()
                 if (master := innermost(self.inner_opt).master_weight(p)) is not None
             }
-            with program_guard(program):
-                cast_parameters_to_fp16(
-                    place,
-                    program,
-                    scope,
-                    self._half_names,
-                    self._dtype,
-                    rewrite_master_weight,
-                    masters,
-                )
+            cast_parameters_to_fp16(
+                place,
+                program,
+                scope,
+                self._half_names,
+                self._dtype,
+                rewrite_master_weight,
+                masters,
+            )
         if test_program is not None and (self._level == "O2" or use_fp16_test):
             self._cast(test_program, guarded=self._guarded)
 

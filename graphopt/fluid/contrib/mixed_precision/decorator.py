@@ -77,7 +77,16 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
         no_grad_set: Any = None,
         callbacks: Any = None,
     ) -> Pairs:
-        """Rewrite the program, scale the loss and append its gradients; the unscaled pairs."""
+        """Rewrite the program, scale the loss and append its gradients; the unscaled pairs.
+
+        Raises ValueError for a loss of another program than the factor, which `decorate` has put
+        into the default main program.
+        """
+        if loss.block.program is not self._train_program:
+            raise ValueError(
+                f"'{loss.name}' is a variable of another program than the loss scaling: call "
+                "decorate() inside of program_guard(main_program, startup_program), too"
+            )
         ByNeighbours(self._train_program, self._amp_lists, float16).run()
         self._scaled_loss = scaled = operate("elementwise_mul", loss, self._loss_scaling)
         pairs = self.inner_opt.backward(

@@ -24,6 +24,7 @@ from graphopt.ir.program import (
     Variable,
     default_main_program,
     default_startup_program,
+    program_guard,
 )
 from graphopt.ir.program.location import caller_level
 from graphopt.optimizer.optimizer import Pairs
@@ -145,10 +146,11 @@ class CollectiveOptimizer:
             recomputing = RecomputeOptimizer(made)
             recomputing._set_checkpoints(list(strategy.recompute_checkpoints))
             made = recomputing
+        main = loss.block.program
         if strategy.use_amp:
             scaling = strategy.amp_loss_scaling
-            made = decorate(made, init_loss_scaling=scaling)
-        main = loss.block.program
+            with program_guard(main, startup_program):
+                made = decorate(made, init_loss_scaling=scaling)
         result = made.minimize(loss, startup_program, parameter_list, no_grad_set)
         self._fleet.compile(main, startup_program, loss, strategy)
         return result
