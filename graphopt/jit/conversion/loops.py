@@ -29,15 +29,12 @@ from graphopt.jit.conversion.conditions import Thunk, as_flag, negation
 from graphopt.jit.conversion.jumps import RESULT
 from graphopt.jit.conversion.unknown import Unknown
 from graphopt.static.nn.blocks import While
-from graphopt.static.nn.control_flow import while_loop
+from graphopt.static.nn.control_flow import copy, while_loop
 from graphopt.static.nn.sub_blocks import reads_and_writes
 from graphopt.tensor.array import create_array
 from graphopt.tensor.attribute import shape as shape_of
 from graphopt.tensor.creation import assign, full
 from graphopt.tensor.manipulation import cast, reshape
-
-_TRIES = 4  # a dtype may have to go through several variables
-
 
 class Range:
     """`range` with a Variable among its arguments."""
@@ -202,25 +199,24 @@ class _Loop:
         """Append the loop, and give the names their values after it."""
         start = self.read()
         carried: dict[int, None] = {}
-        for _ in range(_TRIES):
-            carried = {}
-            settled = True
-            after, grown = self._tried(start)
-            for at, (name, old, new) in enumerate(zip(self.names, start, after, strict=True)):
+        settled = False
+        while not settled:  # each time a number, a list or a name without a value is replaced
+            carried, settled = {}, True
+            met, after, grown = self._tried(start)
+            for at, (name, old, new) in enumerate(zip(self.names, met, after, strict=True)):
                 if at in grown:
                     # Paddle's form of a list that a loop fills
-                    start[at] = create_array(grown[at], old)
+                    start[at] = create_array(grown[at], start[at])
                     settled = False
                     continue
                 first = _start(name, old, new)
                 if first is not None:
                     carried[at] = None
-                    settled = settled and first is old
-                    start[at] = first
+                    if first is not old:
+                        settled = False
+                        start[at] = _like(first, old, start[at])
                 elif not _unchanged(old, new):
-                    start[at] = _local(name, old, new)
-            if settled:
-                break
+                    start[at] = _local(name, start[at], new)
         if not carried and self._writes:
             self._trace_in_place(start)
             return
@@ -257,19 +253,43 @@ class _Loop:
             assign(self.test(), flag)
         self.write(start)
 
-    def _tried(self, start: list[Any]) -> tuple[list[Any], dict[int, DType]]:
-        """The values after the body, and the dtypes of lists that grow.
+    def _tried(self, start: list[Any]) -> tuple[list[Any], list[Any], dict[int, DType]]:
+        """The values before the body and after it, and the dtypes of lists that grow.
 
         The operators of the body are taken back, and so are the types of their results.
         """
         with _taken_back() as block:
-            self.write(fresh(start))
+            met = _distinct(start)
+            self.write(fresh(met))
             self.test()
             self.body()
             after = self.read()
             self._writes = bool(reads_and_writes(block)[1])
-            pairs = enumerate(zip(start, after, strict=True))
-            return after, {at: new[-1].dtype for at, (old, new) in pairs if _grows(old, new)}
+            pairs = enumerate(zip(met, after, strict=True))
+            return met, after, {at: new[-1].dtype for at, (old, new) in pairs if _grows(old, new)}
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    """The values, with a copy of a tensor for each place but the first that has it.
+
+    Names that start as one tensor are several variables of the loop: `previous = current` changes
+    `previous` also where both were the same before the loop. An array stays one array.
+    """
+    seen: set[int] = set()
+
+    def own(leaf: Any) -> Any:
+        again = id(leaf) in seen
+        seen.add(id(leaf))
+        return copy(leaf) if again else leaf
+
+    return [nest.map_leaves(own, value) for value in values]
+
+
+def _like(first: Any, met: Any, given: Any) -> Any:
+    """`first` with the leaves of `given` where it has those of `met`, their copies."""
+    copies = zip(nest.leaves(met), nest.leaves(given), strict=True)
+    originals = {id(one): other for one, other in copies}
+    return nest.map_leaves(lambda leaf: originals.get(id(leaf), leaf), first)
 
 
 @contextmanager

@@ -7,9 +7,11 @@ return a Variable, a number, or lists, tuples and dicts of them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from graphopt.errors import OperandError, ProgramError
 from graphopt.frontend import arguments, lazy, nest
@@ -21,13 +23,17 @@ from graphopt.static.debug import Assert as Assert
 from graphopt.static.debug import Print as Print
 from graphopt.static.nn.blocks import ConditionalBlock, While, check_flag
 from graphopt.static.nn.sub_blocks import is_array, parent_of_current
-from graphopt.tensor.creation import assign, full
-from graphopt.tensor.logic import equal, logical_not
-from graphopt.tensor.manipulation import cast
+from graphopt.tensor.creation import assign, full, full_like
+from graphopt.tensor.logic import equal, less_than, logical_not
+from graphopt.tensor.manipulation import cast, concat, reshape
+from graphopt.tensor.math import min as smallest
+from graphopt.tensor.search import where
 
 Branch = Callable[[], Any]
 # The numbers that a branch may return, with the dtypes that Paddle gives them.
 _NUMBERS = {bool: "bool", int: "int64", float: "float64"}
+# The branches of `case` that are written one in the other, as Paddle writes any number of them.
+_NESTED = 16
 
 
 def cond(
@@ -208,6 +214,9 @@ def case(
             )
     pairs = list(pred_fn_pairs)
     final = _check_default(default, pairs)
+    if len(pairs) > _NESTED:
+        holds = concat([reshape(pred, [1]) for pred, _ in pairs])
+        return _halved(_first_of(holds), [*(function for _, function in pairs), final])
     for pred, function in reversed(pairs):
         final = partial(cond, pred, function, final)
     return final()
@@ -237,10 +246,38 @@ def switch_case(
     pairs = _numbered(branch_fns)
     ordered = sorted(pairs, key=lambda pair: pair[0]) if default is None else pairs
     final = _check_default(default, ordered)
+    if len(ordered) > _NESTED:
+        ordered.reverse()  # functions are called in the order of nested ones
+        holds = equal(index, assign(np.array([number for number, _ in ordered], "int64")))
+        return _halved(_first_of(holds), [*(function for _, function in ordered), final])
     for number, function in ordered:
         holds = equal(index, full([1], number, "int64"))
         final = partial(cond, holds, function, final)
     return final()
+
+
+def _first_of(holds: Variable) -> Variable:
+    """The position of the first of these flags that holds, their number if none does."""
+    count = holds.shape[0]
+    places = assign(np.arange(count, dtype="int64"))
+    return smallest(where(holds, places, full_like(places, count)), 0, keepdim=True)
+
+
+def _halved(place: Variable, functions: Sequence[Branch], start: int = 0) -> Any:
+    """The result of the function at this place, found by halving.
+
+    A thousand functions are branches ten deep, which Paddle reads as any others. `start` is the
+    place of the first of them.
+    """
+    if len(functions) == 1:
+        return functions[0]()
+    half = len(functions) // 2
+    middle = start + half
+    return cond(
+        less_than(place, full([1], middle, "int64")),
+        lambda: _halved(place, functions[:half], start),
+        lambda: _halved(place, functions[half:], middle),
+    )
 
 
 def _numbered(branch_fns: Any) -> list[tuple[int, Branch]]:
@@ -315,7 +352,7 @@ def while_loop(
     ValueError when `loop_vars` is empty or `body` returns another structure or dtype.
     """
     _check_loop(cond, body, loop_vars)
-    return _loop(cond, body, nest.map_leaves(_copied, loop_vars), is_test, name)
+    return _loop(cond, body, nest.map_leaves(copy, loop_vars), is_test, name)
 
 
 def while_in_place(
@@ -345,7 +382,7 @@ def _check_loop(cond: Any, body: Any, loop_vars: Any) -> None:
         raise ValueError("loop_vars in while_loop should not be empty")
 
 
-def _copied(leaf: Any) -> Any:
+def copy(leaf: Any) -> Any:
     """A loop variable that may be written without the given one; arrays are written in place."""
     if not isinstance(leaf, Variable) or is_array(leaf):
         return leaf
@@ -374,38 +411,59 @@ def _loop(
                 f"loop_vars, but they are {found}"
             )
         again = check_flag(cond(*after), "the result of cond", "while_loop")
-        for new, old in zip(nest.leaves(after), nest.leaves(list(loop_vars)), strict=True):
-            _carry(new, old)
+        assign_together(list(_carried(nest.leaves(after), nest.leaves(list(loop_vars)))))
         assign(again, flag)
     return loop_vars
 
 
-def _carry(new: Any, old: Any) -> None:
-    """Let the loop variable `old` have the value `new` in the next iteration."""
-    if not isinstance(old, Variable):
-        if isinstance(new, Variable):
+def _carried(after: Sequence[Any], before: Sequence[Any]) -> Iterator[tuple[Any, Variable]]:
+    """The values for the next iteration, each with the loop variable that is to have it."""
+    for new, old in zip(after, before, strict=True):
+        if not isinstance(old, Variable):
+            if isinstance(new, Variable):
+                raise ProgramError(
+                    f"body in while_loop returns {_shown(new)} for the loop variable {old!r}, "
+                    "which is not a Variable; make it one with paddle.full before the loop"
+                )
+            continue
+        if is_array(new) or is_array(old):
+            if is_array(new) and is_array(old) and new is not old:
+                yield new, old
+            continue
+        if isinstance(new, Variable) and new.dtype != old.dtype:
             raise ProgramError(
-                f"body in while_loop returns {_shown(new)} for the loop variable {old!r}, which "
-                f"is not a Variable; make it one with paddle.full before the loop"
+                f"body in while_loop returns {_shown(new)} for the loop variable {_shown(old)}; "
+                "cast it to the same dtype"
             )
-        return
-    if is_array(new) or is_array(old):
-        parent = parent_of_current(default_main_program())
-        if is_array(new) and is_array(old) and parent.find_var(new.name) is None:
-            assign_array(new, old)
-        return
-    if isinstance(new, Variable) and new.dtype != old.dtype:
-        raise ProgramError(
-            f"body in while_loop returns {_shown(new)} for the loop variable {_shown(old)}; "
-            "cast it to the same dtype"
-        )
-    if isinstance(new, (Variable, *_NUMBERS)):
-        assign(new, old)
+        if isinstance(new, (Variable, *_NUMBERS)):
+            yield new, old
 
 
-def assign_array(source: Variable, target: Variable) -> None:
-    """Copy a tensor array."""
-    LayerHelper("assign").append_op("assign", {"X": source}, {"Out": target})
+def assign_together(pairs: Sequence[tuple[Any, Variable]]) -> None:
+    """Assign values to variables at once, as `a, b = b, a` does: every value is that from before.
+
+    Operators run one after another, so a value that an earlier pair overwrites is copied first.
+    """
+    written: set[str] = set()
+    values: list[Any] = []
+    for value, target in pairs:
+        overwritten = isinstance(value, Variable) and value.name in written - {target.name}
+        values.append(_assigned(value) if overwritten else value)
+        written.add(target.name)
+    for value, (_, target) in zip(values, pairs, strict=True):
+        _assigned(value, target)
+
+
+def _assigned(value: Any, target: Variable | None = None) -> Variable:
+    """`target`, or a new variable, with the value of a tensor, an array or a number."""
+    if not is_array(value):
+        return assign(value, target)
+    if target is None:
+        block = default_main_program().current_block()
+        name = unique_name.generate("_generated_var")
+        target = block.create_var(name, value.shape, value.dtype, kind=value.kind)
+    LayerHelper("assign").append_op("assign", {"X": value}, {"Out": target})
+    return target
 
 
 lazy.join_package(globals())
