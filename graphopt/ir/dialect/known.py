@@ -15,7 +15,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.creation import AssignValue, Full
+from graphopt.ir.dialect.ops.creation import AssignValue, Full, FullLike
 from graphopt.ir.dialect.ops.index import Gather
 from graphopt.ir.dialect.ops.math import (
     Add,
@@ -121,6 +121,14 @@ def known_numbers(value: SSAValue) -> tuple[Any, ...] | None:
     """The elements of a value in order, None when they depend on the run."""
     found = Known().array(value)
     return None if found is None else tuple(found.ravel().tolist())
+
+
+def constant(value: SSAValue) -> float | None:
+    """The one number that a value consists of, None when it is not known before the run."""
+    if isinstance(value.owner, (Full, FullLike)):
+        return value.owner.attr("value")
+    numbers = known_numbers(value)
+    return numbers[0] if numbers is not None and len(numbers) == 1 else None
 
 
 def _held(elements: Array, dtype: DType) -> Array:

@@ -14,6 +14,7 @@ from typing import Any
 
 from xdsl.ir import Attribute, SSAValue
 
+from graphopt.ir.dialect.known import constant
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.activation import Softmax
 from graphopt.ir.dialect.ops.linear import Matmul
@@ -44,7 +45,6 @@ from graphopt.passes.fusions.attention_kernels import (
 )
 from graphopt.passes.fusions.transformer_parts import (
     ScaledPart,
-    constant,
     draw_attrs,
     dropout_attrs,
 )

@@ -17,6 +17,7 @@ import numpy as np
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from graphopt.errors import ProgramError
+from graphopt.ir.dialect.known import constant
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.math import Divide, Multiply, Scale
 from graphopt.ir.dialect.ops.rearrange import RepeatInterleave, Tile, Unbind
@@ -37,7 +38,6 @@ from graphopt.ir.dialect.types import (
     shape_of,
     split_sizes,
 )
-from graphopt.passes.fusions.transformer_parts import constant
 
 Array = np.ndarray[Any, Any]
 # stand-ins for the sizes of batch and time, which need not be known

@@ -7,9 +7,8 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from graphopt.ir.dialect.known import known_numbers
+from graphopt.ir.dialect.known import constant
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.creation import Full, FullLike
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.math import Add, Divide, Multiply, Scale
 from graphopt.ir.dialect.ops.norm import LayerNorm
@@ -107,14 +106,6 @@ class ScaledPart:
             if match.get(node):
                 result *= (constant(match.value(hole)) or 0.0) ** power
         return result
-
-
-def constant(value: SSAValue) -> float | None:
-    """The one number that a value consists of, None when it is not known before the run."""
-    if isinstance(value.owner, (Full, FullLike)):
-        return value.owner.attr("value")
-    numbers = known_numbers(value)
-    return numbers[0] if numbers is not None and len(numbers) == 1 else None
 
 
 def check_norm(norm: PdOp | None) -> Reason | None:

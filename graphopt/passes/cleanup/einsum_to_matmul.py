@@ -1,0 +1,217 @@
+"""einsum of two tensors -> matmul, between transposes and reshapes where the letters need them.
+
+Fusions, and kernels for products, know matmul. The letters of an equation are in four groups: those
+of the batch are in both terms and the result, rows are in the first term and the result, columns in
+the second and the result, and those in both terms alone are summed over.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.ops.linalg.matrices import Einsum
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.shape import Reshape, Transpose
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
+from graphopt.passes.engine.fusion import Outcome
+from graphopt.passes.engine.inserting import Before
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.pattern import Reason
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, replace
+
+
+@dataclass(frozen=True)
+class EinsumToMatmul(RewritePass):
+    """Write einsums that are matrix products as matmul."""
+
+    name = "einsum-to-matmul"
+    numerics = Numerics.REASSOCIATING
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log = RewriteLog(self.name, self.numerics)
+        for op in list(module.walk()):
+            if isinstance(op, Einsum):
+                found = _product_of(op)
+                if isinstance(found, Reason):
+                    log.declined(op, found)
+                elif log.allow(op):
+                    log.applied(op)
+                    replace(op, {op.results[0]: found.insert(Before(op))}, log)
+        return log.outcomes
+
+
+@dataclass(frozen=True)
+class _Product:
+    """x times y, with the letters of their axes and of the result."""
+
+    x: SSAValue
+    y: SSAValue
+    terms: tuple[str, str]
+    result: str
+
+    @property
+    def batch(self) -> str:
+        """The letters of both terms and the result, in the order of the result."""
+        return "".join(c for c in self.result if c in self.terms[0] and c in self.terms[1])
+
+    @property
+    def rows(self) -> str:
+        """The letters of x and the result alone."""
+        return "".join(c for c in self.result if c not in self.terms[1])
+
+    @property
+    def columns(self) -> str:
+        """The letters of y and the result alone."""
+        return "".join(c for c in self.result if c not in self.terms[0])
+
+    @property
+    def summed(self) -> str:
+        """The letters that are summed over."""
+        return "".join(c for c in self.terms[0] if c in self.terms[1] and c not in self.result)
+
+    def turned(self) -> _Product:
+        """y times x."""
+        return _Product(self.y, self.x, self.terms[::-1], self.result)
+
+    def sizes(self) -> dict[str, int]:
+        """The size of each letter; where one term has 1 and broadcasts, that of the other."""
+        found: dict[str, int] = {}
+        for value, term in zip((self.x, self.y), self.terms, strict=True):
+            for letter, size in zip(term, shape_of(value.type), strict=True):
+                found[letter] = size if found.get(letter, 1) == 1 else found[letter]
+        return found
+
+    def insert(self, before: Before) -> SSAValue:
+        """The ops that compute it; their result."""
+        batch, rows, columns, summed = self.batch, self.rows, self.columns, self.summed
+        sizes = self.sizes()
+        # without a batch the rows may have several axes
+        row_groups = [rows] if batch else [*rows]
+        x = _arranged(self.x, self.terms[0], [*batch, *row_groups, summed], before)
+        transposed = self.terms[1][-1] in summed
+        last = [columns, summed] if transposed else [summed, columns]
+        y = _arranged(self.y, self.terms[1], [*batch, *last], before)
+        product = before(Matmul.make(x, y, transpose_y=transposed))
+        groups, letters = [*batch, *row_groups, columns], batch + rows + columns
+        if any(len(group) > 1 for group in groups):
+            shape = _shape([sizes[c] for c in letters], _until_merged(groups))
+            product = before(Reshape.make(product, shape=shape))
+        return _transposed(product, letters, self.result, before)
+
+
+def _arranged(value: SSAValue, term: str, groups: Sequence[str], before: Before) -> SSAValue:
+    """The axes of a tensor in another order, those of a group as one axis."""
+    value = _transposed(value, term, "".join(groups), before)
+    if all(len(group) == 1 for group in groups):
+        return value
+    sizes = dict(zip("".join(groups), shape_of(value.type), strict=True))
+    merged = [_count([sizes[c] for c in group]) for group in groups]
+    return before(Reshape.make(value, shape=_shape(merged, _until_merged(groups))))
+
+
+def _transposed(value: SSAValue, term: str, wanted: str, before: Before) -> SSAValue:
+    if wanted == term:
+        return value
+    return before(Transpose.make(value, perm=[term.index(letter) for letter in wanted]))
+
+
+def _until_merged(groups: Sequence[str]) -> int:
+    """The number of first axes that a reshape leaves as they are."""
+    return next((at for at, group in enumerate(groups) if len(group) > 1), len(groups))
+
+
+def _shape(sizes: Sequence[int], same: int) -> tuple[int, ...]:
+    """The shape for a reshape that leaves the first axes as they are."""
+    return tuple(0 if at < same and n == UNKNOWN else n for at, n in enumerate(sizes))
+
+
+def _count(sizes: Sequence[int]) -> int:
+    total = 1
+    for size in sizes:
+        total = UNKNOWN if UNKNOWN in (total, size) else total * size
+    return total
+
+
+def _product_of(op: Einsum) -> _Product | Reason:
+    """The matrix product that an einsum is, or the reason that it is none."""
+    inputs = op.operands
+    terms, _, result = op.attr("equation").replace(" ", "").partition("->")
+    if len(inputs) != 2:
+        return _no_product(f"it has {len(inputs)} tensors, and a matmul two")
+    if not dtype_of(op.results[0].type).is_floating:
+        return _no_product(f"it is of {dtype_of(op.results[0].type)!s}, not of floating point")
+    first, second, result = _without_dots(op, *terms.split(","), result)
+    found = _Product(inputs[0], inputs[1], (first, second), result)
+    for term in (first, second, result):
+        twice = next((c for c in term if term.count(c) > 1), "")
+        if twice:
+            return _no_product(f"'{twice}' is twice in a term, which is a diagonal")
+    alone = next((c for c in first + second if (first + second + result).count(c) == 1), "")
+    if alone:
+        return _no_product(f"'{alone}' is in one term only, over which a sum is taken")
+    for letters, text in (
+        (found.summed, "nothing is summed over"),
+        (found.rows, "the first tensor has no letter of its own in the result"),
+        (found.columns, "the second tensor has no letter of its own in the result"),
+    ):
+        if not letters:
+            return _no_product(text)
+    return _sized(_in_order(found))
+
+
+def _in_order(found: _Product) -> _Product:
+    """The product with the operands in the order that needs the fewest transposes."""
+    if found.batch:
+        turn = found.result[-1] in found.rows
+    else:  # a weight is the second operand
+        x, y = (rank_of(value.type) for value in (found.x, found.y))
+        turn = x < y or (x == y and found.result[-1] in found.rows)
+    return found.turned() if turn else found
+
+
+def _sized(found: _Product) -> _Product | Reason:
+    """The product, or the reason that its sizes must be known and are not."""
+    shapes = [
+        dict(zip(term, shape_of(value.type), strict=True))
+        for term, value in zip(found.terms, (found.x, found.y), strict=True)
+    ]
+    for letter in found.summed:
+        sizes = {shape[letter] for shape in shapes}
+        if len(sizes) > 1 or UNKNOWN in sizes:
+            named = " and ".join("?" if size == UNKNOWN else str(size) for size in sorted(sizes))
+            text = f"'{letter}', over which the sum is taken, has the size {named}, and one of 1 "
+            return Reason("size-unknown", text + "broadcasts", "declare the data with known sizes")
+    together = [group for group in (found.rows, found.columns) if len(group) > 1]
+    if not found.batch:
+        together = [found.columns] if len(found.columns) > 1 else []
+    sizes = found.sizes()
+    unknown = [c for group in together for c in group if sizes[c] == UNKNOWN]
+    if unknown:
+        text = f"the size of '{unknown[0]}', an axis that is joined with others, is not known"
+        return Reason("size-unknown", text, "declare the data with known sizes")
+    return found
+
+
+def _no_product(text: str) -> Reason:
+    return Reason("no-matrix-product", text, "none: it stays an einsum")
+
+
+def _without_dots(op: Einsum, first: str, second: str, result: str) -> tuple[str, str, str]:
+    """The terms with letters for `...`, the last of them for the last axis."""
+    free = "".join(c for c in string.ascii_letters if c not in first + second + result)
+
+    def named(term: str, value: SSAValue) -> str:
+        before, dots, after = term.partition("...")
+        count = rank_of(value.type) - len(before) - len(after) if dots else 0
+        return before + free[len(free) - count :] + after
+
+    return (
+        named(first, op.operands[0]),
+        named(second, op.operands[1]),
+        named(result, op.results[0]),
+    )

@@ -1,0 +1,282 @@
+"""x / 2 * (1 + tanh(...)) and x / 2 * (1 + erf(...)), written out in several ops -> gelu.
+
+There are many ways to write the formula, so the ops are not matched one by one: those between x and
+the result are expanded to a polynomial of x and of the tanh or erf, which is compared with gelu's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.known import constant
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.activation import Gelu, Tanh
+from graphopt.ir.dialect.ops.creation import FullLike
+from graphopt.ir.dialect.ops.math import (
+    Add,
+    Divide,
+    ElementwisePow,
+    Erf,
+    Multiply,
+    Pow,
+    Scale,
+    Square,
+    Subtract,
+)
+from graphopt.ir.dialect.types import dtype_of
+from graphopt.passes.engine.fusion import Outcome
+from graphopt.passes.engine.naming import how_used, show_op
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.pattern import Reason
+from graphopt.passes.engine.rewrite import (
+    RewriteLog,
+    RewritePass,
+    differentiated_values,
+    insert,
+    replace,
+)
+
+_CURVES = frozenset({Tanh, Erf})
+# the factor of x^i t^j by (i, j), where t is the tanh or erf
+Polynomial = Mapping[tuple[int, int], float]
+X: Polynomial = {(1, 0): 1.0}
+T: Polynomial = {(0, 1): 1.0}
+
+ROOT = math.sqrt(2 / math.pi)
+CUBIC = {(1, 0): ROOT, (3, 0): 0.044715 * ROOT}
+"""The argument of tanh in gelu; that of erf is `LINEAR`."""
+LINEAR = {(1, 0): math.sqrt(0.5)}
+RESULT = {(1, 0): 0.5, (1, 1): 0.5}
+
+# The ops one after the other in the longest way of writing it, with some to spare.
+_FARTHEST = 8
+_HIGHEST = 4
+# Constants as they are written have this many roundings of float32: 0.797885 has five.
+_ROUNDINGS = 8
+_EPSILON = {"float64": 2.0**-52}
+
+
+class Written(NamedTuple):
+    """A gelu, or what is nearly one: the argument of its tanh or erf, and its result."""
+
+    x: SSAValue
+    root: PdOp
+    inner: Polynomial
+    outer: Polynomial
+    ops: tuple[PdOp, ...]
+    """The ops between x and the result, the last one first."""
+
+
+@dataclass(frozen=True)
+class RecogniseGelu(RewritePass):
+    """Make one op of a gelu that is written in several."""
+
+    name = "recognise-gelu"
+    numerics = Numerics.REASSOCIATING
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log, kept = RewriteLog(self.name, self.numerics), differentiated_values(module)
+        for op in list(module.walk()):
+            if isinstance(op, PdOp) and type(op) in _CURVES:
+                written = [*written_around(op)]
+                right = [each for each in written if _other_numbers(op, each) is None]
+                for found in (right or written)[:1]:
+                    _rewrite(op, found, log, kept)
+        return log.outcomes
+
+
+def _rewrite(curve: PdOp, found: Written, log: RewriteLog, kept: Set[SSAValue]) -> None:
+    reason = _other_numbers(curve, found) or _needed_elsewhere(found, kept)
+    if reason is not None:
+        log.declined(found.root, reason)
+        return
+    root = found.root
+    if not log.allow(root):
+        return
+    log.applied(root, *found.ops[1:])
+    old = root.results[0]
+    new = insert(Gelu.make(found.x, approximate=isinstance(curve, Tanh)), root, old)
+    if replace(root, {old: new}, log, *found.ops[1:]):
+        for op in found.ops[1:]:
+            if not any(result.uses for result in op.results):
+                op.detach()
+                op.erase()
+
+
+def _other_numbers(curve: PdOp, found: Written) -> Reason | None:
+    """The reason that the formula has other numbers than gelu, by more than rounding."""
+    is_tanh = isinstance(curve, Tanh)
+    name, inner = ("tanh", CUBIC) if is_tanh else ("erf", LINEAR)
+    dtype = str(dtype_of(found.x.type))
+    most = _ROUNDINGS * _EPSILON.get(dtype, 2.0**-23)
+    if _is_near(found.inner, inner, most) and _is_near(found.outer, RESULT, most):
+        return None
+    text = f"it is {_shown(found.outer, name)} with {name} of {_shown(found.inner, name)}; "
+    text += f"gelu has {_shown(RESULT, name)} and {_shown(inner, name)}"
+    text += ", to the digits of float64" if dtype == "float64" else ""
+    return Reason("other-numbers", text, "write the numbers of gelu, or call gelu")
+
+
+def _needed_elsewhere(found: Written, kept: Set[SSAValue]) -> Reason | None:
+    """The reason that a value between x and the result is read by another op, or differentiated."""
+    inside = set(found.ops)
+    for op in found.ops[1:]:
+        value = op.results[0]
+        other = next((use for use in value.uses if use.operation not in inside), None)
+        if other is not None or value in kept:
+            user = how_used(other.operation, other.index) if other is not None else "differentiated"
+            text = f"the result of {show_op(op)}, inside the formula, is {user}"
+            return Reason("used-elsewhere", text, "give the other reader a copy of the op")
+    return None
+
+
+def written_around(curve: PdOp) -> Iterator[Written]:
+    """The formulas around a tanh or an erf that have the shape of gelu, with whatever numbers."""
+    argument, value = curve.operands[0], curve.results[0]
+    powers = set(CUBIC if isinstance(curve, Tanh) else LINEAR)
+    for x in _sources(argument):
+        below = _Expansion({x: X})
+        inner = below.of(argument)
+        if inner is None or set(inner) != powers:
+            continue
+        last, around = value, _Expansion({x: X, value: T})
+        for _ in range(_FARTHEST):
+            users = (use.operation for use in last.uses)
+            user = next((op for op in users if isinstance(op, _ELEMENTWISE)), None)
+            if user is None:
+                break
+            last = user.results[0]
+            outer = around.of(last)
+            if outer is not None and set(outer) == set(RESULT) and last.type == x.type:
+                ops = {*below.ops, curve, *around.ops}
+                yield Written(x, user, inner, outer, _last_first(user, ops))
+
+
+def _last_first(root: PdOp, ops: Set[PdOp]) -> tuple[PdOp, ...]:
+    """The ops in an order in which each comes before those that it reads."""
+    found = [root]
+    at = root.prev_op
+    while len(found) < len(ops) and at is not None:
+        if at in ops:
+            assert isinstance(at, PdOp)
+            found.append(at)
+        at = at.prev_op
+    return tuple(found)
+
+
+def _sources(value: SSAValue) -> Iterator[SSAValue]:
+    """The values that one is computed from by the ops of the formula, nearest first."""
+    seen, level = dict.fromkeys([value]), [value]
+    for _ in range(_FARTHEST):
+        above = [v for at in level if isinstance(at.owner, _ELEMENTWISE) for v in at.owner.operands]
+        level = [v for v in dict.fromkeys(above) if v not in seen and constant(v) is None]
+        seen.update(dict.fromkeys(level))
+    yield from seen
+
+
+class _Expansion:
+    """Values as polynomials of x and t, and the ops that compute them."""
+
+    def __init__(self, known: Mapping[SSAValue, Polynomial]) -> None:
+        self.known = dict(known)
+        self.ops: set[PdOp] = set()
+
+    def of(self, value: SSAValue, left: int = _FARTHEST) -> Polynomial | None:
+        """A value as a polynomial, None when it is none of a low degree over so many ops."""
+        if value in self.known:
+            return self.known[value]
+        number, op = constant(value), value.owner
+        if number is not None:
+            if isinstance(op, FullLike):  # it reads a size, perhaps of a value inside
+                self.ops.add(op)
+            return {(0, 0): number}
+        if not isinstance(op, _ELEMENTWISE) or not left:
+            return None
+        parts: list[Polynomial] = []
+        for operand in op.operands:
+            part = self.of(operand, left - 1)
+            if part is None:
+                return None
+            parts.append(part)
+        found = _combined(op, parts)
+        if found is None or any(sum(powers) > _HIGHEST for powers in found):
+            return None
+        self.ops.add(op)
+        self.known[value] = found
+        return found
+
+
+def _combined(op: PdOp, parts: list[Polynomial]) -> Polynomial | None:
+    """The result of an op on polynomials."""
+    first, last = parts[0], parts[-1]
+    match op:
+        case Scale():
+            scale, bias = op.attr("scale"), op.attr("bias")
+            moved = bias if op.attr("bias_after_scale") else bias * scale
+            return _sum(_times(first, {(0, 0): scale}), {(0, 0): moved})
+        case Add():
+            return _sum(first, last)
+        case Subtract():
+            return _sum(first, _times(last, {(0, 0): -1.0}))
+        case Multiply():
+            return _times(first, last)
+        case Divide():
+            divisor = _number(last)
+            return _times(first, {(0, 0): 1 / divisor}) if divisor else None
+        case Square():
+            return _times(first, first)
+        case _:
+            power = op.attr("factor") if isinstance(op, Pow) else _number(last)
+            return _power(first, power)
+
+
+_ELEMENTWISE: tuple[type[PdOp], ...] = (
+    Scale, Add, Subtract, Multiply, Divide, Square, Pow, ElementwisePow,
+)  # fmt: skip
+
+
+def _number(polynomial: Polynomial) -> float | None:
+    return polynomial[0, 0] if set(polynomial) == {(0, 0)} else None
+
+
+def _power(polynomial: Polynomial, power: float | None) -> Polynomial | None:
+    if power not in (1, 2, 3):
+        return None
+    result = polynomial
+    for _ in range(int(power) - 1):
+        result = _times(result, polynomial)
+    return result
+
+
+def _sum(a: Polynomial, b: Polynomial) -> Polynomial:
+    found = {powers: a.get(powers, 0.0) + b.get(powers, 0.0) for powers in {**a, **b}}
+    return {powers: factor for powers, factor in found.items() if factor != 0}
+
+
+def _times(a: Polynomial, b: Polynomial) -> Polynomial:
+    found: Polynomial = {}
+    for (i, j), factor in a.items():
+        for (k, n), other in b.items():
+            found = _sum(found, {(i + k, j + n): factor * other})
+    return found
+
+
+def _is_near(found: Polynomial, wanted: Polynomial, most: float) -> bool:
+    return all(math.isclose(found[at], wanted[at], rel_tol=most) for at in wanted)
+
+
+def _shown(polynomial: Polynomial, curve: str) -> str:
+    """A polynomial as people write it."""
+
+    def term(powers: tuple[int, int], factor: float) -> str:
+        names = zip(("x", curve), powers, strict=True)
+        shown = (name if power == 1 else f"{name}^{power}" for name, power in names if power)
+        return " ".join((f"{factor:.9g}", *shown))
+
+    return " + ".join(term(*item) for item in sorted(polynomial.items()))
