@@ -5,6 +5,7 @@ Such a pattern is a fusion by name only: generators of programs plant it, and no
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
@@ -14,17 +15,21 @@ from hypothesis import strategies as st
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.activation import Relu
+from graphopt.ir.dialect.ops.activation import Relu, Tanh
 from graphopt.ir.dialect.ops.creation import AssignValue, Full, FullLike
+from graphopt.ir.dialect.ops.linalg.matrices import Einsum
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.math import (
     Add,
     Cast,
     Divide,
+    Erf,
     GreaterThan,
     LogicalNot,
     Multiply,
+    Pow,
     Scale,
+    Square,
     Subtract,
     Where,
 )
@@ -306,3 +311,82 @@ class MatrixChain(Idiom):
                 builder.shared.append(made)
             parts[at : at + 2] = [made]
         return parts[0]
+
+
+class Gelus(_Chooser):
+    """gelu written out in one of many ways, sometimes with another number in it."""
+
+    WAYS = ("tanh", "tanh", "erf")
+
+    def _tanh(self, x: SSAValue) -> SSAValue:
+        root, cubic = math.sqrt(2 / math.pi), self.choose([0.044715, 0.044715, 0.044715, 0.05])
+        if self.choose([True, False]):
+            cube = self._cube(x)
+            inner = self._times(self._plus(x, self._times(cube, cubic)), root)
+        else:
+            square = self.add(*self.choose([(Square, x), (Multiply, x, x)]))
+            inner = self.add(Multiply, self._shifted(square, root * cubic, root), x)
+        return self._result(x, self.add(Tanh, inner))
+
+    def _erf(self, x: SSAValue) -> SSAValue:
+        if self.choose([True, False]):
+            inner = self._times(x, math.sqrt(0.5))
+        else:
+            root = self.builder.add(Full, shape=(1,), value=math.sqrt(2))
+            inner = self.add(Divide, x, root)
+        return self._result(x, self.add(Erf, inner))
+
+    def _cube(self, x: SSAValue) -> SSAValue:
+        way = self.choose(range(3))
+        if way == 0:
+            return self.add(Pow, x, factor=3.0)
+        square = self.add(*self.choose([(Square, x), (Multiply, x, x)]))
+        return self.add(Multiply, square, x)
+
+    def _times(self, x: SSAValue, number: float) -> SSAValue:
+        if self.choose([True, False]):
+            return self.add(Scale, x, scale=number)
+        constant = self.builder.add(Full, shape=(1,), value=number)
+        return self.add(Multiply, *((x, constant) if self.choose([True, False]) else (constant, x)))
+
+    def _shifted(self, x: SSAValue, scale: float, bias: float) -> SSAValue:
+        if self.choose([True, False]):
+            return self.add(Scale, x, scale=scale, bias=bias)
+        constant = self.builder.add(Full, shape=(), value=bias)
+        return self._plus(self._times(x, scale), constant)
+
+    def _plus(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.add(Add, *((a, b) if self.choose([True, False]) else (b, a)))
+
+    def _result(self, x: SSAValue, curve: SSAValue) -> SSAValue:
+        way = self.choose(range(3))
+        if way == 0:
+            return self.add(Multiply, self._times(x, 0.5), self._shifted(curve, 1.0, 1.0))
+        if way == 1:
+            return self.add(Multiply, self._shifted(curve, 0.5, 0.5), x)
+        return self._times(self.add(Multiply, x, self._shifted(curve, 1.0, 1.0)), 0.5)
+
+
+class Einsums(Idiom):
+    """An einsum of two tensors, most of which are matrix products."""
+
+    EQUATIONS = (
+        "blhe,bshe->bhls", "bhls,bshd->blhd", "ibnd,jbnd->bnij", "ijbs,ibns->bnij", "ibm,hm->ibh",
+        "hm,ibm->ibh", "ij,jk->ki", "...ij,...jk->...ik", "ibh,hnd->ibnd", "abxy,xbyc->cab",
+        "i,d->id", "bi,bi->b", "ii,ij->ij", "bij,bk->bik", "ij,k->ik",
+    )  # fmt: skip
+
+    def plant(self, builder: Builder) -> SSAValue:
+        equation = builder.draw(st.sampled_from(self.EQUATIONS))
+        sizes = {c: builder.draw(st.integers(1, 3)) for c in sorted(set(equation)) if c.isalpha()}
+        terms = equation.partition("->")[0].split(",")
+        spread = builder.draw(st.sampled_from([(), (2,), (2, 2)]))
+        inputs = [
+            builder.leaf(
+                FEED,
+                (*(spread if "." in term else ()), *(sizes[c] for c in term.strip("."))),
+                "x",
+            )
+            for term in terms
+        ]
+        return builder.add(Einsum, inputs, equation=equation)

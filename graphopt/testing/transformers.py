@@ -15,7 +15,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.activation import Gelu, LeakyRelu, Relu, Softmax, Tanh
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.linear import Matmul
-from graphopt.ir.dialect.ops.math import Add, Divide, GreaterThan, Multiply, Scale, Where
+from graphopt.ir.dialect.ops.math import Add, Divide, GreaterThan, Multiply, Scale, Subtract, Where
 from graphopt.ir.dialect.ops.norm import LayerNorm
 from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.ops.rearrange import RepeatInterleave, Tile, Unbind
@@ -127,9 +127,14 @@ class _Writer:
 
     def masked(self, scores: SSAValue) -> SSAValue:
         shape = tuple(1 if self.maybe() else dim for dim in shape_of(scores.type))
-        way = self.draw(st.integers(0, 4))
+        way = self.draw(st.integers(0, 6))
         if way == 0:
             return scores
+        if way == 5:
+            scores = self.plus(scores, self.feed(*shape)) if self.maybe() else scores
+            return self.add(Subtract, self.scaled(scores), self.feed(*shape))
+        if way == 6:
+            return self.in_windows(scores)
         if way < 3:
             scores = self.plus(scores, self.feed(*shape))
             return scores if way == 1 else self.plus(self.scaled(scores), self.feed(*shape[1:]))
@@ -137,6 +142,19 @@ class _Writer:
         fill = self.builder.add(Full, shape=(), value=-3.0)
         condition = self.builder.add(GreaterThan, self.feed(*shape), zero)
         return self.add(Where, condition, *((scores, fill) if way == 3 else (fill, scores)))
+
+    def in_windows(self, scores: SSAValue) -> SSAValue:
+        """The scores with a mask for each window of an image, if there are more axes than two."""
+        first, *rest = shape_of(scores.type)
+        if len(rest) < 2:
+            return scores
+        if self.maybe():
+            scores = self.plus(scores, self.feed(*rest))
+        images = 2 if first % 2 == 0 and self.maybe() else 1
+        apart = self.add(Reshape, scores, shape=(images, first // images, *rest))
+        mask = self.feed(1 if self.maybe() else images, first // images, *(1 for _ in rest))
+        joined = self.add(Reshape, self.plus(apart, mask), shape=(first, *rest))
+        return self.scaled(joined)
 
     def rest(self, branch: SSAValue, x: SSAValue, where: str) -> SSAValue:
         """Dropout, residual and norm."""

@@ -26,6 +26,7 @@ from graphopt.passes.table.order import ROWS, Phase
 from graphopt.passes.table.registry import all_passes, own_passes
 from graphopt.passes.target.reassociate_matmul import ReassociateMatmul
 from graphopt.testing import assert_same_bits, check_pass, check_preserves_meaning, parse
+from graphopt.testing.cleanup_patterns import Einsums, Gelus
 from graphopt_tests.passes.test_passes import FUSIONS
 
 
@@ -48,6 +49,8 @@ PLANTED = {
     "drop-dropout": [chain(Dropout)],
     "simplify": [chain(Transpose, Transpose), chain(Reshape, Reshape), chain(Scale)],
     "cse": [chain(Exp)],
+    "recognise-gelu": [Gelus()],
+    "einsum-to-matmul": [Einsums()],
 }
 
 

@@ -18,6 +18,8 @@ from graphopt.testing.cleanup_patterns import (
     Casts,
     Constants,
     Dropouts,
+    Einsums,
+    Gelus,
     Identities,
     MatrixChain,
     Rearrangements,
@@ -38,6 +40,8 @@ OTHERS: dict[str, Sequence[Fusion]] = {
     "drop-dropout": [Dropouts()],
     "simplify": [Identities(), Arithmetic(), Casts(), Rearrangements()],
     "fold-constants": [Constants(), Identities()],
+    "recognise-gelu": [Gelus()],
+    "einsum-to-matmul": [Einsums()],
     "cse": [Identities(), *FUSIONS["fuse-elewise-add-act"].RULES],
     "reassociate-matmul": [MatrixChain()],
     "fuse-all-optimizer-ops": [MatrixChain()],
@@ -53,7 +57,7 @@ def planted_for(name: str) -> Sequence[Fusion]:
 
 def all_patterns() -> list[Fusion]:
     """Every pattern and every idiom."""
-    idioms = [Identities(), Identities(), Constants(), MatrixChain()]
+    idioms = [Identities(), Identities(), Constants(), MatrixChain(), Gelus(), Einsums()]
     return [*idioms, *(rule for fusion in FUSIONS.values() for rule in fusion.RULES)]
 
 

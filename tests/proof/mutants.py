@@ -46,6 +46,8 @@ REWRITES = {
     "fold_constants": ("fold-constants",),
     "fold_identity": ("fold-identity", "simplify"),
     "simplify": ("simplify",),
+    "recognise_gelu": ("recognise-gelu",),
+    "einsum_to_matmul": ("einsum-to-matmul",),
     "cse": ("cse",),
     "drop_dropout": ("drop-dropout",),
     "reassociate_matmul": ("reassociate-matmul",),

@@ -18,9 +18,9 @@ from graphopt.ir.dialect.known import constant
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.activation import Softmax
 from graphopt.ir.dialect.ops.linear import Matmul
-from graphopt.ir.dialect.ops.math import Add, Cast, LogicalNot, Scale, Where
+from graphopt.ir.dialect.ops.math import Add, Cast, LogicalNot, Scale, Subtract, Where
 from graphopt.ir.dialect.ops.random import Dropout
-from graphopt.ir.dialect.ops.shape import Transpose
+from graphopt.ir.dialect.ops.shape import Expand, Reshape, Transpose
 from graphopt.ir.dialect.ops.transformer import FusedDotProductAttention
 from graphopt.ir.dialect.types import UNKNOWN, compatible, dtype_of, like, rank_of, shape_of, show
 from graphopt.passes.engine.fusion import (
@@ -53,14 +53,16 @@ from graphopt.passes.fusions.transformer_parts import (
 class Core:
     """The pattern between q, k, v and the weighted sum.
 
-    The scale may be in any of four places, also after the masks. Two masks may be added. Half
-    types may be cast to float32 for the masks, the softmax and the dropout.
+    The scale may be in any of four places, also after the masks. Two masks may be added, one more
+    where the scores are divided into windows, and one be subtracted after the scale. Half types may
+    be cast to float32 for the masks, the softmax and the dropout.
     """
 
     def __init__(self, q: Hole, k: Hole, v: Hole, *, swaps_keys: bool = False) -> None:
         self.mask, self.other_mask = Value(name="mask"), Value(name="other_mask")
         self.seen, self.fill = Value(name="mask"), Value(name="fill")
         self.unseen, self.blank = Value(name="mask"), Value(name="fill")
+        self.taken = Value(name="mask")
         if swaps_keys:
             k = Node(Transpose, k, optional=True, name="transposed_k")
         self.scaled_q, self.scaled_k = ScaledPart("scaled_q", q), ScaledPart("scaled_k", k)
@@ -83,8 +85,12 @@ class Core:
             instead=self.blanked,
             name="masked_scores",
         )
-        self.rescaled = ScaledPart("scaled_masked_scores", self.masked)
-        wider = Node(Cast, self.rescaled.top, optional=True, name="wider_scores")
+        self.windows = Windows(self.masked)
+        self.rescaled = ScaledPart("scaled_masked_scores", self.windows.out)
+        self.lowered = Node(
+            Subtract, self.rescaled.top, self.taken, optional=True, name="lowered_scores"
+        )
+        wider = Node(Cast, self.lowered, optional=True, name="wider_scores")
         self.softmax = Node(Softmax, wider, name="softmax")
         narrow = Node(Cast, self.softmax, optional=True, name="narrow_weights")
         self.dropout = Node(Dropout, narrow, optional=True, name="attention_dropout")
@@ -126,7 +132,8 @@ class Core:
 
     def _check_mask(self, match: Match) -> Reason | None:
         whether = [node for node in (self.hidden, self.blanked) if match.get(node) is not None]
-        added = [node for node in (self.first, self.masked) if match.get(node) is not None]
+        summed = (self.first, self.masked, self.windows.masked, self.lowered)
+        added = [node for node in summed if match.get(node) is not None]
         if len(whether) > 1 or (whether and added):
             return Reason(
                 "two-masks",
@@ -135,8 +142,11 @@ class Core:
                 f"{' and '.join(f'`{node.name}`' for node in (*whether, *added))}",
             )
         scores = match[self.product].results[0].type
+        reason = self.windows.check(match, scores)
+        if reason is not None:
+            return reason
         for node in (*whether, *added):
-            if not _same_shape(match[node], scores):
+            if node is not self.windows.masked and not _same_shape(match[node], scores):
                 return Reason(
                     "mask-shape",
                     f"`mask` should broadcast to the scores {show(scores)}, but `{node.name}` is "
@@ -157,26 +167,47 @@ class Core:
             return constant(match.value(self.fill))
         return constant(match.value(self.blank)) if match.get(self.blanked) else None
 
-    def mask_in(self, match: Match, before: Before) -> SSAValue | None:
-        """The mask, boolean or additive, None when there is none."""
+    def mask_in(self, match: Match, before: Before, *, in_windows: bool = False) -> SSAValue | None:
+        """The mask, boolean or additive, None when there is none.
+
+        It fits the scores, or with `in_windows` the scores divided into images and windows.
+        """
         if match.get(self.hidden):
             return match.value(self.seen)
         if match.get(self.blanked):
             return before(LogicalNot.make(match.value(self.unseen)))
-        if not match.get(self.masked):
-            return None
-        mask, factor = match.value(self.mask), self.rescaled.factor(match)
-        if match.get(self.first):
-            mask = before(Add.make(match.value(self.other_mask), mask))
-        return mask if factor == 1 else before(Scale.make(mask, scale=factor))
+        holes = ((self.first, self.other_mask), (self.masked, self.mask))
+        masks = [match.value(hole) for node, hole in holes if match.get(node)]
+        if match.get(self.windows.masked):
+            masks.append(self.windows.mask_in(match, before, in_windows=in_windows))
+        total: SSAValue | None = None
+        for mask in masks:
+            total = mask if total is None else before(Add.make(total, mask))
+        factor = self.rescaled.factor(match)
+        if total is not None and factor != 1:
+            total = before(Scale.make(total, scale=factor))
+        if not match.get(self.lowered):
+            return total
+        taken = match.value(self.taken)
+        if total is None:
+            return before(Scale.make(taken, scale=-1.0))
+        return before(Subtract.make(total, taken))
+
+    def whole_masks(self, match: Match) -> list[SSAValue]:
+        """The masks of scores that are not divided into windows, as they are in the program."""
+        holes = (
+            (self.hidden, self.seen),
+            (self.blanked, self.unseen),
+            (self.first, self.other_mask),
+            (self.masked, self.mask),
+            (self.lowered, self.taken),
+        )
+        return [match.value(hole) for node, hole in holes if match.get(node)]
 
     def mask_type(self, match: Match) -> Attribute | None:
-        """The type of the result of `mask_in`."""
-        if match.get(self.hidden):
-            return match.value(self.seen).type
-        if match.get(self.blanked):
-            return match.value(self.unseen).type
-        return match.value(self.mask).type if match.get(self.masked) else None
+        """The type of one of the masks."""
+        windows = [match.value(self.windows.mask)] if match.get(self.windows.masked) else []
+        return next((mask.type for mask in (*self.whole_masks(match), *windows)), None)
 
     def attrs(self, match: Match) -> Mapping[str, Any]:
         """The properties of the fused ops for the ops between the products."""
@@ -189,6 +220,73 @@ class Core:
         if fill is not None:
             attrs["fill"] = fill * behind
         return attrs
+
+
+class Windows:
+    """A mask for each window of an image, added where the first axis is divided into the two.
+
+    [images * windows, ...] becomes [images, windows, ...] and, with the mask, is joined again.
+    """
+
+    def __init__(self, scores: Hole) -> None:
+        self.mask = Value(name="window_mask")
+        self.apart = Node(Reshape, scores, name="scores_in_windows")
+        self.masked = Node(Add, self.apart, self.mask, commutes=True, name="window_masked_scores")
+        self.out = Node(Reshape, self.masked, optional=True, instead=scores, name="joined_scores")
+
+    def check(self, match: Match, scores: Attribute) -> Reason | None:
+        """The reason why the reshapes do more than divide the first axis and join it again."""
+        if match.get(self.out) is None:
+            return None
+        images, windows, *rest = self._shape(match)
+        first, *others = shape_of(scores)
+        whole = UNKNOWN if images == UNKNOWN else images * windows
+        same = UNKNOWN in (whole, first) or whole == first
+        if windows == UNKNOWN or rest != others or not same:
+            text = (
+                f"`{self.apart.name}` should divide the first axis of {show(scores)} into images "
+            )
+            text += f"and windows, found {show(match[self.apart].results[0].type)}"
+            return Reason("no-windows", text, "reshape to [images, windows, heads, size, size]")
+        apart, masked = match[self.apart].results[0].type, match[self.masked].results[0].type
+        joined = match[self.out].results[0].type
+        if compatible(masked, apart) and compatible(joined, scores):
+            return None
+        text = f"`{self.mask.name}` should broadcast to {show(apart)} and `{self.out.name}` be "
+        text += f"{show(scores)}, found {show(masked)} and {show(joined)}"
+        return Reason("no-windows", text, "join the two axes again")
+
+    def _shape(self, match: Match) -> tuple[int, ...]:
+        return shape_of(match[self.apart].results[0].type)
+
+    def mask_in(self, match: Match, before: Before, *, in_windows: bool) -> SSAValue:
+        """The mask for the scores in windows, or for the joined ones."""
+        mask = match.value(self.mask)
+        if in_windows:
+            return mask
+        images, windows, *rest = self._shape(match)
+        own = (1,) * (2 + len(rest) - rank_of(mask.type)) + shape_of(mask.type)
+        if own[:2] != (images, windows):
+            mask = before(Expand.make(mask, shape=(images, windows, *own[2:])))
+        return before(Reshape.make(mask, shape=(images * windows, *own[2:])))
+
+    def check_sizes(self, match: Match) -> Reason | None:
+        """The reason why the mask cannot be repeated for each image before the program runs."""
+        if match.get(self.out) is None:
+            return None
+        mask = match.value(self.mask)
+        whole = UNKNOWN in (self._shape(match)[0], *shape_of(mask.type))
+        return self.unknown(match[self.apart].results[0]) if whole else None
+
+    def unknown(self, value: SSAValue) -> Reason:
+        """The reason that a size is needed that is known only when the program runs."""
+        text = f"sizes of {show(value.type)}, divided into images and windows, are not known"
+        return Reason("windows-unknown", text, "declare the data with known sizes")
+
+    def divided(self, match: Match, value: SSAValue, before: Before) -> SSAValue:
+        """q, k or v with the first axis divided as that of the scores is."""
+        images, windows, *_ = self._shape(match)
+        return before(Reshape.make(value, shape=(images, windows, *shape_of(value.type)[1:])))
 
 
 _HALVES = ("float16", "bfloat16")
@@ -214,15 +312,38 @@ class DotProductAttention(Fusion):
                 "`q`, `k` and `v` should have 2 dimensions or more",
                 "add a dimension for the rows",
             )
-        return self.core.check(match)
+        return self.core.check(match) or self._check_windows(match)
+
+    def _check_windows(self, match: Match) -> Reason | None:
+        """The reason why q, k, v and the masks cannot be divided into windows."""
+        core = self.core
+        if match.get(core.windows.out) is None:
+            return None
+        scores = match[core.product].results[0].type
+        for hole in (self.q, self.k, self.v):
+            shape = shape_of(match.value(hole).type)
+            if len(shape) != rank_of(scores) or shape[0] != shape_of(scores)[0]:
+                text = f"`{hole.name}` should have the windows as its first axis, as the scores "
+                text += f"{show(scores)} have, found {show(match.value(hole).type)}"
+                return Reason("windows-of-one", text, "expand it to the windows")
+            if UNKNOWN in shape[1:]:
+                return core.windows.unknown(match.value(hole))
+        for mask in core.whole_masks(match):
+            if rank_of(mask.type) == rank_of(scores) and shape_of(mask.type)[0] != 1:
+                text = "a mask of all windows, "
+                text += f"{show(mask.type)}, is added where they are not divided into images"
+                return Reason("windows-of-one", text, "add it where the other mask is added")
+        return None
 
     def build(self, match: Match) -> PdOp:
-        core = self.core
-        return FusedDotProductAttention.make(
-            match.value(self.q),
-            match.value(self.k),
-            match.value(self.v),
-            core.mask_in(match, Before(match.root)),
+        core, before = self.core, Before(match.root)
+        apart = match.get(core.windows.out) is not None
+        parts = [match.value(hole) for hole in (self.q, self.k, self.v)]
+        if apart:
+            parts = [core.windows.divided(match, part, before) for part in parts]
+        fused = FusedDotProductAttention.make(
+            *parts,
+            core.mask_in(match, before, in_windows=apart),
             transpose_k=not match[core.product].attr("transpose_y"),
             **core.attrs(match),
             **dropout_attrs(
@@ -230,6 +351,10 @@ class DotProductAttention(Fusion):
             ),
             **draw_attrs(match, core.dropout),
         )
+        if not apart:
+            return fused
+        shape = shape_of(match.root.results[0].type)
+        return Reshape.make(before(fused), shape=shape)
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,7 @@ class Attention(Fusion):
                 return reason
         return (
             self.core.check(match)
+            or self.core.windows.check_sizes(match)
             or self.parts.check(match)
             or self._check_heads(match)
             or self._check_rows(match)
