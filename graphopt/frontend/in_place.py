@@ -13,23 +13,27 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec
 
-from graphopt.errors import UnsupportedError
-from graphopt.frontend.first_values import forget
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.frontend.first_values import forget, value_of
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.mode import static_mode, would_be_dynamic
 from graphopt.frontend.tracing import current_trace, is_converting
 from graphopt.ir.dialect.shapes import agree
 from graphopt.ir.program import Variable, default_main_program, undo
 from graphopt.ir.program.location import caller_level, caller_location
+from graphopt.runtime.state.scope import global_scope
 
 P = ParamSpec("P")
 
 
-def in_place(function: Callable[P, Variable], written: str = "") -> Callable[P, Variable]:
+def in_place(
+    function: Callable[P, Variable], written: str = "", *, reshapes: bool = False
+) -> Callable[P, Variable]:
     """The form of a function that writes its result to its first argument, or to that called so.
 
     It writes in traces, and to constants before a script makes a program. In a static program it
-    makes a new variable and says so, as in Paddle.
+    makes a new variable and says so, as in Paddle. Without `reshapes` the tensor keeps its shape:
+    the form raises ProgramError (ValueError) for a result of another one.
     """
     signature = inspect.signature(function)
     argument = written or next(iter(signature.parameters))
@@ -47,7 +51,15 @@ def in_place(function: Callable[P, Variable], written: str = "") -> Callable[P, 
         target = signature.bind(*args, **kwargs).arguments[argument]
         with static_mode():
             made = function(*args, **kwargs)
-            return write(target, made, own) if isinstance(target, Variable) else made
+            if not isinstance(target, Variable):
+                return made
+            if not (reshapes or agree(made.shape, target.shape)):
+                raise ProgramError(
+                    f"The shape of broadcast output {list(made.shape)} is different from that of "
+                    f"inplace tensor {list(target.shape)}, '{target.name}', in {own}(); write "
+                    f"x = x.{function.__name__}(...)"
+                )
+            return write(target, made, f"{own}()")
 
     call.__name__ = call.__qualname__ = own
     return call
@@ -66,6 +78,9 @@ def write(target: Variable, made: Variable, call: str) -> Variable:
     found = block.find_var(target.name)
     own = target if found is None else found
     if made.dtype == own.dtype and agree(made.shape, own.shape):
+        if own.persistable and not is_converting():
+            global_scope().var(own.name).put(value_of(made))
+            return target
         LayerHelper("assign").append_op("assign", {"X": made}, {"Out": own})
         undo.note_attributes(own, "stop_gradient")
         own.stop_gradient = made.stop_gradient
@@ -76,7 +91,8 @@ def write(target: Variable, made: Variable, call: str) -> Variable:
     if own is not target or own.persistable or own.block is not block or is_feed:
         raise UnsupportedError(
             f"{caller_location()}: {call} would make '{target.name}', {_type(own)}, one of "
-            f"{_type(made)}; {_reason(own, is_feed=is_feed)}. Write x = x.{call.rstrip('_()')}(...)"
+            f"{_type(made)}; {_reason(own, is_feed=is_feed)}. Use the function that makes a new "
+            "tensor"
         )
     _become(target, made)
     return target

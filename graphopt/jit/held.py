@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import CellType, FunctionType, MethodType
+from types import CellType, FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
 from graphopt.errors import UnsupportedError
@@ -119,9 +119,13 @@ class Held:
             for old, new in self._replaced(place.before, place.after):
                 if _is_kept(default_main_program(), old, new, place.key):
                     writes.setdefault(old.name, (old, new))
-        for old, new in writes.values():
-            if any(p.before is old and p.after is not new for p in self._places()):
-                self._part(old)
+        replaced = {id(place.before) for place in changed}
+        for place in self._places():
+            # a list that another took the place of is held no more
+            if isinstance(place.before, Variable) and id(place.container) not in replaced:
+                old, new = writes.get(place.before.name, (None, place.after))
+                if old is place.before and place.after is not new:
+                    self._part(old)
 
         def before_writes(leaf: Any) -> Any:
             return assign(leaf) if isinstance(leaf, Variable) and leaf.name in writes else leaf
@@ -180,6 +184,11 @@ class Held:
         """Give each place of a variable a variable of its own; SharedState."""
         self.restore()
         first, *others = [place for place in self._places() if place.before is variable]
+        if not others:
+            raise UnsupportedError(
+                f"'{first.key}' and another name hold one tensor, '{variable.name}', and a call "
+                "would leave several there; give each its own with clone()"
+            )
         for place in others:
             twin = variable.copy_to(variable.block)
             twin.name, twin.persistable = unique_name.generate(variable.name), True
@@ -234,7 +243,7 @@ def _containers(value: Any) -> Iterator[tuple[_Container, dict[Any, Any]]]:
     elif isinstance(value, tuple):
         for item in value:
             yield from _containers(item)
-    elif isinstance(value, Layer) or (
+    elif isinstance(value, (Layer, SimpleNamespace)) or (
         not isinstance(value, type)
         and hasattr(value, "__dict__")
         and belongs_to_user(type(value).__module__)

@@ -61,9 +61,9 @@ def unsqueeze(x: Variable, axis: Any, name: str | None = None) -> Variable:
     return emit("unsqueeze2", {"X": x, **axes.inputs}, {"axes": axes.value}, name=name)
 
 
-reshape_ = in_place(reshape)
-squeeze_ = in_place(squeeze)
-unsqueeze_ = in_place(unsqueeze)
+reshape_ = in_place(reshape, reshapes=True)
+squeeze_ = in_place(squeeze, reshapes=True)
+unsqueeze_ = in_place(unsqueeze, reshapes=True)
 
 
 def concat(x: Sequence[Variable] | Variable, axis: Any = 0, name: str | None = None) -> Variable:

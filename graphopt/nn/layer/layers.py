@@ -74,6 +74,13 @@ class Layer:
         kinds = ("_parameters", "_sub_layers", "_buffers")
         if kind is not None and kind not in self.__dict__:
             raise RuntimeError(f"call super().__init__() of {type(self).__name__} first")
+        if name in self.__dict__.get("_buffers", ()) and not isinstance(
+            value, (Variable, Layer, type(None))
+        ):
+            raise TypeError(
+                f"assignment to buffers '{name}' should be of type core.Tensor or None, but got "
+                f"'{type(value).__name__}'; make it a tensor, or delete the buffer first"
+            )
         holder = kind or next((k for k in kinds if name in self.__dict__.get(k, ())), None)
         if holder is None or not isinstance(value, (Variable, Layer, type(None))):
             object.__setattr__(self, name, value)
