@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
+from traceback import walk_tb
 from typing import Any
 
 from graphopt.errors import UnsupportedError
@@ -18,6 +20,7 @@ from graphopt.ir.program import (
     program_guard,
     unique_name,
 )
+from graphopt.ir.program.location import is_users
 from graphopt.ir.translate.inference import keep_only, state_written
 from graphopt.jit.conversion.calls import convert
 from graphopt.jit.held import Held, SharedState
@@ -63,8 +66,10 @@ class Trace:
             names, self.outputs = self._traced(function, specs, held)
         except SharedState:
             return False
-        except BaseException:
+        except BaseException as error:
             held.restore()
+            if isinstance(error, RecursionError):
+                raise _without_end(error) from None
             raise
         # a function may have changed the type of an input, which is another variable then
         self.inputs = [self.main_program.global_block().var(name) for name in names]
@@ -169,3 +174,17 @@ class Trace:
         return nest.map_leaves(
             lambda leaf: Value(next(found)) if isinstance(leaf, Variable) else leaf, self.outputs
         )
+
+
+def _without_end(error: RecursionError) -> UnsupportedError:
+    """What to say of a function that goes on calling itself while it is traced."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__) if is_users(frame.f_code)]
+    lines = Counter((f.f_code.co_filename, f.f_lineno, f.f_code.co_name) for f in frames)
+    if not lines:
+        return UnsupportedError(f"a traced function calls itself without end: {error}")
+    (file, line, name), _ = lines.most_common(1)[0]
+    return UnsupportedError(
+        f"{file}:{line}: '{name}' calls itself without end while it is traced. Both branches of an "
+        "`if` over a tensor are traced, so a tensor cannot end a recursion: let a number end it, "
+        "or write it as a `while` loop"
+    )

@@ -64,7 +64,9 @@ def _converted_code(
     if report is not None:
         report(ast.unparse(tree))
     free = [*function.__code__.co_freevars, HELPERS]
-    around = definition("_around", free, [tree])
+    # the name by which it calls itself is a global one, unless it comes from a function around it
+    own: list[ast.stmt] = [] if tree.name in free else [ast.Global([tree.name])]
+    around = definition("_around", free, [*own, tree])
     module = ast.fix_missing_locations(ast.Module([ast.copy_location(around, tree)], []))
     compiled = compile(module, function.__code__.co_filename, "exec", dont_inherit=True)
     outer = next(_codes_in(compiled, "_around"))
