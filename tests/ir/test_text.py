@@ -7,21 +7,26 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
+from hypothesis.strategies import text
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError
 
+from graphopt.errors import FormatError
 from graphopt.ir.dialect.context import new_context, parse_text
 from graphopt.ir.dialect.text import WIDTH, ModulePrinter, text_of, wrapped
 from graphopt.ir.formats.graph_check import column_names
 from graphopt.ir.formats.model import read_any_program
+from graphopt.ir.translate.blocks.block import value_name
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.ir.translate.gradients.versions import free_names
 from graphopt.testing import programs
 from graphopt.testing.programs import Generated
+from graphopt_tests.example_counts import examples
 from graphopt_tests.model_files import name_of, program_files
 
 SHORT = """
@@ -107,6 +112,69 @@ def test_saved_models_round_trip(path: Path) -> None:
     check_round_trip(parse_program(program, feeds, column_names(program, "fetch")))
 
 
+def of_names(feed: str, state: str) -> ModuleOp:
+    """A module whose variables have these names, as the translation of a program makes it."""
+    module = parse_text(PLAIN)
+    (function,) = module.ops
+    assert isinstance(function, FuncOp)
+    x, w, _ = function.body.block.args
+    x.name_hint, w.name_hint = value_name(feed), value_name(state)
+    for key, entry, name in (
+        ("arg_attrs", (0, "pd.feed"), feed),
+        ("arg_attrs", (1, "pd.state"), state),
+        ("res_attrs", (1, "pd.state"), state),
+    ):
+        listed = function.properties[key]
+        assert isinstance(listed, ArrayAttr)
+        entries = list(listed.data)
+        at, role = entry
+        entries[at] = DictionaryAttr({**entries[at].data, role: StringAttr(name)})
+        function.properties[key] = ArrayAttr(entries)
+    return module
+
+
+@settings(max_examples=examples(90), deadline=None, derandomize=True)
+@given(text(max_size=8), text(max_size=8))
+@example("图像", "日本語/重み")
+@example('é"\n', "😀\\")
+@example("a\u0301", "\u202e")
+@example("Größe", "ударение")
+def test_names_of_any_text_round_trip(feed: str, state: str) -> None:
+    """Quotes, line ends, other scripts and emoji; letters are printed as they are."""
+    module = of_names(feed, state)
+    printed = text_of(module)
+    again = parse_text(printed)
+    assert again.is_structurally_equivalent(module), printed
+    assert text_of(again) == printed
+    stream = StringIO()
+    ModulePrinter(stream, print_generic_format=True).print_op(module)
+    assert parse_text(stream.getvalue()).is_structurally_equivalent(module)
+
+
+def test_names_in_other_scripts_are_readable() -> None:
+    """The string has the letters, the value what is left in ASCII; xDSL reads it, too."""
+    module = of_names("图像", "Größe")
+    assert 'feed "图像" %v: ' in text_of(module)
+    assert 'state "Größe" %Gro$e: ' in text_of(module)
+    stream = StringIO()
+    ModulePrinter(stream, print_generic_format=True).print_op(module)
+    assert (
+        Parser(new_context(), stream.getvalue()).parse_module().is_structurally_equivalent(module)
+    )
+
+
+def test_half_a_surrogate_pair_is_refused() -> None:
+    """No file can hold it."""
+    with pytest.raises(FormatError, match="has half of a surrogate pair"):
+        text_of(of_names("\ud800", "w"))
+
+
+def test_a_string_that_is_no_utf_8() -> None:
+    """Its position is said."""
+    with pytest.raises(ParseError, match="Expected UTF-8 in a string"):
+        parse_text(SHORT.replace('"fc.w_0"', '"\\ff"', 1))
+
+
 def test_a_function_without_roles_is_that_of_xdsl() -> None:
     """So is one without a body."""
     text = """builtin.module {
@@ -123,7 +191,7 @@ def test_strings_and_long_lines() -> None:
     """Lines are broken behind commas, never inside a string, and strings print as xDSL's."""
     module = parse_text(SHORT)
     long = "a, " * 60
-    for string in ("plain", 'a "quoted", one', "back\\slash", "tab\t", "ümlaut", "", long):
+    for string in ("plain", 'a "quoted", one', "back\\slash", "tab\t", "", long):
         module.attributes["note"] = StringAttr(string)
         text = text_of(module)
         assert text_of(parse_text(text)) == text

@@ -41,6 +41,7 @@ _TENSOR = re.compile(r"tensor<[0-9?x]*[a-z]+[0-9]*>")
 
 # a string that has nothing to escape
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
+_ESCAPED = re.compile(r'["\\]')
 
 
 @lru_cache(4096)
@@ -82,10 +83,16 @@ class ModulePrinter(Printer):
             self.stream.write(text)
 
     def print_string_literal(self, string: str) -> None:
-        if _PLAIN.fullmatch(string):
+        if _PLAIN.fullmatch(string) or (string.isprintable() and not _ESCAPED.search(string)):
             self.print_string(f'"{string}"')
-        else:
+            return
+        try:
             super().print_string_literal(string)
+        except UnicodeEncodeError:
+            raise FormatError(
+                f"{string!r} has half of a surrogate pair, which no file can hold; give it another "
+                "name"
+            ) from None
 
     def print_op(self, op: Operation) -> None:
         if isinstance(op, FuncOp) and not self.print_generic_format and _has_roles(op):
@@ -216,6 +223,20 @@ class ModuleParser(Parser):
         if read is not None:
             self._tensors[found[0]] = read
         return read
+
+    def parse_optional_str_literal(self) -> str | None:
+        found = super().parse_optional_str_literal()
+        if found is not None:
+            return found
+        # to xDSL a string with escapes is bytes where it has more than ASCII
+        start = self.pos
+        data = self.parse_optional_bytes_literal()
+        if data is None:
+            return None
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            self.raise_error("Expected UTF-8 in a string!", start, self.pos)
 
     # func.func's own parser reads each argument, or the type of a result, and then its attributes
 

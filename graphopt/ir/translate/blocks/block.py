@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from unicodedata import normalize
 
 from xdsl.ir import Block as IrBlock
 from xdsl.ir import BlockArgument, SSAValue
@@ -250,12 +251,21 @@ def _gives_nothing(op: Operator) -> bool:
 
 
 def value_name(name: str) -> str:
-    """A variable name as an SSA name: `fc_0.w_0@GRAD` prints as `%fc_0.w_0$GRAD`."""
+    """A variable name as an SSA name: `fc_0.w_0@GRAD` prints as `%fc_0.w_0$GRAD`.
+
+    MLIR has ASCII there: `café` is `%cafe`, and a name in another script is `%v`, with the name of
+    the variable before it.
+    """
+    if not name.isascii():
+        name = _OTHER_SCRIPTS.sub("@", normalize("NFKD", name).translate(_ACCENTS))
+        name = name if any(map(str.isalnum, name)) else "v"
     valid = _NOT_IN_NAMES.sub("$", name)
-    return valid if valid[:1].isidentifier() or valid[:1] in "$.-" else f"_{valid}"
+    return valid if valid[:1].isidentifier() or valid.startswith(("$", ".", "-")) else f"_{valid}"
 
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_$.-]")
+_OTHER_SCRIPTS = re.compile(r"[^\x00-\x7f]+")
+_ACCENTS = dict.fromkeys(range(0x300, 0x370))
 
 
 def _missing_feed(name: str, reader: Operator | None) -> str:
