@@ -35,7 +35,7 @@ def rule(rooms: str, packages: str = "") -> Rule:
 
 XDSL = "ml_dtypes numpy xdsl"
 JAX = f"jax jaxlib {XDSL}"
-IR = "ir.dtypes ir.program ir.dialect ir.translate ir.formats"
+IR = "ir.dtypes ir.operators ir.program ir.dialect ir.translate ir.formats"
 REWRITES = "passes.cleanup passes.fusions passes.target passes.parallel passes.storage"
 PASSES = f"passes.engine passes.table passes.padding {REWRITES}"
 # each room of the runtime uses those before it
@@ -54,10 +54,11 @@ LAW = {
     "errors": rule(""),
     "display": rule(""),
     "ir.dtypes": rule("errors", XDSL),
+    "ir.operators": rule(""),
     "ir.program": rule("errors ir.dtypes"),
     "ir.dialect": rule("errors ir.dtypes", XDSL),
-    "ir.translate": rule("errors ir.dtypes ir.program ir.dialect", XDSL),
-    "ir.formats": rule("errors ir.dtypes ir.program ir.translate", XDSL),
+    "ir.translate": rule("errors ir.dtypes ir.operators ir.program ir.dialect", XDSL),
+    "ir.formats": rule("errors ir.dtypes ir.operators ir.program ir.translate", XDSL),
     "passes.engine": rule("errors display ir.dtypes ir.dialect", XDSL),
     "passes.padding": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
     "passes.cleanup": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),

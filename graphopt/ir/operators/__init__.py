@@ -1,0 +1,26 @@
+"""Paddle's operators, one row each in `operators.txt`: slots, attributes, defaults, names.
+
+A row is a line and the indented lines after it. It begins with the operator type, its input and its
+output slots; a slot with `*` holds several variables, one with `?` may be empty. Columns follow,
+each after a `|`:
+
+    attrs NAME:KIND=DEFAULT ...     known to Paddle 2.6.2; without a kind, to another release alone
+    pd OP (SLOTS) PROPERTY=ATTR ... the op of the dialect, with the slots of its operands and
+                                    results if not those of the row, and renamed attributes
+    tensors SLOT=PROPERTY ...       slots whose tensors give properties; the first filled counts
+    pir NAME (SIGNATURE)            the operator in PIR, with the operands and results there
+    version N                       the version in Paddle 2.6.2, if not 0
+    only RELEASE                    where Paddle 2.6.2 lacks it: 1.8, 3, or graphopt
+
+In a signature of PIR `axis=AxisTensor` is an operand that is the attribute `axis` if it is a
+constant, else in the slot `AxisTensor`; with no slot the attribute then names the variable. `-` is
+an operand or result that has no slot.
+
+`tests/ir/record_operators.py` records slots, attributes and defaults from an installed Paddle.
+"""
+
+from __future__ import annotations
+
+from graphopt.ir.operators.rows import Attribute, OperatorRow, Signature, operators
+
+__all__ = ["Attribute", "OperatorRow", "Signature", "operators"]

@@ -1,0 +1,89 @@
+"""The table of operators: how it is written, and that nothing in it is unknown elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from graphopt.fluid.op_protos import _TABLE
+from graphopt.ir import operators as package
+from graphopt.ir.dialect.definition import attr_kinds, definition
+from graphopt.ir.dialect.families import BY_NAME
+from graphopt.ir.formats.pir.defaults import _defaults
+from graphopt.ir.formats.pir.forward_rows import FORWARD
+from graphopt.ir.formats.protobuf.op_versions import OP_VERSIONS
+from graphopt.ir.operators import OperatorRow, operators
+from graphopt.ir.program import AttrKind
+from graphopt.ir.translate.operators.attributes import HINTS
+from graphopt.ir.translate.operators.paddle_attributes import KNOWN
+from graphopt.ir.translate.operators.table import BY_TYPE, TENSOR_PROPERTIES
+from graphopt_tests.ir.record_operators import joined, wrapped
+
+TEXT = Path(package.__file__).with_name("operators.txt").read_text("utf-8")
+ROWS = operators()
+COLUMNS = ("attrs", "pd", "tensors", "pir", "version", "only")
+
+
+def test_rows_are_sorted_and_wrapped() -> None:
+    rows = joined(TEXT)
+    assert rows == sorted(rows, key=lambda row: row.split(" ", 1)[0])
+    assert "".join(wrapped(row) + "\n" for row in rows) == TEXT
+    assert len(rows) == len(ROWS)
+
+
+def test_columns_are_known_and_in_order() -> None:
+    for row in joined(TEXT):
+        words = [column.split(" ", 1)[0] for column in row.split(" | ")[1:]]
+        assert words == sorted(words, key=COLUMNS.index), row
+        assert all(words.count(word) == 1 for word in words if word != "pir"), row
+
+
+def test_attributes_have_kinds_of_paddle_and_defaults_that_are_read() -> None:
+    kinds = {kind.lower() for kind in vars(AttrKind) if kind.isupper()} | {""}
+    for row in ROWS.values():
+        assert {attribute.kind for attribute in row.attributes.values()} <= kinds
+        assert row.defaults.keys() <= row.attributes.keys()
+
+
+def test_an_op_of_the_dialect_fits_its_row() -> None:
+    """Each slot is an operand or a result; each renamed attribute and each tensor a property."""
+    for row in ROWS.values():
+        if row.pd is None:
+            continue
+        op = BY_NAME[f"pd.{row.pd.name}"]
+        fields, properties = definition(op), attr_kinds(op)
+        assert len(row.pd.inputs) <= len(fields.operands) or len(fields.operands) == 1, row.type
+        assert {*row.pd.renamed, *row.tensors.values()} <= properties.keys(), row.type
+        assert all(legacy in row.attributes for legacy in row.pd.renamed.values()), row.type
+
+
+def test_the_tables_before_say_the_same() -> None:
+    assert {t: row.version for t, row in ROWS.items() if row.version} == OP_VERSIONS
+    assert {t: row.tensors for t, row in ROWS.items() if row.tensors} == TENSOR_PROPERTIES
+    found = {
+        t: (f"pd.{row.pd.name}", row.pd.inputs, row.pd.outputs, row.pd.renamed)
+        for t, row in ROWS.items()
+        if row.pd
+    }
+    assert found == {t: (r.op.name, r.inputs, r.outputs, r.renamed) for t, r in BY_TYPE.items()}
+    for type, known in KNOWN.items():
+        assert known - HINTS <= ROWS[type].attributes.keys()
+    for type, facts in _defaults().items():
+        for name, default in facts.items():
+            own = ROWS[type].attributes[name]
+            kind = getattr(AttrKind, own.kind.upper())
+            assert (kind, own.default) == default
+    signatures = {s.name: (t, s.inputs, s.outputs) for t, row in ROWS.items() for s in row.pir}
+    assert signatures == {
+        name: (other or name, *(tuple(side.split()) for side in signature.split("->")))
+        for signature, names in FORWARD.items()
+        for name, _, other in (each.partition("=") for each in names.split())
+    }
+    protos = _TABLE.read_text("utf-8").splitlines()
+    assert protos == [_proto(ROWS[line.split(" ", 1)[0]]) for line in protos]
+
+
+def _proto(row: OperatorRow) -> str:
+    inputs, outputs = row.marked_slots
+    each = row.attributes.items()
+    kinds = [f"{n}={getattr(AttrKind, a.kind.upper())}" for n, a in each if a.kind]
+    return " ".join([row.type, *inputs, "->", *outputs, ":", *kinds])
