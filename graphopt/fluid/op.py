@@ -15,8 +15,8 @@ from graphopt.fluid.sparse_operators import SPARSE_TYPES, SparseRun, is_sparse, 
 from graphopt.frontend import lazy
 from graphopt.frontend.absent import absent
 from graphopt.frontend.calls import publish
+from graphopt.ir.operators import operators
 from graphopt.ir.program import GRAD_SUFFIX, Block, Program
-from graphopt.ir.translate.operators.paddle_attributes import KNOWN
 from graphopt.ir.translate.operators.registry import TRANSLATIONS
 from graphopt.ir.translate.operators.table import BY_TYPE
 from graphopt.runtime.state.scope import Scope
@@ -136,7 +136,8 @@ class OperatorFactory:
         type = positional[0]
         if type.removesuffix("_grad") not in self.types():
             raise ValueError(f"The operator: {type} is not registered.")
-        known = KNOWN.get(type, frozenset[str]())
+        row = operators().get(type)
+        known = {} if row is None else row.attributes
         outs = self.get_op_output_names(type)
         inputs: dict[str, list[str]] = {}
         outputs: dict[str, list[str]] = {}

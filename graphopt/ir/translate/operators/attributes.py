@@ -13,8 +13,8 @@ from difflib import get_close_matches
 from typing import Any, cast
 
 from graphopt.errors import UnsupportedError
+from graphopt.ir.operators import operators
 from graphopt.ir.program import Operator
-from graphopt.ir.translate.operators.paddle_attributes import KNOWN
 
 
 class Attributes(dict[str, Any]):
@@ -66,7 +66,7 @@ def check_read(op: Operator) -> None:
     attributes = op.attrs
     if not isinstance(attributes, Attributes):
         return
-    known = KNOWN.get(op.type)
+    known = operators()[op.type].attributes
     for name in sorted(attributes.keys() - attributes.read - HINTS):
         value = attributes.unnoticed(name)
         if isinstance(value, tuple):
@@ -77,12 +77,12 @@ def check_read(op: Operator) -> None:
                     f"operator {op.type} with {name} = {value!r} is not supported, only with "
                     f"{USUAL[name][0]!r}"
                 )
-        elif known is not None and name not in known and not name.endswith(_NOTES):
+        elif name not in known and not name.endswith(_NOTES):
             _unknown(op, name, value)
 
 
 def _unknown(op: Operator, name: str, value: Any) -> None:
-    near = get_close_matches(name, KNOWN[op.type], 1)
+    near = get_close_matches(name, operators()[op.type].attributes, 1)
     hint = f"; did you mean '{near[0]}'?" if near else ""
     text = f"operator {op.type} has no attribute '{name}' (= {value!r}){hint}"
     if near and not op.is_loaded:
