@@ -1,43 +1,40 @@
 """The operators of Paddle 2.6 that are translated, as messages (paddle.fluid.core).
 
-`op_protos.txt` has a line for each type: its input slots, its output slots and its attributes with
-the number of their kind. A slot with `*` holds several variables, one with `?` may be left out. It
-was recorded by `tests/frontend/record_op_protos.py`.
+They say what the rows of `graphopt.ir.operators` say: slots, and attributes with their kinds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 
+from graphopt.fluid.op import Operator as OPERATORS
 from graphopt.fluid.op import Single
 from graphopt.fluid.proto.framework_pb2 import OpDesc, OpProto
 from graphopt.fluid.proto.messages import Message
 from graphopt.frontend.calls import publish
 from graphopt.ir.formats.protobuf.attributes import read_attribute
 from graphopt.ir.formats.protobuf.wire import Limits, WireReader
-
-_TABLE = Path(__file__).with_suffix(".txt")
+from graphopt.ir.operators import OperatorRow, operators
+from graphopt.ir.program import AttrKind
 
 
 def get_all_op_protos() -> list[bytes]:
     """An `OpProto` for each operator type, in bytes; comments are empty."""
-    return [_proto(line) for line in _TABLE.read_text("utf-8").splitlines()]
+    types = OPERATORS.types()
+    return [_proto(row) for row in operators().values() if row.type in types and not row.only]
 
 
-def _proto(line: str) -> bytes:
-    head, _, attributes = line.partition(" :")
-    inputs, _, outputs = head.partition(" ->")
-    type, *names = inputs.split()
-    made = OpProto(type=type, comment="")
-    for slots, given in ((made.inputs, names), (made.outputs, outputs.split())):
+def _proto(row: OperatorRow) -> bytes:
+    made = OpProto(type=row.type, comment="")
+    for slots, given in zip((made.inputs, made.outputs), row.marked_slots, strict=True):
         for slot in given:
             added = slots.add(name=slot.rstrip("*?"), comment="")
             added.duplicable, added.dispensable = "*" in slot, "?" in slot
-    for attribute in attributes.split():
-        name, _, kind = attribute.partition("=")
-        made.attrs.add(name=name, comment="", type=int(kind))
+    for name, attribute in row.attributes.items():
+        if attribute.kind:
+            kind = getattr(AttrKind, attribute.kind.upper())
+            made.attrs.add(name=name, comment="", type=kind)
     return made.SerializeToString()
 
 

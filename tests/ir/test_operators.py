@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphopt.fluid.op_protos import _TABLE
 from graphopt.ir import operators as package
 from graphopt.ir.dialect.definition import attr_kinds, definition
 from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.formats.pir.defaults import _defaults
 from graphopt.ir.formats.pir.forward_rows import FORWARD
 from graphopt.ir.formats.protobuf.op_versions import OP_VERSIONS
-from graphopt.ir.operators import OperatorRow, operators
+from graphopt.ir.operators import operators
 from graphopt.ir.program import AttrKind
 from graphopt.ir.translate.operators.registry import TRANSLATIONS
 from graphopt.ir.translate.operators.table import BY_TYPE, TENSOR_PROPERTIES
@@ -79,12 +78,3 @@ def test_the_tables_before_say_the_same() -> None:
         for signature, names in FORWARD.items()
         for name, _, other in (each.partition("=") for each in names.split())
     }
-    protos = _TABLE.read_text("utf-8").splitlines()
-    assert protos == [_proto(ROWS[line.split(" ", 1)[0]]) for line in protos]
-
-
-def _proto(row: OperatorRow) -> str:
-    inputs, outputs = row.marked_slots
-    each = row.attributes.items()
-    kinds = [f"{n}={getattr(AttrKind, a.kind.upper())}" for n, a in each if a.kind]
-    return " ".join([row.type, *inputs, "->", *outputs, ":", *kinds])
