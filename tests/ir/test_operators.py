@@ -9,7 +9,6 @@ from graphopt.ir.dialect.definition import attr_kinds, definition
 from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.formats.pir.defaults import _defaults
 from graphopt.ir.formats.pir.forward_rows import FORWARD
-from graphopt.ir.formats.protobuf.op_versions import OP_VERSIONS
 from graphopt.ir.operators import operators
 from graphopt.ir.program import AttrKind
 from graphopt.ir.translate.operators.registry import TRANSLATIONS
@@ -59,7 +58,6 @@ def test_an_op_of_the_dialect_fits_its_row() -> None:
 
 
 def test_the_tables_before_say_the_same() -> None:
-    assert {t: row.version for t, row in ROWS.items() if row.version} == OP_VERSIONS
     assert {t: row.tensors for t, row in ROWS.items() if row.tensors} == TENSOR_PROPERTIES
     found = {
         t: (f"pd.{row.pd.name}", row.pd.inputs, row.pd.outputs, row.pd.renamed)

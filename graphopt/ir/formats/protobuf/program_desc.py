@@ -17,13 +17,15 @@ from graphopt.ir.formats.limits import UNLIMITED, Limits
 from graphopt.ir.formats.protobuf.attributes import attribute_message, read_attribute
 from graphopt.ir.formats.protobuf.callstack import callstack_location
 from graphopt.ir.formats.protobuf.message import Message, MessageType, SpanReader, decode, encode
-from graphopt.ir.formats.protobuf.op_versions import OP_VERSIONS, PADDLE_VERSION
 from graphopt.ir.formats.protobuf.schema import BLOCK, OPERATOR, PROGRAM, SLOT, VARIABLE
 from graphopt.ir.formats.protobuf.wire import WireReader
 from graphopt.ir.formats.quote import quote
 from graphopt.ir.formats.seal import unsealed_message
+from graphopt.ir.operators import operators
 from graphopt.ir.program import AttrKind, Block, Operator, Parameter, Program, Variable, VarKind
 
+# The release of Paddle whose operators have the versions that the table of operators states.
+PADDLE_VERSION = 2006002
 # Where VarType has the tensor description of each kind of variable; in some it is wrapped together
 # with a LoD level.
 _TENSOR_FIELD = {
@@ -226,8 +228,9 @@ def write_program(program: Program) -> bytes:
 
 def _new_header() -> Message:
     pairs = [
-        {"op_name": name, "op_version": {"version": version}}
-        for name, version in OP_VERSIONS.items()
+        {"op_name": row.type, "op_version": {"version": row.version}}
+        for row in operators().values()
+        if row.version
     ]
     return {"version": {"version": PADDLE_VERSION}, "op_version_map": {"pair": pairs}}
 
