@@ -7,7 +7,6 @@ from pathlib import Path
 from graphopt.ir import operators as package
 from graphopt.ir.dialect.definition import attr_kinds, definition
 from graphopt.ir.dialect.families import BY_NAME
-from graphopt.ir.formats.pir.defaults import _defaults
 from graphopt.ir.formats.pir.forward_rows import FORWARD
 from graphopt.ir.operators import operators
 from graphopt.ir.program import AttrKind
@@ -65,11 +64,6 @@ def test_the_tables_before_say_the_same() -> None:
         if row.pd
     }
     assert found == {t: (r.op.name, r.inputs, r.outputs, r.renamed) for t, r in BY_TYPE.items()}
-    for type, facts in _defaults().items():
-        for name, default in facts.items():
-            own = ROWS[type].attributes[name]
-            kind = getattr(AttrKind, own.kind.upper())
-            assert (kind, own.default) == default
     signatures = {s.name: (t, s.inputs, s.outputs) for t, row in ROWS.items() for s in row.pir}
     assert signatures == {
         name: (other or name, *(tuple(side.split()) for side in signature.split("->")))
