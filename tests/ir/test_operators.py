@@ -7,7 +7,6 @@ from pathlib import Path
 from graphopt.ir import operators as package
 from graphopt.ir.dialect.definition import attr_kinds, definition
 from graphopt.ir.dialect.families import BY_NAME
-from graphopt.ir.formats.pir.forward_rows import FORWARD
 from graphopt.ir.operators import operators
 from graphopt.ir.program import AttrKind
 from graphopt.ir.translate.operators.registry import TRANSLATIONS
@@ -64,9 +63,3 @@ def test_the_tables_before_say_the_same() -> None:
         if row.pd
     }
     assert found == {t: (r.op.name, r.inputs, r.outputs, r.renamed) for t, r in BY_TYPE.items()}
-    signatures = {s.name: (t, s.inputs, s.outputs) for t, row in ROWS.items() for s in row.pir}
-    assert signatures == {
-        name: (other or name, *(tuple(side.split()) for side in signature.split("->")))
-        for signature, names in FORWARD.items()
-        for name, _, other in (each.partition("=") for each in names.split())
-    }

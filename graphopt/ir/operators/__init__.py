@@ -8,7 +8,8 @@ each after a `|`:
     pd OP (SLOTS) PROPERTY=ATTR ... the op of the dialect, with the slots of its operands and
                                     results if not those of the row, and renamed attributes
     tensors SLOT=PROPERTY ...       slots whose tensors give properties; the first filled counts
-    pir NAME (SIGNATURE)            the operator in PIR, with the operands and results there
+    pir NAME (SIGNATURE) NAME=ATTR  the operator in PIR, with the operands and results there, and
+                                    attributes that PIR renamed
     version N                       the version in Paddle 2.6.2, if not 0
     only RELEASE                    where Paddle 2.6.2 lacks it: 1.8, 3, or graphopt
 

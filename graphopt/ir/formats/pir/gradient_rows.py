@@ -1,6 +1,6 @@
 """The gradient operators of PIR against Paddle's legacy ones. Data only.
 
-As `forward_rows.py`, with the names of the forward operators: `add` stands for `add_grad`, whose
+As in the table of operators, by the names of the forward operators: `add` is `add_grad`, whose
 legacy type is that of `add` with `_grad`. `X>XShape` is the operand X where legacy has the forward
 operator's note of X's shape in its place.
 """
