@@ -29,7 +29,7 @@ from graphopt.ir.dialect.families import ALL, FAMILIES
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.translate.blocks.program import HANDLERS
 from graphopt.ir.translate.operators.registry import TRANSLATIONS
-from graphopt.ir.translate.operators.table import BY_TYPE, ROWS
+from graphopt.ir.translate.operators.table import BY_TYPE
 from graphopt.lowering.registry import RULES
 from graphopt.passes.table import order
 from graphopt.passes.table.flags import BUILD_FLAGS
@@ -211,7 +211,7 @@ def build_strategy_page() -> str:
 
 def paddle_types(op: type[PdOp]) -> list[str]:
     """The operator types of saved programs that become this op."""
-    from_table = [row.type for row in ROWS if row.op is op]
+    from_table = [row.type for row in BY_TYPE.values() if row.op is op]
     _, _, named = one_paragraph(op.__doc__ or "").partition("Paddle: ")
     mentioned = re.findall(r"\b[a-z0-9_]+\b", re.sub(r"\([^)]*\)", "", named))
     readable = [n for n in mentioned if n in BY_TYPE or n in TRANSLATIONS or n in HANDLERS]

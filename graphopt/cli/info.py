@@ -177,7 +177,7 @@ def _unsupported(op: Operator) -> Unsupported:
         needed = "a handler of its blocks in graphopt/ir/translate/blocks/program.py"
     else:
         needed = (
-            "a row in graphopt/ir/translate/operators/table.py, or a new op "
+            "a row in graphopt/ir/operators/operators.txt, or a new op "
             "(CONTRIBUTING.md, Adding an op)"
         )
         near = difflib.get_close_matches(op.type, {*BY_TYPE, *TRANSLATIONS}, n=2, cutoff=0.8)

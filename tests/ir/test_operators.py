@@ -10,7 +10,7 @@ from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.operators import operators
 from graphopt.ir.program import AttrKind
 from graphopt.ir.translate.operators.registry import TRANSLATIONS
-from graphopt.ir.translate.operators.table import BY_TYPE, TENSOR_PROPERTIES
+from graphopt.ir.translate.operators.table import BY_TYPE
 from graphopt_tests.ir.record_operators import joined, wrapped
 
 TEXT = Path(package.__file__).with_name("operators.txt").read_text("utf-8")
@@ -53,13 +53,3 @@ def test_an_op_of_the_dialect_fits_its_row() -> None:
         assert len(row.pd.inputs) <= len(fields.operands) or len(fields.operands) == 1, row.type
         assert {*row.pd.renamed, *row.tensors.values()} <= properties.keys(), row.type
         assert all(legacy in row.attributes for legacy in row.pd.renamed.values()), row.type
-
-
-def test_the_tables_before_say_the_same() -> None:
-    assert {t: row.tensors for t, row in ROWS.items() if row.tensors} == TENSOR_PROPERTIES
-    found = {
-        t: (f"pd.{row.pd.name}", row.pd.inputs, row.pd.outputs, row.pd.renamed)
-        for t, row in ROWS.items()
-        if row.pd
-    }
-    assert found == {t: (r.op.name, r.inputs, r.outputs, r.renamed) for t, r in BY_TYPE.items()}

@@ -81,6 +81,11 @@ class OperatorRow:
         each = self.attributes.items()
         return {name: own.default for name, own in each if own.stated is not None}
 
+    @property
+    def op_name(self) -> str:
+        """The name of the op of the dialect, "" when there is none."""
+        return self._text.partition(" | pd ")[2].split(" ", 1)[0]
+
     @cached_property
     def pd(self) -> Signature | None:
         """The op of the dialect; None when a translation composes it of several."""

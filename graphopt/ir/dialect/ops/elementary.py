@@ -58,7 +58,7 @@ Round = elementwise(NumberUnary, "round", "The nearest whole number; halves go a
 Trunc = elementwise(Unary, "trunc", "The whole part, towards zero.")
 Sign = elementwise(Unary, "sign", "-1, 0 or 1.")
 
-# `translate/operators/table.py` needs no rows for these
+# those that have nothing of their own
 PLAIN = tuple(elementwise.made)
 
 

@@ -1,4 +1,4 @@
-"""Operators, by Paddle's own types, as `pd` ops: `table.py` says most, the other files the rest.
+"""Operators, by Paddle's own types, as `pd` ops: a row says most, the files the rest.
 
 Importing this fills the registry.
 """

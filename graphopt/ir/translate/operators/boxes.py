@@ -1,4 +1,4 @@
-"""Legacy operators on boxes that a row of `table.py` cannot describe."""
+"""Legacy operators on boxes that a row cannot describe."""
 
 from __future__ import annotations
 

@@ -23,11 +23,12 @@ from graphopt.ir.dialect.ops.activation import (
 from graphopt.ir.dialect.ops.math import Cast, Scale
 from graphopt.ir.dialect.ops.shape import Concat, Flatten, Reshape, StopGradient
 from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
+from graphopt.ir.operators import operators
 from graphopt.ir.program import EMPTY, Operator
 from graphopt.ir.program.constant_slots import CONSTANT_SLOTS
 from graphopt.ir.translate.operators.builder import OpBuilder
 from graphopt.ir.translate.operators.properties import names_variables, row_attrs
-from graphopt.ir.translate.operators.table import BY_TYPE, TENSOR_PROPERTIES, Row
+from graphopt.ir.translate.operators.table import BY_TYPE, Row
 
 Written = dict[str, SSAValue]
 """The values of the variable names that an operator writes."""
@@ -160,9 +161,9 @@ class Emitter:
         return BY_TYPE[self.op.type]
 
     def by_row(self, *operands: Any, row: Row | None = None, **attrs: Any) -> Written:
-        """Translate by a row of `table.py`; `operands` and `attrs` replace those of the row."""
+        """Translate by a row; `operands` and `attrs` replace those of the row."""
         row = row or self.row
-        self.only_constants_besides(*row.inputs, *TENSOR_PROPERTIES.get(self.op.type, {}))
+        self.only_constants_besides(*row.inputs, *operators()[self.op.type].tensors)
         given = operands or [self.operand(row, i) for i in range(len(row.inputs))]
         merged = {**row_attrs(self.op, row), **attrs}
         made = self.dynamic(row.op, given, merged, self.tensor_properties(row))
@@ -178,7 +179,7 @@ class Emitter:
     def tensor_properties(self, row: Row) -> dict[str, SSAValue]:
         """The properties that tensors give, by input slots or by attributes that name variables."""
         found: dict[str, SSAValue] = {}
-        for slot, name in TENSOR_PROPERTIES.get(self.op.type, {}).items():
+        for slot, name in operators()[self.op.type].tensors.items():
             names = [n for n in self.op.input(slot) if n != EMPTY]
             if names and name not in found:
                 found[name] = self.joined(names)

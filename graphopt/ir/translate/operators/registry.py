@@ -1,6 +1,6 @@
 """The registry of translations: operator type -> a function from an Emitter to what is written.
 
-It has the operators of which a row of `table.py` cannot say all. The package imports the modules
+It has the operators of which a row cannot say all. The package imports the modules
 that register them, one for each family.
 """
 

@@ -1,4 +1,4 @@
-"""One legacy operator into `pd` ops: by its registered translation, or else a row of `table.py`.
+"""One legacy operator into `pd` ops: by its registered translation, or else by its row.
 
 `translate` is used for whole programs (by the parser) and for single operators as scripts append
 them (by shape inference), so both agree by construction.

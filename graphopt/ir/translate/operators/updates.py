@@ -29,7 +29,7 @@ MASTER, SKIP = ("MasterParam", "master_param"), ("SkipUpdate", "skip_update")
 MASTER_OUT = ("MasterParamOut", "master_param_out")
 
 
-UPDATES = tuple(row.type for row in BY_TYPE.values() if issubclass(row.op, (Dpsgd, Update)))
+UPDATES = BY_TYPE.types_of(Dpsgd, Update)
 
 
 @translates(*UPDATES)
