@@ -77,9 +77,10 @@ class OperatorRow:
 
     @cached_property
     def defaults(self) -> Mapping[str, Any]:
-        """The values of attributes that an operator does not state."""
+        """The values of attributes that an operator does not state; lists are tuples."""
         each = self.attributes.items()
-        return {name: own.default for name, own in each if own.stated is not None}
+        found = {name: own.default for name, own in each if own.stated is not None}
+        return {n: tuple(v) if isinstance(v, list) else v for n, v in found.items()}
 
     @property
     def op_name(self) -> str:

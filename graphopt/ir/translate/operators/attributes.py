@@ -18,10 +18,15 @@ from graphopt.ir.program import Operator
 
 
 class Attributes(dict[str, Any]):
-    """The attributes of one operator, and the names of those that were looked at."""
+    """The attributes of one operator: what it states, and the defaults of its row for the rest.
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        super().__init__(values)
+    `read` has the names of those that were looked at.
+    """
+
+    def __init__(self, stated: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+        super().__init__(defaults)
+        self.update(stated)
+        self.stated = stated.keys()
         self.read: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
@@ -46,13 +51,14 @@ class Attributes(dict[str, Any]):
 
 
 def noting(op: Operator) -> Operator:
-    """`op` with `Attributes`: under today's names, and with Paddle's defaults where pd's differ."""
+    """`op` with `Attributes`: under today's names, and with Paddle's defaults."""
     twin = copy(op)
     renamed = OLD_NAMES.get(op.type)
     given = op.attrs
     if renamed is not None:
         given = {renamed.get(name, name): value for name, value in given.items()}
-    twin.attrs = Attributes({**DEFAULTS.get(op.type, {}), **given})
+    row = operators().get(op.type)
+    twin.attrs = Attributes(given, {} if row is None else row.defaults)
     return twin
 
 
@@ -67,7 +73,7 @@ def check_read(op: Operator) -> None:
     if not isinstance(attributes, Attributes):
         return
     known = operators()[op.type].attributes
-    for name in sorted(attributes.keys() - attributes.read - HINTS):
+    for name in sorted(attributes.stated - attributes.read - HINTS):
         value = attributes.unnoticed(name)
         if isinstance(value, tuple):
             value = [*cast(tuple[Any, ...], value)]
@@ -164,38 +170,3 @@ OLD_NAMES: Mapping[str, Mapping[str, str]] = {
     "yolo_box": {"downsample": "downsample_ratio"},
 }
 """Attribute names of Paddle 1.8: operator type -> its name -> today's name."""
-
-_FIRST_AXIS: Mapping[str, Any] = {"dim": (0,), "reduce_all": False}
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    **{
-        f"reduce_{kind}": _FIRST_AXIS
-        for kind in ("mean", "sum", "max", "min", "prod", "amax", "amin", "all", "any")
-    },
-    "frobenius_norm": _FIRST_AXIS,
-    "logsumexp": {"axis": (0,)},
-    "flatten_contiguous_range": {"start_axis": 1, "stop_axis": 1},
-    "increment": {"step": 1.0},
-    "tril_triu": {"lower": False, "diagonal": 0},
-    "nanmedian": {"keepdim": True},
-    "auc": {"num_thresholds": 8191},
-    "space_to_depth": {"blocksize": 2},
-    "one_hot_v2": {"depth": -1},
-    "fill_constant": {"shape": (), "value": 0.0},
-    "fill_any_like": {"value": 0.0},
-    "yolo_box": {
-        "anchors": (),
-        "class_num": 1,
-        "conf_thresh": 0.009999999776482582,
-        "downsample_ratio": 32,
-    },
-    "yolov3_loss": {"class_num": 1, "ignore_thresh": 0.699999988079071, "downsample_ratio": 32},
-    "prior_box": {"flip": True, "clip": True},
-    "density_prior_box": {"clip": True},
-    "detection_map": {"overlap_threshold": 0.5},
-    "adamw": {"with_decay": False},
-    "fused_elemwise_add_activation": {"scale": 0.0},
-    "fused_conv2d_add_act": {"activation": "relu"},
-    "quantize_linear": {"quant_axis": 0, "round_type": 0},
-    "dequantize_linear": {"quant_axis": 0},
-}
-"""Paddle's defaults of attributes, where those of `pd` ops differ."""

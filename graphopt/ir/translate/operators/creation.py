@@ -77,11 +77,11 @@ def spaced(emit: Emitter) -> Written:
 
 @translates("fill_any")
 def fill_any(emit: Emitter) -> Written:
-    """A number in the shape and the dtype of x."""
+    """A number in the shape and the dtype of x; Paddle 1.8 has one for each kind of number."""
     emit.only("X")
     fraction, whole = emit.attr("value_float", 0.0), emit.attr("value_int", 0)
-    value = fraction or float(whole)
-    return emit.results(Out=emit(FullLike, emit.input("X"), value=emit.attr("value", value)))
+    value = emit.attr("value", 0.0) or fraction or float(whole)
+    return emit.results(Out=emit(FullLike, emit.input("X"), value=value))
 
 
 @translates("fill")

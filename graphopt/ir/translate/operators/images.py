@@ -113,7 +113,7 @@ def _wanted_size(emit: Emitter, x: SSAValue, last: bool, rank: int) -> SSAValue 
 @translates("unpool", "unpool3d")
 def unpool(emit: Emitter) -> Written:
     """Paddle 1 has the windows of the pooling that is undone, which give the size of the result."""
-    if emit.op.attrs.get("output_size"):
+    if any(emit.several("output_size")):
         return emit.by_row()
     shape = shape_of(emit.input("X").type)[2:]
     if UNKNOWN in shape:
