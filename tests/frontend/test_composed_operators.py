@@ -395,7 +395,7 @@ def test_states_of_other_classes_are_refused() -> None:
     with pytest.raises(ProgramError, match=r"4 classes needs 'StatesInfo' \[4, 4\]"):
         run("precision_recall", given, "BatchMetrics", {"class_number": 4})
     with pytest.raises(ProgramError, match="'class_number' of 1 or more"):
-        run("precision_recall", given, "BatchMetrics", {})
+        run("precision_recall", given, "BatchMetrics", {"class_number": 0})
 
 
 STEEP = np.array([-30, -21, -5, -1.5, -0.5, 0, 0.5, 1.5, 5, 21, 30], "float32")

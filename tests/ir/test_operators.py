@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 from graphopt.ir import operators as package
@@ -9,6 +10,7 @@ from graphopt.ir.dialect.definition import attr_kinds, definition
 from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.operators import operators
 from graphopt.ir.program import AttrKind
+from graphopt.ir.translate import operators as translations
 from graphopt.ir.translate.operators.registry import TRANSLATIONS
 from graphopt.ir.translate.operators.table import BY_TYPE
 from graphopt_tests.ir.record_operators import joined, wrapped
@@ -53,3 +55,23 @@ def test_an_op_of_the_dialect_fits_its_row() -> None:
         assert len(row.pd.inputs) <= len(fields.operands) or len(fields.operands) == 1, row.type
         assert {*row.pd.renamed, *row.tensors.values()} <= properties.keys(), row.type
         assert all(legacy in row.attributes for legacy in row.pd.renamed.values()), row.type
+
+
+def test_a_default_is_written_in_its_row_alone() -> None:
+    """Translations name attributes that a row has, and give no defaults."""
+    listed = {name for row in ROWS.values() for name in row.attributes}
+    for file in sorted(Path(translations.__file__).parent.glob("*.py")):
+        for call in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+                continue
+            where, called = f"{file.name}:{call.lineno}", ast.unparse(call.func)
+            if called.endswith("attrs.get") and file.name not in _READERS:
+                assert len(call.args) == 1, f"{where} states a default"
+            if called in ("emit.attr", "emit.op.attr", "emit.choice", "emit.several"):
+                assert len(call.args) == 1 + (called == "emit.choice"), f"{where} states a default"
+                if isinstance(call.args[0], ast.Constant):
+                    assert call.args[0].value in listed, where
+
+
+# those that read any operator's attributes for translations
+_READERS = ("attributes.py", "emitter.py")

@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+
+_NUMBERS: Mapping[str, type[float | int | bool]] = {
+    **dict.fromkeys(("float", "float64"), float),
+    **dict.fromkeys(("int", "long"), int),
+    **dict.fromkeys(("boolean", "bool"), bool),
+}
 
 
 class Signature(NamedTuple):
@@ -32,6 +38,22 @@ class Attribute:
     def default(self) -> Any:
         """The default as a Python value; None when there is none."""
         return None if self.stated is None else ast.literal_eval(self.stated)
+
+    @property
+    def constant(self) -> Any:
+        """The default as a value that may be shared: a tuple for a list."""
+        found: Any = self.default
+        return tuple(cast(list[Any], found)) if isinstance(found, list) else found
+
+    def read(self, value: Any) -> Any:
+        """A value in the kind of the attribute; ValueError or TypeError when it is of another."""
+        made = _NUMBERS.get(self.kind or type(self.default).__name__)
+        if made is not None:
+            return made(value)
+        is_list = self.kind.endswith("s") or isinstance(self.default, list)
+        if (self.kind or self.stated is not None) and is_list != isinstance(value, list | tuple):
+            raise TypeError
+        return value
 
 
 class OperatorRow:
@@ -79,8 +101,7 @@ class OperatorRow:
     def defaults(self) -> Mapping[str, Any]:
         """The values of attributes that an operator does not state; lists are tuples."""
         each = self.attributes.items()
-        found = {name: own.default for name, own in each if own.stated is not None}
-        return {n: tuple(v) if isinstance(v, list) else v for n, v in found.items()}
+        return {name: own.constant for name, own in each if own.stated is not None}
 
     @property
     def op_name(self) -> str:

@@ -53,7 +53,7 @@ def multihead_matmul(emit: Emitter) -> Written:
     """One weight [hidden, 3, heads, size] for queries, keys and values."""
     emit.only("Input", "W", "Bias", "BiasQK")
     x, weight = emit.input("Input"), emit.input("W")
-    heads = emit.attr("head_number", 1)
+    heads = emit.attr("head_number")
     total = math.prod(shape_of(weight.type)[1:])
     if heads < 1 or rank_of(x.type) != 3 or total < 0 or total % (3 * heads):
         raise ProgramError(
@@ -63,7 +63,7 @@ def multihead_matmul(emit: Emitter) -> Written:
     flat = emit(Reshape, weight, shape=(0, -1))
     mixed = plus(emit, emit(Matmul, x, flat), emit.optional("Bias"))
     q, k, v = _heads(emit, mixed, heads, total // (3 * heads))
-    out = attention(emit, q, k, v, emit.attr("alpha", 1.0), emit.optional("BiasQK"))
+    out = attention(emit, q, k, v, emit.attr("alpha"), emit.optional("BiasQK"))
     return emit.results(Out=_joined_heads(emit, out))
 
 
@@ -74,17 +74,17 @@ def fused_attention(emit: Emitter) -> Written:
         *("X", "LnScale", "LnBias", "QKVW", "QKVBias", "SrcMask", "OutLinearW", "OutLinearBias"),
         *("Ln2Scale", "Ln2Bias"),
     )
-    if emit.attr("transpose_qkv_wb", False):
+    if emit.attr("transpose_qkv_wb"):
         raise UnsupportedError("fused_attention with transpose_qkv_wb")
     x, weight = emit.input("X"), emit.input("QKVW")
     if rank_of(weight.type) != 4 or rank_of(x.type) != 3:
         raise ProgramError("fused_attention needs an input of rank 3 and a QKVW of rank 4")
     _, heads, size, _ = shape_of(weight.type)
-    before = emit.attr("pre_layer_norm", False)
+    before = emit.attr("pre_layer_norm")
     own = x
     if before:
         scale, bias = emit.optional("LnScale"), emit.optional("LnBias")
-        own = norm(emit, x, scale, bias, emit.attr("epsilon", 1e-5), -1)[0]
+        own = norm(emit, x, scale, bias, emit.attr("epsilon"), -1)[0]
     flat = emit(Flatten, weight, start_axis=0, stop_axis=2)
     mixed = emit(Matmul, own, flat, transpose_y=True)
     qkv_bias = emit.optional("QKVBias")
@@ -95,10 +95,10 @@ def fused_attention(emit: Emitter) -> Written:
     out = emit(Matmul, _joined_heads(emit, out), emit.input("OutLinearW"))
     out = plus(emit, out, emit.optional("OutLinearBias"))
     out = dropout(emit, out, "dropout_rate", "dropout_implementation")
-    out = emit(Add, x, out) if emit.attr("add_residual", True) else out
+    out = emit(Add, x, out) if emit.attr("add_residual") else out
     if not before:
         scale, bias = emit.optional("Ln2Scale"), emit.optional("Ln2Bias")
-        out = norm(emit, out, scale, bias, emit.attr("ln_epsilon", 1e-5), -1)[0]
+        out = norm(emit, out, scale, bias, emit.attr("ln_epsilon"), -1)[0]
     return emit.results(Y=out)
 
 
@@ -109,21 +109,21 @@ def fused_feedforward(emit: Emitter) -> Written:
     names += [f"Ln{i}{part}" for i in "12" for part in ("Scale", "Bias")]
     emit.only("X", *names)
     x = emit.input("X")
-    before = emit.attr("pre_layer_norm", False)
+    before = emit.attr("pre_layer_norm")
 
     def normed(value: SSAValue, number: int) -> SSAValue:
         scale, bias = (emit.optional(f"Ln{number}{part}") for part in ("Scale", "Bias"))
-        return norm(emit, value, scale, bias, emit.attr(f"ln{number}_epsilon", 1e-5), -1)[0]
+        return norm(emit, value, scale, bias, emit.attr(f"ln{number}_epsilon"), -1)[0]
 
     own = normed(x, 1) if before else x
     own = emit(Matmul, own, emit.input("Linear1Weight"))
     own = plus(emit, own, emit.optional("Linear1Bias"))
-    own = emit.activated(own, emit.attr("act_method", "gelu"))
+    own = emit.activated(own, emit.attr("act_method"))
     own = dropout(emit, own, "dropout1_rate", "dropout1_implementation")
     own = emit(Matmul, own, emit.input("Linear2Weight"))
     own = plus(emit, own, emit.optional("Linear2Bias"))
     own = dropout(emit, own, "dropout2_rate", "dropout2_implementation")
-    out = emit(Add, x, own) if emit.attr("add_residual", True) else own
+    out = emit(Add, x, own) if emit.attr("add_residual") else own
     return emit.results(Out=out if before else normed(out, 2))
 
 
@@ -138,13 +138,13 @@ def _lower_softmax(emit: Emitter, scores: SSAValue) -> SSAValue:
 def flash_attention(emit: Emitter) -> Written:
     """Attention of [batch, length, heads, size]."""
     emit.only("q", "k", "v", "attn_mask")
-    if emit.attr("dropout", 0.0) and not emit.attr("is_test", False):
+    if emit.attr("dropout") and not emit.attr("is_test"):
         raise UnsupportedError("flash_attn with dropout in training")
     q, k, v = (emit(Transpose, emit.input(slot), perm=(0, 2, 1, 3)) for slot in "qkv")
     size, mask = shape_of(q.type)[-1], emit.optional("attn_mask")
     if size < 1:
         raise UnsupportedError("flash_attn with heads of unknown size")
-    if not emit.attr("causal", False):
+    if not emit.attr("causal"):
         out = attention(emit, q, k, v, size**-0.5, mask)
     else:
         if mask is not None:

@@ -7,7 +7,7 @@ Unread attributes must be hints about how to compute, or have Paddle's default v
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from difflib import get_close_matches
 from typing import Any, cast
@@ -62,33 +62,41 @@ def noting(op: Operator) -> Operator:
     return twin
 
 
+def check_known(op: Operator) -> None:
+    """Refuse an attribute that the row of `op` does not list, but one of a like name.
+
+    Raises UnsupportedError for a script's; others are ignored with a warning, as Paddle ignores
+    them. `op` is what `noting` gave.
+    """
+    row, attributes = operators().get(op.type), op.attrs
+    if row is None or not isinstance(attributes, Attributes):
+        return
+    for name in sorted(attributes.stated - row.attributes.keys() - HINTS - USUAL.keys()):
+        if not name.endswith(_NOTES):
+            _unknown(op, name, attributes.unnoticed(name), row.attributes)
+
+
 def check_read(op: Operator) -> None:
     """Refuse a meaningful attribute that the translation of `op` did not read.
 
-    `op` is what `noting` gave. Raises UnsupportedError with the attribute and its value. One that
-    Paddle does not know either is ignored with a warning, as Paddle ignores it; but a script's
-    whose name is like a known one is refused, too.
+    `op` is what `noting` gave. Raises UnsupportedError with the attribute and its value.
     """
     attributes = op.attrs
     if not isinstance(attributes, Attributes):
         return
-    known = operators()[op.type].attributes
-    for name in sorted(attributes.stated - attributes.read - HINTS):
+    for name in sorted((attributes.stated - attributes.read) & USUAL.keys()):
         value = attributes.unnoticed(name)
         if isinstance(value, tuple):
             value = [*cast(tuple[Any, ...], value)]
-        if name in USUAL:
-            if value not in USUAL[name]:
-                raise UnsupportedError(
-                    f"operator {op.type} with {name} = {value!r} is not supported, only with "
-                    f"{USUAL[name][0]!r}"
-                )
-        elif name not in known and not name.endswith(_NOTES):
-            _unknown(op, name, value)
+        if value not in USUAL[name]:
+            raise UnsupportedError(
+                f"operator {op.type} with {name} = {value!r} is not supported, only with "
+                f"{USUAL[name][0]!r}"
+            )
 
 
-def _unknown(op: Operator, name: str, value: Any) -> None:
-    near = get_close_matches(name, operators()[op.type].attributes, 1)
+def _unknown(op: Operator, name: str, value: Any, known: Iterable[str]) -> None:
+    near = get_close_matches(name, list(known), 1)
     hint = f"; did you mean '{near[0]}'?" if near else ""
     text = f"operator {op.type} has no attribute '{name}' (= {value!r}){hint}"
     if near and not op.is_loaded:

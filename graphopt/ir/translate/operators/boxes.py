@@ -79,22 +79,22 @@ def _lengths(emit: Emitter, slot: str = SLOT) -> SSAValue | None:
 def deformable_psroi_pooling(emit: Emitter) -> Written:
     """Offsets are read unless `no_trans`."""
     emit.only("Input", "ROIs", "Trans", "RoisNum")
-    still = emit.attr("no_trans", False)
-    size = emit.attr("pooled_height", 1), emit.attr("pooled_width", 1)
+    still = emit.attr("no_trans")
+    size = emit.attr("pooled_height"), emit.attr("pooled_width")
     out, counts = emit.all(
         DeformablePsroiPool,
         emit.input("Input"),
         emit.input("ROIs"),
         _needed_lengths(emit, "RoisNum"),
         None if still else emit.input("Trans"),
-        spatial_scale=emit.attr("spatial_scale", 1.0),
-        output_dim=emit.attr("output_dim", 1),
+        spatial_scale=emit.attr("spatial_scale"),
+        output_dim=emit.attr("output_dim"),
         group_size=tuple(emit.several("group_size")) or (1, 1),
         pooled_height=size[0],
         pooled_width=size[1],
         part_size=tuple(emit.several("part_size")) or size,
-        sample_per_part=emit.attr("sample_per_part", 1),
-        trans_std=emit.attr("trans_std", 0.1),
+        sample_per_part=emit.attr("sample_per_part"),
+        trans_std=emit.attr("trans_std"),
     )
     return emit.results(Output=out, TopCount=emit.like(counts, out))
 
@@ -103,8 +103,8 @@ def deformable_psroi_pooling(emit: Emitter) -> Written:
 def bipartite_match(emit: Emitter) -> Written:
     emit.only("DistMat", SLOT)
     attrs = {
-        "match_type": emit.attr("match_type", "bipartite"),
-        "dist_threshold": emit.attr("dist_threshold", 0.5),
+        "match_type": emit.attr("match_type"),
+        "dist_threshold": emit.attr("dist_threshold"),
     }
     made = emit.all(BipartiteMatch, emit.input("DistMat"), _lengths(emit), **attrs)
     return emit.results(ColToRowMatchIndices=made[0], ColToRowMatchDist=made[1])
@@ -115,7 +115,7 @@ def target_assign(emit: Emitter) -> Written:
     emit.only("X", "MatchIndices", "NegIndices", "NegLengths", SLOT)
     operands = (emit.input("X"), _lengths(emit), emit.input("MatchIndices"))
     negative = (emit.optional("NegIndices"), _lengths(emit, "NegLengths"))
-    value = float(emit.attr("mismatch_value", 0.0))
+    value = float(emit.attr("mismatch_value"))
     out, weight = emit.all(TargetAssign, *operands, *negative, mismatch_value=value)
     return emit.results(Out=out, OutWeight=weight)
 
@@ -125,10 +125,10 @@ def mine_hard_examples(emit: Emitter) -> Written:
     """Paddle's operator has the numbers of the negatives, image after image."""
     emit.only("ClsLoss", "LocLoss", "MatchIndices", "MatchDist")
     attrs = {
-        "neg_pos_ratio": emit.attr("neg_pos_ratio", 1.0),
-        "neg_dist_threshold": emit.attr("neg_dist_threshold", 0.5),
-        "sample_size": emit.attr("sample_size", 0),
-        "mining_type": emit.attr("mining_type", "max_negative"),
+        "neg_pos_ratio": emit.attr("neg_pos_ratio"),
+        "neg_dist_threshold": emit.attr("neg_dist_threshold"),
+        "sample_size": emit.attr("sample_size"),
+        "mining_type": emit.attr("mining_type"),
     }
     operands = (emit.input("ClsLoss"), emit.optional("LocLoss"))
     negatives, left = emit.all(
@@ -155,11 +155,11 @@ def detection_map(emit: Emitter) -> Written:
     for slot, lengths in zip(("TruePos", "FalsePos"), emit.inputs(_STATES), strict=False):
         state += [emit.input(slot), emit.reshaped(lengths, -1)]
     attrs = {
-        "class_num": emit.attr("class_num", 1),
-        "background_label": emit.attr("background_label", 0),
-        "overlap_threshold": emit.attr("overlap_threshold", 0.3),
-        "evaluate_difficult": emit.attr("evaluate_difficult", True),
-        "ap_type": emit.choice("ap_type", "integral", KINDS),
+        "class_num": emit.attr("class_num"),
+        "background_label": emit.attr("background_label"),
+        "overlap_threshold": emit.attr("overlap_threshold"),
+        "evaluate_difficult": emit.attr("evaluate_difficult"),
+        "ap_type": emit.choice("ap_type", KINDS),
     }
     operands = emit.input("DetectRes"), own[0], emit.input("Label"), own[1], state
     mean, counts, right, rights, wrong, wrongs = emit.all(DetectionMap, *operands, **attrs)
@@ -225,19 +225,19 @@ def rpn_target_assign(emit: Emitter) -> Written:
     operands = (emit.input("Anchor"), emit.input("GtBoxes"), emit.optional("GtLabels"))
     if emit.op.type == "rpn_target_assign":
         attrs = {
-            "rpn_batch_size_per_im": emit.attr("rpn_batch_size_per_im", 256),
-            "rpn_straddle_thresh": emit.attr("rpn_straddle_thresh", 0.0),
-            "rpn_fg_fraction": emit.attr("rpn_fg_fraction", 0.25),
-            "rpn_positive_overlap": emit.attr("rpn_positive_overlap", 0.7),
-            "rpn_negative_overlap": emit.attr("rpn_negative_overlap", 0.3),
-            "use_random": emit.attr("use_random", True),
+            "rpn_batch_size_per_im": emit.attr("rpn_batch_size_per_im"),
+            "rpn_straddle_thresh": emit.attr("rpn_straddle_thresh"),
+            "rpn_fg_fraction": emit.attr("rpn_fg_fraction"),
+            "rpn_positive_overlap": emit.attr("rpn_positive_overlap"),
+            "rpn_negative_overlap": emit.attr("rpn_negative_overlap"),
+            "use_random": emit.attr("use_random"),
         }
     else:
         attrs = {
             "rpn_batch_size_per_im": 0,
             "rpn_straddle_thresh": -1.0,
-            "rpn_positive_overlap": emit.attr("positive_overlap", 0.5),
-            "rpn_negative_overlap": emit.attr("negative_overlap", 0.4),
+            "rpn_positive_overlap": emit.attr("positive_overlap"),
+            "rpn_negative_overlap": emit.attr("negative_overlap"),
             "use_random": False,
         }
     rest = (emit.input("IsCrowd"), emit.input("ImInfo"), _needed_lengths(emit))
@@ -260,24 +260,16 @@ def rpn_target_assign(emit: Emitter) -> Written:
 def generate_proposal_labels(emit: Emitter) -> Written:
     slots = ("RpnRois", "GtClasses", "IsCrowd", "GtBoxes", "ImInfo")
     emit.only(*slots, SLOT, "RoiLengths")
-    defaults = {
-        "batch_size_per_im": 256,
-        "fg_fraction": 0.25,
-        "fg_thresh": 0.25,
-        "bg_thresh_hi": 0.5,
-        "bg_thresh_lo": 0.0,
-        "bbox_reg_weights": (0.1, 0.1, 0.2, 0.2),
-        "class_nums": 81,
-        "use_random": True,
-        "is_cls_agnostic": False,
-        "is_cascade_rcnn": False,
-    }
+    names = (
+        *("batch_size_per_im", "fg_fraction", "fg_thresh", "bg_thresh_hi", "bg_thresh_lo"),
+        *("bbox_reg_weights", "class_nums", "use_random", "is_cls_agnostic", "is_cascade_rcnn"),
+    )
     lengths = _needed_lengths(emit, "RoiLengths"), _needed_lengths(emit)
     *made, counts = emit.all(
         GenerateProposalLabels,
         *(emit.input(slot) for slot in slots),
         *lengths,
-        **{name: emit.attr(name, default) for name, default in defaults.items()},
+        **{name: emit.attr(name) for name in names},
     )
     outs = ("Rois", "LabelsInt32", "BboxTargets", "BboxInsideWeights", "BboxOutsideWeights")
     return emit.results(**dict(zip(outs, made, strict=True)), OutLengths=counts)
@@ -292,8 +284,8 @@ def generate_mask_labels(emit: Emitter) -> Written:
         GenerateMaskLabels,
         *(emit.input(slot) for slot in slots),
         *(_needed_lengths(emit, slot) for slot in counts),
-        num_classes=emit.attr("num_classes", 81),
-        resolution=emit.attr("resolution", 14),
+        num_classes=emit.attr("num_classes"),
+        resolution=emit.attr("resolution"),
     )
     outs = ("MaskRois", "RoiHasMaskInt32", "MaskInt32")
     return emit.results(**dict(zip(outs, made, strict=True)), OutLengths=found)
@@ -312,7 +304,7 @@ def _needed_lengths(emit: Emitter, slot: str = SLOT) -> SSAValue:
 @translates("locality_aware_nms")
 def locality_aware_nms(emit: Emitter) -> Written:
     emit.only("BBoxes", "Scores")
-    if emit.attr("background_label", -1) == 0:
+    if emit.attr("background_label") == 0:
         raise UnsupportedError("locality_aware_nms whose only class is the background")
     names = ("score_threshold", "nms_top_k", "keep_top_k", "nms_threshold", "normalized", "nms_eta")
     attrs = {name: emit.op.attrs[name] for name in names if name in emit.op.attrs}

@@ -24,7 +24,7 @@ def c_allreduce(emit: Emitter) -> Written:
 def allreduce(emit: Emitter) -> Written:
     """An attribute names the reduction; there is no gradient."""
     emit.only("X")
-    number = emit.attr("reduce_type", 0)
+    number = emit.attr("reduce_type")
     if number not in range(len(_BY_NUMBER)):
         raise ProgramError(f"reduce_type should be a number from 0 to 3, found {number}")
     found = emit(CAllReduce, emit.input("X"), reduction=_BY_NUMBER[number])
@@ -35,12 +35,12 @@ def allreduce(emit: Emitter) -> Written:
 def c_allgather(emit: Emitter) -> Written:
     """The rows of `nranks` trainers."""
     emit.only("X")
-    return emit.results(Out=emit(CAllGather, emit.input("X"), nranks=emit.attr("nranks", 1)))
+    return emit.results(Out=emit(CAllGather, emit.input("X"), nranks=emit.attr("nranks")))
 
 
 @translates("c_broadcast", "broadcast")
 def broadcast(emit: Emitter) -> Written:
     """The value of one trainer."""
     slots = ("X", "Out") if emit.op.input("X") else ("x", "out")
-    found = emit(CBroadcast, emit.input(slots[0]), root=emit.attr("root", 0))
+    found = emit(CBroadcast, emit.input(slots[0]), root=emit.attr("root"))
     return emit.results(**{slots[1]: found})

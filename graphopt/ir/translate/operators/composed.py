@@ -63,14 +63,14 @@ def dropout(emit: Emitter) -> Written:
     """
     if names_variables(emit.op, "dropout_prob"):
         return _dropout_of_a_rate(emit)
-    x, rate = emit.input("X"), emit.attr("dropout_prob", 0.5)
+    x, rate = emit.input("X"), emit.attr("dropout_prob")
     plain = copy(emit.op)
     plain.inputs = {"X": emit.op.input("X")}
     if rate not in (0.0, 1.0):
         return Emitter(emit.builder, plain).by_row(**_draw(emit))
     written = Emitter(emit.builder, plain).by_row()
     shape = shape_of(x.type)
-    if UNKNOWN in shape or emit.attr("is_test", False):
+    if UNKNOWN in shape or emit.attr("is_test"):
         return written
     return written | emit.results(Mask=emit(Full, shape=shape, value=1.0 - rate, dtype="uint8"))
 
@@ -82,9 +82,9 @@ def _dropout_of_a_rate(emit: Emitter) -> Written:
     rate = emit(StopGradient, emit.like(emit.reshaped(emit.read(name), 1), x))
     upscale = emit.op.attrs.get("dropout_implementation") == "upscale_in_train"
     kept = emit.scaled(rate, -1.0, 1.0)
-    if emit.attr("is_test", False):
+    if emit.attr("is_test"):
         return emit.results(Out=emit(Assign, x) if upscale else emit(Multiply, x, kept))
-    fixed = emit.attr("seed", 0) if emit.attr("fix_seed", False) else 0
+    fixed = emit.attr("seed") if emit.attr("fix_seed") else 0
     attrs = {"dtype": "float32", "min": 0.0, "max": 1.0, "seed": fixed, **_draw(emit)}
     own = shape_of(x.type)
     if UNKNOWN in own:
@@ -140,18 +140,18 @@ def pad_constant_like(emit: Emitter) -> Written:
     if any(UNKNOWN in pair and pair[0] != pair[1] for pair in pairs) or min(gaps, default=0) < 0:
         raise ProgramError(f"{show(y.type)} cannot be padded to {show(x.type)}")
     paddings = tuple(number for gap in gaps for number in (0, gap))
-    return emit.results(Out=emit(Pad, y, paddings=paddings, value=emit.attr("pad_value", 0.0)))
+    return emit.results(Out=emit(Pad, y, paddings=paddings, value=emit.attr("pad_value")))
 
 
 @translates("partial_concat", "partial_sum")
 def partial(emit: Emitter) -> Written:
     """The same columns of several matrices, side by side or added."""
     emit.only("X")
-    given, start = emit.inputs("X"), emit.attr("start_index", 0)
+    given, start = emit.inputs("X"), emit.attr("start_index")
     _known(emit, *given)
     width = shape_of(given[0].type)[1]
     start = start + width if start < 0 else start
-    length = emit.attr("length", -1)
+    length = emit.attr("length")
     end = width if length < 0 else start + length
     parts = [emit(Slice, x, axes=(1,), starts=(start,), ends=(end,)) for x in given]
     if emit.op.type == "partial_concat":
@@ -200,15 +200,15 @@ def im2sequence(emit: Emitter) -> Written:
     emit.only("X")
     x = emit.input("X")
     _known(emit, x)
-    pads = tuple(emit.attr("paddings", (0, 0, 0, 0)))
+    pads = tuple(emit.attr("paddings"))
     columns = emit(
         Unfold,
         x,
-        kernel_sizes=tuple(emit.attr("kernels", (1, 1))),
-        strides=tuple(emit.attr("strides", (1, 1))),
+        kernel_sizes=tuple(emit.attr("kernels")),
+        strides=tuple(emit.attr("strides")),
         paddings=pads,
     )
-    emit.attr("out_stride", [1, 1])
+    emit.attr("out_stride")
     rows = emit(Transpose, columns, perm=(0, 2, 1))
     return emit.results(Out=emit.reshaped(rows, -1, shape_of(rows.type)[2]))
 
@@ -219,8 +219,8 @@ def spp(emit: Emitter) -> Written:
     emit.only("X")
     x = emit.input("X")
     _known(emit, x)
-    kind, rows = emit.attr("pooling_type", "max"), list[SSAValue]()
-    for level in range(emit.attr("pyramid_height", 1)):
+    kind, rows = emit.attr("pooling_type"), list[SSAValue]()
+    for level in range(emit.attr("pyramid_height")):
         cells = 2**level
         sizes = [-(-side // cells) for side in shape_of(x.type)[2:]]
         pads = [
@@ -253,7 +253,7 @@ def _constant(emit: Emitter, values: np.ndarray, like: SSAValue) -> SSAValue:
 def mean_iou(emit: Emitter) -> Written:
     """Mean intersection-over-union of the classes that are there, and elements of each class."""
     emit.only("Predictions", "Labels", "InWrongs", "InCorrects", "InMeanIou")
-    count = emit.attr("num_classes", 1)
+    count = emit.attr("num_classes")
     found, wanted = (
         emit.reshaped(emit(Cast, emit.input(slot), dtype="int64"), -1)
         for slot in ("Predictions", "Labels")
@@ -286,7 +286,7 @@ def mean_iou(emit: Emitter) -> Written:
 
 def _proximal(emit: Emitter, moved: SSAValue, rate: SSAValue) -> SSAValue:
     """The parameter that is left of a step's by penalties of its size (l1) and its square (l2)."""
-    l1, l2 = emit.attr("l1", 0.0), emit.attr("l2", 0.0)
+    l1, l2 = emit.attr("l1"), emit.attr("l2")
     if l1 > 0:
         left = emit(Subtract, emit(Abs, moved), emit.scaled(rate, l1))
         left = emit(Maximum, left, emit(FullLike, left, value=0.0))

@@ -41,13 +41,13 @@ def merge_rows(emit: Emitter) -> Written:
 def print_value(emit: Emitter) -> Written:
     """The value is printed here, and its gradient where that is computed, as the phase says."""
     (name,), (out,) = emit.op.input("In"), emit.op.output("Out")
-    x, phase = emit.read(name), emit.attr("print_phase", "BOTH").upper()
+    x, phase = emit.read(name), emit.attr("print_phase").upper()
     flags = {"name": "name", "lod": "lod", "shape": "shape", "layout": "layout", "dtype": "type"}
-    hidden = {p for p, flag in flags.items() if not emit.attr(f"print_tensor_{flag}", True)}
+    hidden = {p for p, flag in flags.items() if not emit.attr(f"print_tensor_{flag}")}
     how = {
-        "message": emit.attr("message", ""),
-        "first_n": emit.attr("first_n", -1),
-        "summarize": emit.attr("summarize", 20),
+        "message": emit.attr("message"),
+        "first_n": emit.attr("first_n"),
+        "summarize": emit.attr("summarize"),
         "parts": tuple(part for part in PARTS if part not in hidden),
     }
     if phase in ("FORWARD", "BOTH"):
@@ -61,7 +61,7 @@ def print_value(emit: Emitter) -> Written:
 def assert_all(emit: Emitter) -> Written:
     names = [*emit.op.input("Cond"), *emit.op.input("Data")]
     condition, *data = (emit.read(name) for name in names)
-    emit.all(Assert, condition, data, variables=names, summarize=emit.attr("summarize", -1))
+    emit.all(Assert, condition, data, variables=names, summarize=emit.attr("summarize"))
     return {}
 
 
@@ -80,7 +80,7 @@ def py_func(emit: Emitter) -> Written:
         dtypes=[str(out.dtype) for out in outs],
         variables=op.output("Out") or names,
     )
-    backward = emit.attr("backward_callable_id", -1)
+    backward = emit.attr("backward_callable_id")
     if backward >= 0:
         skip = op.attrs.get("backward_skip_vars") or ()
         skipped = [i for i, name in enumerate([*names, *op.output("Out")]) if name in skip]

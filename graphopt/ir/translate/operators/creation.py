@@ -26,14 +26,14 @@ from graphopt.ir.translate.operators.registry import translates
 def fill_constant(emit: Emitter) -> Written:
     """Large and special values are stored as text in `str_value`."""
     text = emit.op.attrs.get("str_value") or ""
-    value = emit.op.attrs.get("value", 0.0)
+    value = emit.op.attrs["value"]
     if text:
         value = int(text) if text.lstrip("+-").isdigit() else float(text)
     given = emit.optional("ValueTensor")
     if given is None:
         return emit.by_row(value=value)
-    cast = emit(Cast, emit.reshaped(given), dtype=emit.op.attrs.get("dtype", "float32"))
-    attrs = {"shape": emit.op.attrs.get("shape", ())}
+    cast = emit(Cast, emit.reshaped(given), dtype=emit.op.attrs["dtype"])
+    attrs = {"shape": emit.op.attrs["shape"]}
     made = emit.dynamic(Expand, [cast], attrs, emit.tensor_properties(emit.row))
     return emit.results(Out=made[0])
 
@@ -46,7 +46,7 @@ def empty(emit: Emitter) -> Written:
 
 @translates("fill_any_like")
 def fill_any_like(emit: Emitter) -> Written:
-    dtype = emit.op.attrs.get("dtype", -1)
+    dtype = emit.op.attrs["dtype"]
     return emit.by_row(dtype=None if dtype in (-1, None) else dtype)
 
 
@@ -70,8 +70,8 @@ def spaced(emit: Emitter) -> Written:
     """The bounds are attributes or tensors."""
     tensors, attrs = emit.tensor_properties(emit.row), row_attrs(emit.op, emit.row)
     if tensors:
-        usual = dtype_of(next(iter(tensors.values())).type)
-        attrs["dtype"] = emit.op.attrs.get("dtype", usual)
+        stated = emit.op.attrs.get("dtype")
+        attrs["dtype"] = dtype_of(next(iter(tensors.values())).type) if stated is None else stated
     return emit.results(Out=emit.dynamic(emit.row.op, (), attrs, tensors)[0])
 
 
@@ -79,16 +79,16 @@ def spaced(emit: Emitter) -> Written:
 def fill_any(emit: Emitter) -> Written:
     """A number in the shape and the dtype of x; Paddle 1.8 has one for each kind of number."""
     emit.only("X")
-    fraction, whole = emit.attr("value_float", 0.0), emit.attr("value_int", 0)
-    value = emit.attr("value", 0.0) or fraction or float(whole)
+    fraction, whole = emit.attr("value_float"), emit.attr("value_int")
+    value = emit.attr("value") or fraction or float(whole)
     return emit.results(Out=emit(FullLike, emit.input("X"), value=value))
 
 
 @translates("fill")
 def fill(emit: Emitter) -> Written:
     """Listed values."""
-    shape, values = emit.attr("shape", ()), emit.attr("value", ())
-    dtype = as_dtype(emit.attr("dtype", 5))
+    shape, values = emit.attr("shape"), emit.attr("value")
+    dtype = as_dtype(emit.attr("dtype"))
     return emit.results(Out=emit(AssignValue, shape=shape, values=values, dtype=dtype))
 
 
@@ -116,15 +116,15 @@ def fill_constant_batch_size_like(emit: Emitter) -> Written:
 def random_like(emit: Emitter) -> Written:
     """Random numbers with one dimension taken from a tensor."""
     emit.only("Input")
-    x, shape = emit.input("Input"), [int(d) for d in emit.attr("shape", ())]
+    x, shape = emit.input("Input"), [int(d) for d in emit.attr("shape")]
     places = _taken(emit, x, shape)
-    attrs = {"dtype": as_dtype(emit.attr("dtype", 5)), "seed": emit.attr("seed", 0)}
+    attrs = {"dtype": as_dtype(emit.attr("dtype")), "seed": emit.attr("seed")}
     if emit.op.type.startswith("uniform"):
         op_class: type[PdOp] = Uniform
-        attrs |= {"min": emit.attr("min", -1.0), "max": emit.attr("max", 1.0)}
+        attrs |= {"min": emit.attr("min"), "max": emit.attr("max")}
     else:
         op_class = Gaussian
-        attrs |= {"mean": emit.attr("mean", 0.0), "std": emit.attr("std", 1.0)}
+        attrs |= {"mean": emit.attr("mean"), "std": emit.attr("std")}
     return emit.results(Out=drawn_like(emit, op_class, x, shape, *places, **attrs))
 
 
@@ -156,7 +156,7 @@ def drawn_like(
 
 def _taken(emit: Emitter, x: SSAValue, shape: list[int]) -> tuple[int, int]:
     """The dimension of x whose size a shape takes, and the place that it has there."""
-    source, target = emit.attr("input_dim_idx", 0), emit.attr("output_dim_idx", 0)
+    source, target = emit.attr("input_dim_idx"), emit.attr("output_dim_idx")
     if not (0 <= source < rank_of(x.type) and 0 <= target < len(shape)):
         raise ProgramError(
             f"dimension {source} of {list(shape_of(x.type))} cannot be dimension {target} of "
@@ -168,7 +168,7 @@ def _taken(emit: Emitter, x: SSAValue, shape: list[int]) -> tuple[int, int]:
 @translates("seed")
 def seed(emit: Emitter) -> Written:
     """The seed of a dropout that is computed twice: a fixed one, or one drawn for the run."""
-    given = emit.attr("seed", 0)
+    given = emit.attr("seed")
     if given:
         return emit.results(Out=emit(AssignValue, shape=(1,), values=(given,), dtype="int32"))
     drawn = emit(RandomIntegers, low=1, high=2**31 - 1, shape=(1,), dtype="int32", seed=0)
@@ -179,24 +179,24 @@ def seed(emit: Emitter) -> Written:
 def sampling_id(emit: Emitter) -> Written:
     """A class for each row of probabilities."""
     emit.only("X")
-    drawn = emit(Multinomial, emit.input("X"), num_samples=1, seed=emit.attr("seed", 0))
+    drawn = emit(Multinomial, emit.input("X"), num_samples=1, seed=emit.attr("seed"))
     return emit.results(Out=emit(Squeeze, drawn, axis=(-1,)))
 
 
 @translates("tril_indices", "triu_indices")
 def triangle_indices(emit: Emitter) -> Written:
     """Rows and columns of a triangle."""
-    rows = emit.attr("rows", emit.attr("row", 0))
-    columns = emit.attr("cols", emit.attr("col", 0))
+    is_lower = emit.op.type == "tril_indices"
+    rows, columns = (emit.attr(n) for n in (("rows", "cols") if is_lower else ("row", "col")))
     if not (rows >= 0 and columns >= 0 and rows * columns <= 1 << 24):
         raise ProgramError(f"{emit.op.type} of {rows} rows and {columns} columns")
-    find = np.tril_indices if emit.op.type == "tril_indices" else np.triu_indices
-    places = np.stack(find(rows, emit.attr("offset", 0), columns))
+    find = np.tril_indices if is_lower else np.triu_indices
+    places = np.stack(find(rows, emit.attr("offset"), columns))
     made = emit(
         AssignValue,
         shape=places.shape,
         values=places.reshape(-1).tolist(),
-        dtype=as_dtype(emit.attr("dtype", 3)),
+        dtype=as_dtype(emit.attr("dtype")),
     )
     return emit.results(out=made)
 
@@ -208,7 +208,7 @@ def sequence_mask(emit: Emitter) -> Written:
     tensors: dict[str, SSAValue] = {}
     if given is not None:
         tensors["max_len"] = given
-    elif emit.attr("maxlen", -1) < 0:
+    elif emit.attr("maxlen") < 0:
         tensors["max_len"] = emit(Max, x)
     made = emit.dynamic(emit.row.op, [x], row_attrs(emit.op, emit.row), tensors)
     return emit.results(Y=made[0])

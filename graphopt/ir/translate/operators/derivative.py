@@ -23,7 +23,7 @@ def derivative(emit: Emitter) -> Written:
         emit(FullLike, target, value=1.0) if name == EMPTY else _like(emit, emit.read(name), target)
         for name, target in zip(given, targets, strict=True)
     ]
-    parameters = op.attrs.get("parameters", ())
+    parameters = op.attrs["parameters"]
     operands = (targets, emit.inputs("X"), cotangents, emit.inputs("NoGrad"))
     return emit.results(XGrad=emit.all(Grad, *operands, parameters=parameters))
 

@@ -19,7 +19,7 @@ from graphopt.ir.translate.operators.registry import translates
 def fill_diagonal(emit: Emitter) -> Written:
     """A number on the main diagonal; of a tall matrix again below it, with `wrap`."""
     emit.only("X")
-    x, offset, wrap = emit.input("X"), emit.attr("offset", 0), emit.attr("wrap", False)
+    x, offset, wrap = emit.input("X"), emit.attr("offset"), emit.attr("wrap")
     shape = shape_of(x.type)
     if len(shape) < 2 or UNKNOWN in shape:
         raise UnsupportedError(
@@ -34,7 +34,7 @@ def fill_diagonal(emit: Emitter) -> Written:
     else:
         on[(np.arange(min(shape)),) * len(shape)] = True
     mask = emit(AssignValue, shape=shape, values=on.ravel().tolist(), dtype="bool")
-    number = emit(Full, shape=(), value=float(emit.attr("value", 0.0)), dtype=dtype_of(x.type))
+    number = emit(Full, shape=(), value=float(emit.attr("value")), dtype=dtype_of(x.type))
     return emit.results(Out=emit(Where, mask, number, x))
 
 
@@ -45,11 +45,9 @@ def fill_diagonal_tensor(emit: Emitter) -> Written:
     Of a matrix Paddle gives y one axis more, [1, n].
     """
     emit.only("X", "Y")
-    x, y, offset = emit.input("X"), emit.input("Y"), int(emit.attr("offset", 0))
+    x, y, offset = emit.input("X"), emit.input("Y"), int(emit.attr("offset"))
     rank = rank_of(x.type)
-    first, second = (
-        normalize_axis(int(emit.attr(name, at)), rank) for at, name in enumerate(("dim1", "dim2"))
-    )
+    first, second = (normalize_axis(int(emit.attr(name)), rank) for name in ("dim1", "dim2"))
     order = [axis for axis in range(rank) if axis not in (first, second)] + [first, second]
     rows, columns = (shape_of(x.type)[axis] for axis in (first, second))
     if first == second or UNKNOWN in (rows, columns):

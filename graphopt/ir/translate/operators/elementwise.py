@@ -30,7 +30,7 @@ _COMPARISONS = ("equal", "not_equal", "less_than", "less_equal", "greater_than",
 @translates(*(t for t in BY_TYPE if t.startswith("elementwise_")), *_COMPARISONS)
 def elementwise(emit: Emitter) -> Written:
     """`axis` says where y's dimensions start in x."""
-    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis", -1))
+    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
     return emit.by_row(x, y)
 
 
@@ -61,7 +61,7 @@ def mish(emit: Emitter) -> Written:
 
     A threshold of 0 or less, as one of 20, leaves the exact formula.
     """
-    threshold = emit.attr("threshold", _FAR)
+    threshold = emit.attr("threshold")
     if not 0 < threshold < _FAR:
         return emit.by_row()
     emit.only("X")
@@ -77,7 +77,7 @@ def mish(emit: Emitter) -> Written:
 @translates("minus")
 def minus(emit: Emitter) -> Written:
     emit.only("X", "Y")
-    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis", -1))
+    x, y = aligned(emit, emit.input("X"), emit.input("Y"), -1)
     return emit.results(Out=emit(Subtract, x, y))
 
 
@@ -99,10 +99,10 @@ def scale(emit: Emitter) -> Written:
     """The factor is an attribute or a tensor."""
     emit.only("X", "ScaleTensor", "BiasTensor")
     factor, more = emit.optional("ScaleTensor"), emit.optional("BiasTensor")
-    x, bias, after = emit.input("X"), emit.attr("bias", 0.0), emit.attr("bias_after_scale", True)
+    x, bias, after = emit.input("X"), emit.attr("bias"), emit.attr("bias_after_scale")
     if factor is None and more is None:
         return emit.by_row()
-    times = _number(emit, x, factor, emit.attr("scale", 1.0))
+    times = _number(emit, x, factor, emit.attr("scale"))
     plus = _number(emit, x, more, bias)
     if after:
         return emit.results(Out=emit(Add, emit(Multiply, x, times), plus))
@@ -116,9 +116,8 @@ def clip(emit: Emitter) -> Written:
     x, low, high = emit.input("X"), emit.optional("Min"), emit.optional("Max")
     if low is None and high is None:
         return emit.by_row()
-    largest = 3.4028234663852886e38
-    lower = _number(emit, x, low, emit.attr("min", -largest))
-    upper = _number(emit, x, high, emit.attr("max", largest))
+    lower = _number(emit, x, low, emit.attr("min"))
+    upper = _number(emit, x, high, emit.attr("max"))
     out = emit(Where, emit(LessThan, x, lower), lower, x)
     return emit.results(Out=emit(Where, emit(LessThan, upper, out), upper, out))
 
@@ -133,14 +132,14 @@ def _number(emit: Emitter, x: SSAValue, given: SSAValue | None, constant: float)
 @translates("swish")
 def swish(emit: Emitter) -> Written:
     """With beta 1 it is the silu that fusions know."""
-    plain = emit.attr("beta", 1.0) == 1.0
+    plain = emit.attr("beta") == 1.0
     return emit.by_row(row=BY_TYPE["silu" if plain else "swish"])
 
 
 @translates("relu6")
 def relu6(emit: Emitter) -> Written:
     """The bound may be another one than 6."""
-    bound = emit.attr("threshold", 6.0)
+    bound = emit.attr("threshold")
     if bound == 6.0:
         return emit.by_row()
     return emit.results(Out=emit(Hardtanh, emit.input("X"), t_min=0.0, t_max=bound))
@@ -151,7 +150,7 @@ _HARD_SWISH = {"threshold": 6.0, "scale": 6.0, "offset": 3.0}
 
 @translates("hard_swish")
 def hard_swish(emit: Emitter) -> Written:
-    if any(emit.attr(name, usual) != usual for name, usual in _HARD_SWISH.items()):
+    if any(emit.attr(name) != usual for name, usual in _HARD_SWISH.items()):
         raise UnsupportedError(
             "hard_swish with other constants than threshold 6, scale 6, offset 3"
         )
@@ -161,6 +160,6 @@ def hard_swish(emit: Emitter) -> Written:
 @translates("soft_relu")
 def soft_relu(emit: Emitter) -> Written:
     """log(1 + exp(x)) of x kept within ± threshold."""
-    limit = emit.attr("threshold", 40.0)
+    limit = emit.attr("threshold")
     x = emit(Hardtanh, emit.input("X"), t_min=-limit, t_max=limit)
     return emit.results(Out=emit(Softplus, x, threshold=limit))

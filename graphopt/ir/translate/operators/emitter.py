@@ -37,7 +37,7 @@ Written = dict[str, SSAValue]
 class Emitter:
     """Translation of one operator: `emit(Add, x, y)` is a value, `emit.results(Out=value)` the end.
 
-    `default` attributes are Paddle's defaults for a file without them.
+    Attributes that an operator lacks have the defaults of its row.
     """
 
     def __init__(self, builder: OpBuilder, op: Operator) -> None:
@@ -110,29 +110,35 @@ class Emitter:
                     f"{reason}"
                 )
 
-    def attr(self, name: str, default: Any) -> Any:
-        """An attribute, of the kind of the default; ProgramError when it is of another kind."""
+    def attr(self, name: str) -> Any:
+        """An attribute in the kind that its row declares, or the default of the row.
+
+        None when the row does not list it, or has it of another release and without a default.
+        Raises ProgramError when it has to be stated, and for a value of another kind.
+        """
+        declared = operators()[self.op.type].attributes.get(name)
+        if declared is None:
+            return None
         value = self.op.attrs.get(name)
         if value is None:
-            return default
+            if declared.kind and declared.stated is None:
+                raise ProgramError(f"operator {self.op.type} needs the attribute '{name}'")
+            return declared.constant
         try:
-            if isinstance(default, bool | int | float):
-                return type(default)(value)
-            fits = isinstance(value, list | tuple) == isinstance(default, list | tuple)
+            return declared.read(value)
         except (TypeError, ValueError, OverflowError):
-            fits = False
-        if not fits:
-            raise ProgramError(f"operator {self.op.type}: attribute '{name}' is {value!r}")
-        return value
+            raise ProgramError(
+                f"operator {self.op.type}: attribute '{name}' is {value!r}"
+            ) from None
 
     def several(self, name: str) -> Sequence[Any]:
         """The elements of an attribute that may be one element by itself; () when not set."""
         value = self.op.attrs.get(name, ())
         return value if _is_list(value) else (value,)
 
-    def choice(self, name: str, default: str, options: Sequence[str]) -> str:
+    def choice(self, name: str, options: Sequence[str]) -> str:
         """A text attribute that is one of the options."""
-        value = self.attr(name, default)
+        value = self.attr(name)
         if value not in options:
             raise UnsupportedError(
                 f"operator {self.op.type}: '{name}' {value!r} is none of {', '.join(options)}"

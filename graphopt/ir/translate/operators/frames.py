@@ -21,7 +21,7 @@ def frame(emit: Emitter) -> Written:
     """
     emit.only("X")
     x, axis = emit.input("X"), _axis(emit)
-    length, hop = emit.attr("frame_length", 0), emit.attr("hop_length", 0)
+    length, hop = emit.attr("frame_length"), emit.attr("hop_length")
     size = shape_of(x.type)[axis]
     if not 0 < length <= size or hop <= 0:
         raise ProgramError(
@@ -40,7 +40,7 @@ def frame(emit: Emitter) -> Written:
 def overlap_add(emit: Emitter) -> Written:
     """The sum of frames [..., length, frames], or for axis 0 of [frames, length, ...], in place."""
     emit.only("X")
-    x, axis, hop = emit.input("X"), _axis(emit), emit.attr("hop_length", 0)
+    x, axis, hop = emit.input("X"), _axis(emit), emit.attr("hop_length")
     parts = x if axis == 0 else _turned(emit, x)
     shape = shape_of(parts.type)
     count, length = shape[:2] if axis == 0 else shape[-2:]
@@ -59,7 +59,7 @@ def overlap_add(emit: Emitter) -> Written:
 
 
 def _axis(emit: Emitter) -> int:
-    axis = emit.attr("axis", -1)
+    axis = emit.attr("axis")
     if axis not in (0, -1):
         raise ProgramError(f"operator {emit.op.type}: 'axis' should be 0 or -1, found {axis}")
     return axis

@@ -61,10 +61,10 @@ def norm(
 
 
 def dropout(emit: Emitter, x: SSAValue, rate: str, mode: str) -> SSAValue:
-    p = emit.attr(rate, 0.5)
+    p = emit.attr(rate)
     training = {
-        "is_test": emit.attr("is_test", False),
-        "mode": emit.choice(mode, _MODES[0], _MODES),
+        "is_test": emit.attr("is_test"),
+        "mode": emit.choice(mode, _MODES),
     }
     return x if p == 0 else emit(Dropout, x, p=p, **training)
 
@@ -72,12 +72,12 @@ def dropout(emit: Emitter, x: SSAValue, rate: str, mode: str) -> SSAValue:
 @translates("fc")
 def fc(emit: Emitter) -> Written:
     emit.only("Input", "W", "Bias")
-    if emit.attr("padding_weights", False):
+    if emit.attr("padding_weights"):
         raise UnsupportedError("operator fc with padded weights")
     x, weight = emit.input("Input"), emit.input("W")
-    out = _linear(emit, x, weight, emit.attr("in_num_col_dims", 1))
+    out = _linear(emit, x, weight, emit.attr("in_num_col_dims"))
     out = plus(emit, out, emit.optional("Bias"))
-    return emit.results(Out=emit.activated(out, emit.attr("activation_type", "")))
+    return emit.results(Out=emit.activated(out, emit.attr("activation_type")))
 
 
 @translates("fusion_repeated_fc_relu")
@@ -95,18 +95,18 @@ def gemm_epilogue(emit: Emitter) -> Written:
     """x is a matrix of rows, or of columns when it is transposed."""
     emit.only("X", "Y", "Bias")
     x = emit.input("X")
-    flags = {f"transpose_{c}": emit.attr(f"trans_{c}", False) for c in "xy"}
+    flags = {f"transpose_{c}": emit.attr(f"trans_{c}") for c in "xy"}
     if rank_of(x.type) > 2 and flags["transpose_x"]:
         raise UnsupportedError("fused_gemm_epilogue of a transposed tensor that is not a matrix")
     out = plus(emit, emit(Matmul, x, emit.input("Y"), **flags), emit.input("Bias"))
-    return emit.results(Out=emit.activated(out, emit.attr("activation", "none")))
+    return emit.results(Out=emit.activated(out, emit.attr("activation")))
 
 
 @translates("skip_layernorm")
 def skip_layernorm(emit: Emitter) -> Written:
     emit.only("X", "Y", "Scale", "Bias")
     total = emit(Add, emit.input("X"), emit.input("Y"))
-    at, epsilon = emit.attr("begin_norm_axis", 2), emit.attr("epsilon", 1e-5)
+    at, epsilon = emit.attr("begin_norm_axis"), emit.attr("epsilon")
     out = norm(emit, total, emit.input("Scale"), emit.input("Bias"), epsilon, at)
     return emit.results(Out=out[0])
 
@@ -114,11 +114,11 @@ def skip_layernorm(emit: Emitter) -> Written:
 @translates("fused_fc_elementwise_layernorm")
 def fc_layernorm(emit: Emitter) -> Written:
     emit.only("X", "W", "Y", "Bias0", "Scale", "Bias1")
-    axis = emit.attr("x_num_col_dims", 1)
+    axis = emit.attr("x_num_col_dims")
     out = plus(emit, _linear(emit, emit.input("X"), emit.input("W"), axis), emit.optional("Bias0"))
-    out = emit.activated(out, emit.attr("activation_type", ""))
+    out = emit.activated(out, emit.attr("activation_type"))
     total = emit(Add, out, emit.input("Y"))
-    at, epsilon = emit.attr("begin_norm_axis", 1), emit.attr("epsilon", 1e-5)
+    at, epsilon = emit.attr("begin_norm_axis"), emit.attr("epsilon")
     scale, bias = emit.optional("Scale"), emit.optional("Bias1")
     out, mean, variance = norm(emit, total, scale, bias, epsilon, at)
     return emit.results(Out=out, Mean=mean, Variance=variance)
@@ -138,7 +138,7 @@ def embeddings_layernorm(emit: Emitter) -> Written:
         rows = emit(Embedding, numbers, table)
         total = rows if total is None else emit(Add, total, rows)
     assert total is not None
-    scale, bias, epsilon = emit.input("Scale"), emit.input("Bias"), emit.attr("epsilon", 1e-5)
+    scale, bias, epsilon = emit.input("Scale"), emit.input("Bias"), emit.attr("epsilon")
     return emit.results(Out=norm(emit, total, scale, bias, epsilon, -1)[0])
 
 
@@ -150,7 +150,7 @@ def bias_dropout_norm(emit: Emitter) -> Written:
     x = dropout(emit, x, "dropout_rate", "dropout_implementation")
     total = emit(Add, x, emit.input("Residual"))
     scale, bias = emit.optional("LnScale"), emit.optional("LnBias")
-    epsilon = emit.attr("ln_epsilon", 1e-5)
+    epsilon = emit.attr("ln_epsilon")
     out, mean, variance = norm(emit, total, scale, bias, epsilon, -1)
     return emit.results(Y=out, BiasDropoutResidualOut=total, LnMean=mean, LnVariance=variance)
 
@@ -158,8 +158,8 @@ def bias_dropout_norm(emit: Emitter) -> Written:
 @translates("fused_dropout_add")
 def dropout_add(emit: Emitter) -> Written:
     emit.only("x", "y")
-    mode = emit.choice("mode", _MODES[1], _MODES)
-    attrs = {"p": emit.attr("p", 0.5), "is_test": emit.attr("is_test", False), "mode": mode}
+    mode = emit.choice("mode", _MODES)
+    attrs = {"p": emit.attr("p"), "is_test": emit.attr("is_test"), "mode": mode}
     x = emit.input("x")
     kept = emit(Dropout, x, **attrs) if attrs["p"] else x
     return emit.results(out=emit(Add, kept, emit.input("y")))
@@ -169,15 +169,15 @@ def dropout_add(emit: Emitter) -> Written:
 def rms_norm(emit: Emitter) -> Written:
     """x over its root mean square, times a weight, after adding the residual if there is one."""
     emit.only("x", "bias", "residual", "norm_weight", "norm_bias")
-    if emit.attr("quant_scale", -1.0) > 0:
+    if emit.attr("quant_scale") > 0:
         raise UnsupportedError("rms_norm with a quantised result")
     x, residual = emit.input("x"), emit.optional("residual")
     x = plus(emit, x, emit.optional("bias"))
     x = x if residual is None else emit(Add, x, residual)
-    at = emit.attr("begin_norm_axis", -1)
+    at = emit.attr("begin_norm_axis")
     axes = tuple(range(at % rank_of(x.type), rank_of(x.type)))
     power = emit(Mean, emit(Square, x), axis=axes, keepdim=True)
-    root = emit(Rsqrt, emit.scaled(power, 1.0, emit.attr("epsilon", 1e-5)))
+    root = emit(Rsqrt, emit.scaled(power, 1.0, emit.attr("epsilon")))
     out = emit(Multiply, emit(Multiply, x, root), emit.input("norm_weight"))
     return emit.results(out=plus(emit, out, emit.optional("norm_bias")), residual_out=x)
 
@@ -190,15 +190,15 @@ def residual_layer_norm(emit: Emitter) -> Written:
     of a sum with nothing.
     """
     emit.only("x", "bias", "residual", "norm_weight", "norm_bias")
-    if emit.attr("quant_scale", -1.0) > 0:
+    if emit.attr("quant_scale") > 0:
         raise UnsupportedError("fused_bias_residual_layernorm with a quantised result")
     residual, scale = emit.optional("residual"), emit.optional("norm_weight")
     x, shift = plus(emit, emit.input("x"), emit.optional("bias")), emit.optional("norm_bias")
     if residual is not None:
-        x = emit(Add, x, emit.scaled(residual, emit.attr("residual_alpha", 1.0)))
+        x = emit(Add, x, emit.scaled(residual, emit.attr("residual_alpha")))
     if scale is None and shift is None:
         return emit.results(out=x)
-    at, epsilon = emit.attr("begin_norm_axis", 1), emit.attr("epsilon", 1e-5)
+    at, epsilon = emit.attr("begin_norm_axis"), emit.attr("epsilon")
     out, mean, variance = norm(emit, x, scale, shift, epsilon, at)
     inverse = emit(Rsqrt, emit.scaled(variance, 1.0, epsilon))
     return emit.results(out=out, residual_out=x, mean=mean, variance=inverse)
@@ -211,20 +211,20 @@ def square_difference(emit: Emitter) -> Written:
     x, y = emit.input("X"), emit.input("Y")
     squares = [emit(Square, v) for v in (x, y, emit(Matmul, x, y))]
     difference = emit(Subtract, squares[2], emit(Matmul, *squares[:2]))
-    out = emit.scaled(difference, emit.attr("scalar", 1.0))
+    out = emit.scaled(difference, emit.attr("scalar"))
     return emit.results(SquaredX=squares[0], SquaredY=squares[1], SquaredXY=squares[2], Out=out)
 
 
 @translates("fusion_transpose_flatten_concat")
 def transpose_flatten_concat(emit: Emitter) -> Written:
     emit.only("X")
-    perm, at = tuple(emit.attr("trans_axis", ())), emit.attr("flatten_axis", 1)
+    perm, at = tuple(emit.attr("trans_axis")), emit.attr("flatten_axis")
     parts: list[SSAValue] = []
     for x in emit.inputs("X"):
         part = emit.matrix(emit(Transpose, x, perm=perm), at)
         part = emit(Flatten, part, start_axis=0, stop_axis=at - 1) if at > 1 else part
         parts.append(part)
-    return emit.results(Out=emit(Concat, parts, axis=emit.attr("concat_axis", 1)))
+    return emit.results(Out=emit(Concat, parts, axis=emit.attr("concat_axis")))
 
 
 _CONVS: Mapping[str, type[Conv2d | DepthwiseConv2d | Conv3d | Conv2dTranspose]] = {
@@ -256,12 +256,12 @@ def conv(emit: Emitter) -> Written:
     bias, residual = emit.optional("Bias"), emit.optional("ResidualData")
     if bias is not None:
         rank = rank_of(out.type)
-        last = is_channels_last(str(attrs.get("data_format", "NCHW")))
+        last = is_channels_last(str(attrs["data_format"]))
         out = emit(Add, out, emit.along(bias, rank, rank - 1 if last else 1))
     out = out if residual is None else emit(Add, out, residual)
-    name = emit.attr("fuse_activation", "") or emit.attr("activation", "")
-    name = "relu" if emit.attr("fuse_relu", False) else name
-    out = emit.activated(out, name, emit.attr("fuse_alpha", 0.0), emit.attr("fuse_beta", 0.0))
+    name = emit.attr("fuse_activation") or emit.attr("activation") or ""
+    name = "relu" if emit.attr("fuse_relu") else name
+    out = emit.activated(out, name, emit.attr("fuse_alpha"), emit.attr("fuse_beta"))
     return emit.results(Output=out)
 
 
@@ -269,15 +269,15 @@ def conv(emit: Emitter) -> Written:
 def add_activation(emit: Emitter) -> Written:
     """The two functions, outer first."""
     emit.only("X", "Y")
-    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis", -1))
-    functors = tuple(emit.attr("functor_list", ()))
+    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
+    functors = tuple(emit.attr("functor_list"))
     if not set(functors) <= {"elementwise_add", "relu", "scale", "tanh", "sigmoid", "gelu"}:
         raise UnsupportedError(f"fused_elemwise_add_activation of {list(functors)}")
     out = emit(
         FusedElemwiseAddActivation,
         *(x, y),
         functor_list=functors,
-        scale=emit.attr("scale", 1.0),
+        scale=emit.attr("scale"),
     )
     return emit.results(Out=out)
 
@@ -286,15 +286,15 @@ def add_activation(emit: Emitter) -> Written:
 def elemwise_activation(emit: Emitter) -> Written:
     """A binary function of x and an activation of y, or the activation of the binary function."""
     emit.only("X", "Y")
-    functors = emit.attr("functor_list", ())
+    functors = emit.attr("functor_list")
     if len(functors) != 2:
         raise ProgramError(f"fused_elemwise_activation of {list(functors)}: it has two functions")
     outer, inner = functors
-    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis", -1))
+    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
 
     def unary(value: SSAValue, name: str) -> SSAValue:
         if name == "scale":
-            return emit.scaled(value, emit.attr("scale", 0.0))
+            return emit.scaled(value, emit.attr("scale"))
         return emit.activated(value, name)
 
     binary = {f"elementwise_{name}": op for name, op in _BINARY.items()}
@@ -314,7 +314,7 @@ _BINARY = {"add": Add, "sub": Subtract, "mul": Multiply, "div": Divide}
 def binary(emit: Emitter) -> Written:
     """Arithmetic and an activation."""
     emit.only("X", "Y")
-    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis", -1))
+    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
     out = emit(_BINARY[emit.op.type.removeprefix("fused_elementwise_")], x, y)
-    names = emit.attr("fuse_activation", ""), emit.attr("fuse_alpha", 0.0)
-    return emit.results(Out=emit.activated(out, *names, emit.attr("fuse_beta", 0.0)))
+    names = emit.attr("fuse_activation"), emit.attr("fuse_alpha")
+    return emit.results(Out=emit.activated(out, *names, emit.attr("fuse_beta")))

@@ -33,7 +33,7 @@ def graph_send_ue_recv(emit: Emitter) -> Written:
     """As graph_send_recv, of the rows of x with what y has for each edge."""
     emit.only("X", "Y", "Src_index", "Dst_index", "Out_size")
     rows = emit(Gather, emit.input("X"), emit.input("Src_index"))
-    combine = _MESSAGES[emit.choice("message_op", "ADD", tuple(_MESSAGES))]
+    combine = _MESSAGES[emit.choice("message_op", tuple(_MESSAGES))]
     x, y = _of_one_rank(emit, rows, emit.input("Y"))
     return emit.results(Out=_received(emit, emit(combine, x, y)))
 
@@ -42,7 +42,7 @@ def graph_send_ue_recv(emit: Emitter) -> Written:
 def graph_send_uv(emit: Emitter) -> Written:
     """For each edge the row of x where it starts, with that of y where it ends."""
     emit.only("x", "y", "src_index", "dst_index")
-    combine = _MESSAGES[emit.choice("message_op", "ADD", tuple(_MESSAGES))]
+    combine = _MESSAGES[emit.choice("message_op", tuple(_MESSAGES))]
     ends = [
         emit(Gather, emit.input(rows), emit.input(index))
         for rows, index in (("x", "src_index"), ("y", "dst_index"))
@@ -59,7 +59,7 @@ def segment_pool(emit: Emitter) -> Written:
     emit.only("X", "SegmentIds")
     ids = emit(Cast, emit.input("SegmentIds"), dtype="int64")
     count = emit.scaled(emit(Max, ids, axis=(0,), keepdim=True), 1.0, 1.0)
-    kind = _REDUCTIONS[emit.choice("pooltype", "SUM", tuple(_REDUCTIONS))]
+    kind = _REDUCTIONS[emit.choice("pooltype", tuple(_REDUCTIONS))]
     return emit.results(Out=_reduced(emit, emit.input("X"), ids, count, kind))
 
 
@@ -74,7 +74,7 @@ def _received(emit: Emitter, rows: SSAValue) -> SSAValue:
     else:
         count = emit(Slice, emit(ShapeOf, emit.input("X")), axes=(0,), starts=(0,), ends=(1,))
         count = emit(Cast, count, dtype="int64")
-    kind = _REDUCTIONS[emit.choice("reduce_op", "SUM", tuple(_REDUCTIONS))]
+    kind = _REDUCTIONS[emit.choice("reduce_op", tuple(_REDUCTIONS))]
     return _reduced(emit, rows, emit(Cast, emit.input("Dst_index"), dtype="int64"), count, kind)
 
 

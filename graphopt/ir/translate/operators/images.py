@@ -31,7 +31,7 @@ def interpolate_v2(emit: Emitter) -> Written:
     the ratio; the attributes are the size where there is no scale. A tensor goes before `scale`.
     """
     op, row, x = emit.op, emit.row, emit.input("X")
-    size = [emit.attr(name, -1) for name in ("out_d", "out_h", "out_w")]
+    size = [emit.attr(name) for name in ("out_d", "out_h", "out_w")]
     size = size[5 - rank_of(x.type) :]
     # one tensor has all sizes, or each has a tensor of its own
     pieces = [name for name in op.input("SizeTensor") if name != EMPTY]
@@ -68,10 +68,10 @@ def interpolate(emit: Emitter) -> Written:
     """
     emit.only_constants_besides("X", "OutSize", "SizeTensor", "Scale")
     x, method = emit.input("X"), emit.op.type.removesuffix("_interp")
-    layout, shape = emit.attr("data_layout", "NCHW"), shape_of(x.type)
+    layout, shape = emit.attr("data_layout"), shape_of(x.type)
     spatial = shape[1:-1] if is_channels_last(layout) else shape[2:]
     names = ("out_d", "out_h", "out_w")[-len(spatial) :]
-    size = [emit.attr(name, -1) for name in names]
+    size = [emit.attr(name) for name in names]
     scale = float(emit.op.attrs.get("scale") or 0.0)
     wanted = _wanted_size(emit, x, is_channels_last(layout), len(spatial))
     scaled = wanted is None and scale > 0
@@ -84,8 +84,8 @@ def interpolate(emit: Emitter) -> Written:
         "single_scale": is_open,
         "spaced_by_size": is_open,
         "mode": "linear" if method in ("bilinear", "trilinear") else method,
-        "align_corners": emit.attr("align_corners", True),
-        "align_mode": emit.attr("align_mode", 1),
+        "align_corners": emit.attr("align_corners"),
+        "align_mode": emit.attr("align_mode"),
         "data_layout": layout,
     }
     tensors = {} if wanted is None else {"size": wanted}
@@ -134,7 +134,7 @@ def pad3d(emit: Emitter) -> Written:
     """Two numbers for width, then height, then depth, which tensors of a run may say."""
     emit.only_constants_besides("X", "Paddings")
     last = emit.op.attrs.get("data_format") == "NDHWC"
-    attrs = {"mode": emit.attr("mode", "constant"), "value": emit.op.attrs.get("value", 0.0)}
+    attrs = {"mode": emit.attr("mode"), "value": emit.attr("value")}
     names = [name for name in emit.op.input("Paddings") if name != EMPTY]
     given = emit.reshaped(emit(Cast, emit.joined(names), dtype="int64"), 6) if names else None
     numbers = known_numbers(given) if given is not None else emit.op.attr("paddings")
@@ -158,11 +158,11 @@ def pad3d(emit: Emitter) -> Written:
 def pad2d(emit: Emitter) -> Written:
     """Rows above and below, then columns left and right."""
     emit.only_constants_besides("X", "Paddings")
-    mode = emit.attr("mode", "constant")
-    last = is_channels_last(emit.attr("data_format", "NCHW"))
+    mode = emit.attr("mode")
+    last = is_channels_last(emit.attr("data_format"))
     attrs = {
         "mode": "replicate" if mode == "edge" else mode,
-        "value": emit.attr("pad_value", 0.0),
+        "value": emit.attr("pad_value"),
     }
     given = emit.optional("Paddings")
     if given is not None:
@@ -171,7 +171,7 @@ def pad2d(emit: Emitter) -> Written:
         parts = [none[0], amounts, none[0]] if last else [none[1], amounts]
         tensors = {"paddings": emit(Concat, parts, axis=0)}
         return emit.results(Out=emit.dynamic(Pad, [emit.input("X")], attrs, tensors)[0])
-    pads = list(emit.attr("paddings", (0, 0, 0, 0)))
+    pads = list(emit.attr("paddings"))
     flat = [0, 0, *pads, 0, 0] if last else [0, 0, 0, 0, *pads]
     return emit.results(Out=emit(Pad, emit.input("X"), paddings=flat, **attrs))
 

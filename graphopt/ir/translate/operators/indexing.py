@@ -31,7 +31,7 @@ def lookup_table_dequant(emit: Emitter) -> Written:
     if shape_of(ids.type)[-1:] != (1,):
         raise ProgramError(f"lookup_table_dequant needs ids [..., 1], found {show(ids.type)}")
     numbers = emit(Squeeze, ids, axis=(-1,))
-    rows = emit(Embedding, numbers, table, padding_idx=emit.attr("padding_idx", -1))
+    rows = emit(Embedding, numbers, table, padding_idx=emit.attr("padding_idx"))
     return emit.results(Out=emit(DequantizeRows, rows))
 
 
@@ -50,7 +50,7 @@ def lookup_table_v2(emit: Emitter) -> Written:
 
 
 def _looked_up(emit: Emitter, ids: SSAValue) -> Written:
-    table, padding = emit.input("W"), emit.attr("padding_idx", -1)
+    table, padding = emit.input("W"), emit.attr("padding_idx")
     if emit.builder.trains and padding != -1 and is_sparse_lookup(emit.op):
         return emit.results(Out=sparse_embedding(emit, ids, table, padding))
     return emit.results(Out=emit(Embedding, ids, table, padding_idx=padding))
@@ -66,7 +66,7 @@ def one_hot(emit: Emitter) -> Written:
             f"one_hot needs numbers with a last dimension of 1, found {list(shape_of(x.type))}; "
             "append one, or use one_hot_v2"
         )
-    attrs: dict[str, Any] = {"allow_out_of_range": emit.attr("allow_out_of_range", False)}
+    attrs: dict[str, Any] = {"allow_out_of_range": emit.attr("allow_out_of_range")}
     depth = emit.optional("depth_tensor")
     if depth is None:
         attrs["depth"] = int(emit.op.attr("depth"))
@@ -77,7 +77,7 @@ def one_hot(emit: Emitter) -> Written:
 @translates("top_k")
 def top_k(emit: Emitter) -> Written:
     emit.only_constants_besides("X")
-    out, indices = emit.all(Topk, emit.input("X"), k=emit.attr("k", 1))
+    out, indices = emit.all(Topk, emit.input("X"), k=emit.attr("k"))
     return emit.results(Out=out, Indices=indices)
 
 
@@ -216,7 +216,7 @@ def _open_ends(op: Operator, strides: str) -> dict[str, Any]:
 
     Nothing where tensors give all ends, or all strides.
     """
-    ends, steps = op.attrs.get("ends", ()), op.attrs.get(strides, ())
+    ends, steps = op.attrs["ends"], op.attrs[strides]
     if not saved_by_paddle_2(op) or len(ends) != len(steps):
         return {}
     return {"ends": without_ends_of_paddle_2(ends, steps)}

@@ -20,7 +20,7 @@ from graphopt.ir.translate.operators.registry import translates
 def mul(emit: Emitter) -> Written:
     """Paddle's `mul` flattens both operands to matrices; here only the contracted axes are."""
     x, y = emit.input("X"), emit.input("Y")
-    x_axes, y_axes = emit.attr("x_num_col_dims", 1), emit.attr("y_num_col_dims", 1)
+    x_axes, y_axes = emit.attr("x_num_col_dims"), emit.attr("y_num_col_dims")
     if not 0 < x_axes < rank_of(x.type) or not 0 < y_axes < rank_of(y.type):
         raise ProgramError(
             f"mul splits x {list(shape_of(x.type))} after {x_axes} and "
@@ -43,15 +43,15 @@ def matmul(emit: Emitter) -> Written:
     """With a factor; the product of two vectors has one element in one dimension."""
     emit.only_constants_besides("X", "Y")
     x, y = emit.input("X"), emit.input("Y")
-    flags = {f"transpose_{c}": emit.attr(f"transpose_{c.upper()}", False) for c in "xy"}
+    flags = {f"transpose_{c}": emit.attr(f"transpose_{c.upper()}") for c in "xy"}
     # vectors are a row and a column, so transposes make matrices of them
     if rank_of(x.type) == 1 and flags["transpose_x"]:
         x = emit.reshaped(x, 1, -1)
     if rank_of(y.type) == 1 and flags["transpose_y"]:
         y = emit.reshaped(y, -1, 1)
-    heads = emit.attr("head_number", 1)
+    heads = emit.attr("head_number")
     product = emit(Matmul, x, y, **flags) if heads == 1 else _by_heads(emit, x, y, heads, flags)
-    out = emit.scaled(product, emit.attr("alpha", 1.0))
+    out = emit.scaled(product, emit.attr("alpha"))
     return emit.results(Out=out if rank_of(out.type) else emit.reshaped(out, 1))
 
 
@@ -80,10 +80,8 @@ def _by_heads(
 @translates("addmm")
 def addmm(emit: Emitter) -> Written:
     emit.only("Input", "X", "Y")
-    product = emit.scaled(emit(Matmul, emit.input("X"), emit.input("Y")), emit.attr("Alpha", 1.0))
-    return emit.results(
-        Out=emit(Add, emit.scaled(emit.input("Input"), emit.attr("Beta", 1.0)), product)
-    )
+    product = emit.scaled(emit(Matmul, emit.input("X"), emit.input("Y")), emit.attr("Alpha"))
+    return emit.results(Out=emit(Add, emit.scaled(emit.input("Input"), emit.attr("Beta")), product))
 
 
 @translates("dot")

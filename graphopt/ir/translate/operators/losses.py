@@ -45,7 +45,7 @@ def cross_entropy(emit: Emitter) -> Written:
     """The entropy of probabilities; the logarithm of 0 counts as -1e20."""
     emit.only_constants_besides("X", "Label")
     x, label = emit.input("X"), emit.input("Label")
-    if emit.attr("soft_label", False):
+    if emit.attr("soft_label"):
         logarithm = emit(Clip, emit(Log, x), min=-_LARGEST, max=_LARGEST)
         terms = emit(Multiply, label, logarithm)
         return emit.results(Y=emit.scaled(emit(Sum, terms, axis=(-1,), keepdim=True), -1.0))
@@ -54,7 +54,7 @@ def cross_entropy(emit: Emitter) -> Written:
     loss = emit.all(
         CrossEntropyWithSoftmax,
         *(x, emit(Unsqueeze, label, axis=(-1,)) if bare else label),
-        ignore_index=emit.attr("ignore_index", -100),
+        ignore_index=emit.attr("ignore_index"),
         use_softmax=False,
     )[1]
     loss = emit(Clip, loss, min=-_LARGEST, max=_LARGEST)
@@ -62,7 +62,7 @@ def cross_entropy(emit: Emitter) -> Written:
     written = emit.results(Y=loss)
     if emit.op.output("MatchX"):
         # the probability of the label, 0 for one that is ignored
-        ignored = emit(FullLike, label, value=emit.attr("ignore_index", -100))
+        ignored = emit(FullLike, label, value=emit.attr("ignore_index"))
         counts = emit.like(emit(NotEqual, label, ignored), loss)
         match = emit(Multiply, emit(Exp, emit.scaled(loss, -1.0)), counts)
         written |= emit.results(MatchX=match)
@@ -73,7 +73,7 @@ def cross_entropy(emit: Emitter) -> Written:
 def softmax_with_cross_entropy(emit: Emitter) -> Written:
     """By its row; hard labels that are floats count as whole numbers, cut towards zero."""
     logits, label = emit.input("Logits"), emit.input("Label")
-    if not emit.attr("soft_label", False) and dtype_of(label.type).is_floating:
+    if not emit.attr("soft_label") and dtype_of(label.type).is_floating:
         label = emit(Cast, label, dtype="int64")
     return emit.by_row(logits, label)
 
@@ -110,7 +110,7 @@ def squared_distance(emit: Emitter) -> Written:
 def smooth_l1(emit: Emitter) -> Written:
     """Quadratic near 0 and linear far off, summed over each row."""
     emit.only("X", "Y", "InsideWeight", "OutsideWeight")
-    squared_sigma = emit.attr("sigma", 1.0) ** 2
+    squared_sigma = emit.attr("sigma") ** 2
     difference = emit(Subtract, emit.input("X"), emit.input("Y"))
     inside, outside = emit.optional("InsideWeight"), emit.optional("OutsideWeight")
     difference = difference if inside is None else emit(Multiply, difference, inside)
@@ -128,7 +128,7 @@ def log_loss(emit: Emitter) -> Written:
     """-label log(p + ε) - (1 - label) log(1 - p + ε)."""
     emit.only("Predicted", "Labels")
     same_shape(*(emit.input(slot).type for slot in ("Predicted", "Labels")))
-    p, label, small = emit.input("Predicted"), emit.input("Labels"), emit.attr("epsilon", 1e-4)
+    p, label, small = emit.input("Predicted"), emit.input("Labels"), emit.attr("epsilon")
     yes = emit(Multiply, label, emit(Log, emit.scaled(p, 1.0, small)))
     other = emit(Log, emit.scaled(p, -1.0, 1.0 + small))
     no = emit(Multiply, emit.scaled(label, -1.0, 1.0), other)
@@ -170,7 +170,7 @@ def margin_rank_loss(emit: Emitter) -> Written:
     same_shape(*(emit.input(slot).type for slot in ("Label", "X1", "X2")))
     gap = emit(Subtract, emit.input("X1"), emit.input("X2"))
     signed = emit(Multiply, emit.input("Label"), gap)
-    out = emit(Relu, emit.scaled(signed, -1.0, emit.attr("margin", 0.0)))
+    out = emit(Relu, emit.scaled(signed, -1.0, emit.attr("margin")))
     active = emit(LessThan, emit(FullLike, out, value=0.0), out)
     return emit.results(Out=out, Activated=emit.like(active, out))
 
@@ -208,7 +208,7 @@ def modified_huber(emit: Emitter) -> Written:
 def label_smooth(emit: Emitter) -> Written:
     """(1 - ε) x + ε of the prior, which is uniform unless given."""
     emit.only("X", "PriorDist")
-    x, prior, share = emit.input("X"), emit.optional("PriorDist"), emit.attr("epsilon", 0.0)
+    x, prior, share = emit.input("X"), emit.optional("PriorDist"), emit.attr("epsilon")
     if prior is None:
         classes = shape_of(x.type)[-1]
         if classes < 1:
@@ -223,7 +223,7 @@ def focal_loss(emit: Emitter) -> Written:
     """Of logits [n, classes] and labels [n, 1] from 0, the background, or -1, which counts not."""
     emit.only("X", "Label", "FgNum")
     x, label = emit.input("X"), emit.input("Label")
-    classes, gamma, alpha = shape_of(x.type)[-1], emit.attr("gamma", 2.0), emit.attr("alpha", 0.25)
+    classes, gamma, alpha = shape_of(x.type)[-1], emit.attr("gamma"), emit.attr("alpha")
     if classes < 1:
         raise ProgramError(f"sigmoid_focal_loss of {list(shape_of(x.type))}: how many classes?")
     number = emit.like(emit.input("FgNum"), x)
@@ -251,7 +251,7 @@ def center_loss(emit: Emitter) -> Written:
     """
     emit.only("X", "Label", "Centers", "CenterUpdateRate")
     x, centers = emit.input("X"), emit.input("Centers")
-    count = emit.attr("cluster_num", shape_of(centers.type)[0])
+    count = emit.attr("cluster_num") or shape_of(centers.type)[0]
     if rank_of(x.type) != 2 or shape_of(centers.type) != (count, shape_of(x.type)[1]):
         raise ProgramError(
             f"center_loss of rows {list(shape_of(x.type))} needs centres "
@@ -262,7 +262,7 @@ def center_loss(emit: Emitter) -> Written:
     difference = emit(Subtract, x, emit(Gather, fixed, numbers, axis=0))
     loss = emit.scaled(emit(Sum, emit(Square, difference), axis=(1,), keepdim=True), 0.5)
     written = emit.results(Loss=loss, SampleCenterDiff=difference)
-    if emit.attr("need_update", False):
+    if emit.attr("need_update"):
         rate = emit.like(emit.input("CenterUpdateRate"), x)
         centers = emit(
             Add, fixed, _moves(emit, fixed, numbers, emit(StopGradient, difference), rate)

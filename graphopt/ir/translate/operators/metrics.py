@@ -47,7 +47,7 @@ def precision_recall(emit: Emitter) -> Written:
     negatives, each row with its weight.
     """
     emit.only("MaxProbs", "Indices", "Labels", "Weights", "StatesInfo")
-    count = emit.attr("class_number", 0)
+    count = emit.attr("class_number")
     if count < 1:
         raise ProgramError(f"precision_recall needs 'class_number' of 1 or more, found {count}")
     dtype = dtype_of(emit.input("MaxProbs").type)

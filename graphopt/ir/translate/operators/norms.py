@@ -29,9 +29,9 @@ def batch_norm(emit: Emitter) -> Written:
 def norm(emit: Emitter) -> Written:
     """Lengths along one axis, and the tensor divided by them."""
     emit.only_constants_besides("X")
-    x, axis = emit.input("X"), emit.attr("axis", -1)
+    x, axis = emit.input("X"), emit.attr("axis")
     total = emit(Sum, emit(Square, x), axis=(axis,), keepdim=True)
-    length = emit(Sqrt, emit(Scale, total, bias=emit.attr("epsilon", 1e-10)))
+    length = emit(Sqrt, emit(Scale, total, bias=emit.attr("epsilon")))
     return emit.results(Norm=length, Out=emit(Divide, x, length))
 
 
@@ -43,9 +43,9 @@ _END = 2**31 - 1
 def lrn(emit: Emitter) -> Written:
     """x over (k + alpha * the sum of squares of n neighbouring channels) ** beta."""
     emit.only("X")
-    x, count = emit.input("X"), emit.attr("n", 5)
+    x, count = emit.input("X"), emit.attr("n")
     rank = rank_of(x.type)
-    axis = rank - 1 if emit.attr("data_format", "NCHW") == "NHWC" else 1
+    axis = rank - 1 if emit.attr("data_format") == "NHWC" else 1
     if rank < 3 or count < 1:
         raise ProgramError(f"lrn over {count} channels of {list(shape_of(x.type))}")
     around = [0] * (2 * rank)
@@ -55,8 +55,8 @@ def lrn(emit: Emitter) -> Written:
         emit(Slice, squares, axes=(axis,), starts=(i,), ends=(i + 1 - count or _END,))
         for i in range(count)
     ]
-    middle = emit.scaled(emit(AddN, near), emit.attr("alpha", 1e-4), emit.attr("k", 2.0))
-    out = emit(Multiply, x, emit(Pow, middle, factor=-emit.attr("beta", 0.75)))
+    middle = emit.scaled(emit(AddN, near), emit.attr("alpha"), emit.attr("k"))
+    out = emit(Multiply, x, emit(Pow, middle, factor=-emit.attr("beta")))
     return emit.results(Out=out, MidOut=middle)
 
 
@@ -65,7 +65,7 @@ def affine_channel(emit: Emitter) -> Written:
     """A factor and a number to add for each channel."""
     emit.only("X", "Scale", "Bias")
     x = emit.input("X")
-    rank, layout = rank_of(x.type), emit.attr("data_layout", "NCHW")
+    rank, layout = rank_of(x.type), emit.attr("data_layout")
     axis = rank - 1 if layout == "NHWC" or rank < 2 else 1
     scale, bias = (emit.along(emit.input(slot), rank, axis) for slot in ("Scale", "Bias"))
     return emit.results(Out=emit(Add, emit(Multiply, x, scale), bias))

@@ -36,8 +36,8 @@ def add_position_encoding(emit: Emitter) -> Written:
         table = _table(emit, _counted(emit, x, 1), width)
     else:
         table = _constant(emit, _numbers(np.arange(shape_of(x.type)[1])[None, :, None], width))
-    encoding = emit.scaled(emit(Cast, table, dtype=dtype_of(x.type)), emit.attr("beta", 1.0))
-    return emit.results(Out=emit(Add, emit.scaled(x, emit.attr("alpha", 1.0)), encoding))
+    encoding = emit.scaled(emit(Cast, table, dtype=dtype_of(x.type)), emit.attr("beta"))
+    return emit.results(Out=emit(Add, emit.scaled(x, emit.attr("alpha")), encoding))
 
 
 def _rates(width: int) -> np.ndarray:

@@ -34,10 +34,11 @@ _FLOAT8 = (448.0, 57344.0)
 
 def _steps(emit: Emitter) -> float:
     """The largest whole number: given, or that of so many bits."""
-    bits = emit.attr("bit_length", 8)
+    bits = emit.attr("bit_length")
     if not 1 < bits <= 16:
         raise ProgramError(f"operator {emit.op.type} of {bits} bits")
-    return emit.attr("qmax", float(2 ** (bits - 1) - 1))
+    given = emit.attr("qmax")
+    return float(2 ** (bits - 1) - 1) if given is None else float(given)
 
 
 def _fitted(emit: Emitter, scale: SSAValue, x: SSAValue, axis: int) -> SSAValue:
@@ -73,7 +74,7 @@ def _quantised(emit: Emitter, x: SSAValue, scale: SSAValue) -> SSAValue:
             f"operator {emit.op.type}: 'qmax' is {steps:g}, that of float8, whose numbers are not "
             "whole steps; quantise to whole numbers, such as those of 'qmax' 127"
         )
-    if emit.attr("round_type", 1) == 0:
+    if emit.attr("round_type") == 0:
         # rounded to even first, then kept in range, which has one step more below
         whole = _even(emit, emit(Multiply, emit.scaled(_inverse(emit, scale), steps), x))
         top, low = (emit(FullLike, whole, value=v) for v in (steps, -steps - 1))
@@ -104,8 +105,8 @@ def fake_abs_max(emit: Emitter) -> Written:
     emit.only("X", "InScale")
     x, axis = emit.input("X"), -1
     if "channel_wise" in emit.op.type:
-        axis = emit.attr("quant_axis", 0)
-    given = emit.optional("InScale") if emit.attr("is_test", False) else None
+        axis = emit.attr("quant_axis")
+    given = emit.optional("InScale") if emit.attr("is_test") else None
     scale = _largest(emit, x, axis) if given is None else given
     return _fake(emit, x, scale, axis, OutScale=scale)
 
@@ -121,7 +122,7 @@ def _fake(emit: Emitter, x: SSAValue, scale: SSAValue, axis: int, **others: SSAV
 
 def _moving(emit: Emitter, x: SSAValue) -> dict[str, SSAValue]:
     """A mean of the largest elements in which later ones count more."""
-    rate = emit.attr("moving_rate", 0.9)
+    rate = emit.attr("moving_rate")
     state = emit.scaled(emit.input("InState"), rate, 1.0)
     total = emit(Add, emit.scaled(emit.input("InAccum"), rate), _largest(emit, x, -1))
     return {"OutState": state, "OutAccum": total, "OutScale": emit(Divide, total, state)}
@@ -133,7 +134,7 @@ def _moving(emit: Emitter, x: SSAValue) -> dict[str, SSAValue]:
 def fake_moving(emit: Emitter) -> Written:
     emit.only("X", "InScale", "InAccum", "InState")
     x = emit.input("X")
-    if emit.attr("is_test", False):
+    if emit.attr("is_test"):
         scale = emit.input("InScale")
         return _fake(emit, x, scale, -1, OutScale=scale)
     moved = _moving(emit, x)
@@ -145,7 +146,7 @@ def moving_scale(emit: Emitter) -> Written:
     """Only observes: x is unchanged."""
     emit.only("X", "InAccum", "InState")
     x = emit.input("X")
-    if emit.attr("is_test", False):
+    if emit.attr("is_test"):
         return emit.results(Out=x)
     return emit.results(Out=x, **_moving(emit, x))
 
@@ -153,7 +154,7 @@ def moving_scale(emit: Emitter) -> Written:
 @translates("fake_quantize_range_abs_max")
 def fake_range(emit: Emitter) -> Written:
     emit.only("X", "InScale", "Iter")
-    if not emit.attr("is_test", False):
+    if not emit.attr("is_test"):
         raise UnsupportedError(
             f"operator {emit.op.type} in training; use fake_quantize_moving_average_abs_max"
         )
@@ -167,11 +168,11 @@ def quantize_linear(emit: Emitter) -> Written:
     emit.only("X", "Scale", "ZeroPoint", "InAccum", "InState")
     _check_zero(emit)
     x, scale = emit.input("X"), emit.input("Scale")
-    if emit.attr("only_observer", False):
+    if emit.attr("only_observer"):
         return emit.results(Y=x)
-    if not emit.attr("is_test", True):
+    if not emit.attr("is_test"):
         raise UnsupportedError("quantize_linear that is learning its scale (is_test false)")
-    fitted = _fitted(emit, scale, x, emit.attr("quant_axis", -1))
+    fitted = _fitted(emit, scale, x, emit.attr("quant_axis"))
     return emit.results(Y=_quantised(emit, x, fitted))
 
 
@@ -181,10 +182,10 @@ def dequantize_linear(emit: Emitter) -> Written:
     emit.only("X", "Scale", "ZeroPoint", "InAccum", "InState")
     _check_zero(emit)
     x, scale = emit.input("X"), emit.input("Scale")
-    if emit.attr("only_observer", False):
+    if emit.attr("only_observer"):
         return emit.results(Y=x)
     x = emit.like(x, scale)
-    fitted = _fitted(emit, scale, x, emit.attr("quant_axis", -1))
+    fitted = _fitted(emit, scale, x, emit.attr("quant_axis"))
     return emit.results(Y=_restored(emit, x, fitted))
 
 
@@ -201,7 +202,7 @@ def from_max(emit: Emitter) -> Written:
     scale = emit.input("Scale")
     x = emit.like(emit.input("X"), scale)
     product = emit(Multiply, x, _fitted(emit, scale, x, -1))
-    return emit.results(Out=emit.scaled(product, 1.0 / emit.attr("max_range", 127.0)))
+    return emit.results(Out=emit.scaled(product, 1.0 / emit.attr("max_range")))
 
 
 @translates("fake_channel_wise_dequantize_max_abs")
@@ -209,11 +210,11 @@ def from_channel_max(emit: Emitter) -> Written:
     """By a scale for each channel, then by one for all."""
     emit.only("X", "Scales")
     scales = emit.inputs("Scales")
-    bits = list(emit.attr("quant_bits", (8,)))
+    bits = list(emit.attr("quant_bits"))
     out = emit.like(emit.input("X"), scales[0])
-    axes = [emit.attr("quant_axis", 0), -1]
+    axes = [emit.attr("quant_axis"), -1]
     if len(scales) == 2:
-        axes[0] = emit.attr("x_num_col_dims", 1)
+        axes[0] = emit.attr("x_num_col_dims")
     for scale, axis, count in zip(scales, axes, bits, strict=False):
         product = emit(Multiply, out, _fitted(emit, scale, out, axis))
         out = emit.scaled(product, 1.0 / (2 ** (int(count) - 1) - 1))

@@ -72,7 +72,7 @@ def rank_attention(emit: Emitter) -> Written:
     """
     emit.only("X", "RankOffset", "RankParam")
     x, offsets, table = (emit.input(slot) for slot in ("X", "RankOffset", "RankParam"))
-    count = emit.attr("MaxRank", 3)
+    count = emit.attr("MaxRank")
     columns, width = shape_of(offsets.type)[1:], shape_of(x.type)[1:]
     if (
         (rank_of(x.type), rank_of(table.type)) != (2, 2)
@@ -115,7 +115,7 @@ def tdm_child(emit: Emitter) -> Written:
     """
     emit.only("X", "TreeInfo")
     x, tree = emit.input("X"), emit.input("TreeInfo")
-    count = emit.attr("child_nums", 1)
+    count = emit.attr("child_nums")
     if not agree(shape_of(tree.type), [UNKNOWN, count + 3]):
         raise ProgramError(
             f"tdm_child of {count} children needs a tree [nodes, {count + 3}], found "
@@ -138,7 +138,7 @@ def tdm_child(emit: Emitter) -> Written:
         emit(NotEqual, found, _zeros(emit, found)),
         inner,
     )
-    dtype = as_dtype(emit.attr("dtype", 2))
+    dtype = as_dtype(emit.attr("dtype"))
     return emit.results(
         Child=emit(Cast, children, dtype=dtype), LeafMask=emit(Cast, leaf, dtype=dtype)
     )
@@ -173,7 +173,7 @@ def tdm_sampler(emit: Emitter) -> Written:
             )
         own = _columns(emit, above, layer, layer + 1)
         there = emit.like(emit(NotEqual, own, _zeros(emit, own)), own)
-        parts = [(own, there)] if emit.attr("output_positive", True) else []
+        parts = [(own, there)] if emit.attr("output_positive") else []
         if count:
             drawn = _others(
                 emit, own, emit(Slice, layers, axes=(0,), starts=(start,), ends=(end,)), count
@@ -183,7 +183,7 @@ def tdm_sampler(emit: Emitter) -> Written:
             nodes.append(value)
             labels.append(label)
             masks.append(emit(Add, there, _zeros(emit, value)))
-    dtype = as_dtype(emit.attr("dtype", 2))
+    dtype = as_dtype(emit.attr("dtype"))
     found = (emit(Cast, emit(Concat, each, axis=1), dtype=dtype) for each in (nodes, labels, masks))
     return emit.results(**dict(zip(("Out", "Labels", "Mask"), found, strict=True)))
 
@@ -192,7 +192,7 @@ def _others(emit: Emitter, own: SSAValue, layer: SSAValue, count: int) -> SSAVal
     """`count` different nodes of a layer for each row, but not its own."""
     size = shape_of(layer.type)[0]
     attrs: dict[str, Any] = {"dtype": "float32", "min": 0.0, "max": 1.0}
-    attrs["seed"] = emit.attr("seed", 0)
+    attrs["seed"] = emit.attr("seed")
     keys = drawn_like(emit, Uniform, own, [-1, size], **attrs)
     same = emit(Equal, own, emit.reshaped(layer, 1, size))
     keys = emit(Where, same, emit.scaled(_zeros(emit, keys), 1.0, -1.0), keys)

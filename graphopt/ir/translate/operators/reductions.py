@@ -41,7 +41,7 @@ def reduction(emit: Emitter) -> Written:
     if "dtype" in attr_kinds(row.op):
         attrs["dtype"] = None if out_dtype in (-1, None) else out_dtype
     if row.op is Mean and not dtype_of(emit.input("X").type).is_differentiable:
-        return _whole_mean(emit, attrs["axis"], emit.attr("keep_dim", False))
+        return _whole_mean(emit, attrs["axis"], emit.attr("keep_dim"))
     operands = (_sizes(emit, emit.input("X")),) if row.op is PNorm else ()
     return emit.by_row(*operands, **attrs)
 
@@ -59,7 +59,7 @@ def _whole_mean(emit: Emitter, axis: Sequence[int], keepdim: bool) -> Written:
 @translates("p_norm")
 def p_norm(emit: Emitter) -> Written:
     """`asvector` means all axes, else there is one."""
-    axis = () if emit.attr("asvector", False) else (emit.attr("axis", -1),)
+    axis = () if emit.attr("asvector") else (emit.attr("axis"),)
     return emit.by_row(_sizes(emit, emit.input("X")), axis=axis)
 
 
@@ -99,7 +99,7 @@ def distance(emit: Emitter) -> Written:
     """The norm of x - y, a number."""
     emit.only("X", "Y")
     difference = emit(Subtract, emit.input("X"), emit.input("Y"))
-    return emit.results(Out=emit(PNorm, _sizes(emit, difference), porder=emit.attr("p", 2.0)))
+    return emit.results(Out=emit(PNorm, _sizes(emit, difference), porder=emit.attr("p")))
 
 
 _TESTS = {"isfinite": (Isfinite, All), "isinf": (Isinf, AnyOf), "isnan": (Isnan, AnyOf)}

@@ -57,13 +57,13 @@ def nce(emit: Emitter) -> Written:
     x, weight = emit.input("Input"), emit.input("Weight")
     label = emit(Cast, emit.input("Label"), dtype="int64")
     label = emit(Unsqueeze, label, axis=(-1,)) if rank_of(label.type) == 1 else label
-    classes, count = emit.attr("num_total_classes", 1), emit.attr("num_neg_samples", 10)
+    classes, count = emit.attr("num_total_classes"), emit.attr("num_neg_samples")
     if rank_of(x.type) != 2 or rank_of(label.type) != 2 or classes < 1 or count < 1:
         raise ProgramError(
             f"nce of {list(shape_of(x.type))} and {list(shape_of(label.type))} needs rows, their "
             f"classes, and at least one sample of {classes} classes"
         )
-    if emit.attr("sampler", _UNIFORM) == _LOG_UNIFORM and classes < 2:
+    if emit.attr("sampler") == _LOG_UNIFORM and classes < 2:
         raise ProgramError("nce with the sampler log_uniform needs 2 classes, found 1")
     others = _others(emit, label, classes, count)
     ids = emit(Concat, [label, others], axis=1)
@@ -92,16 +92,16 @@ def nce(emit: Emitter) -> Written:
 
 def _others(emit: Emitter, label: SSAValue, classes: int, count: int) -> SSAValue:
     """The classes that are compared with those of each row, [n, count]."""
-    named = emit.attr("custom_neg_classes", ())
+    named = emit.attr("custom_neg_classes")
     if named:
         row = emit(AssignValue, shape=(1, len(named)), values=tuple(named), dtype="int64")
         first = emit(Slice, label, axes=(1,), starts=(0,), ends=(1,))
         zeros = emit(FullLike, first, value=0)
         return emit(Add, row, zeros)
     attrs: dict[str, Any] = {"dtype": "float32", "min": 0.0, "max": 1.0}
-    attrs["seed"] = emit.attr("seed", 0)
+    attrs["seed"] = emit.attr("seed")
     drawn = drawn_like(emit, Uniform, label, [-1, count], **attrs)
-    kind = emit.attr("sampler", _UNIFORM)
+    kind = emit.attr("sampler")
     if kind == _CUSTOM:
         ends = emit(Cumsum, emit.reshaped(emit.input("CustomDistProbs"), -1), axis=0)
         found = emit(Searchsorted, ends, drawn, right=True)
@@ -119,7 +119,7 @@ def _others(emit: Emitter, label: SSAValue, classes: int, count: int) -> SSAValu
 
 def _chance(emit: Emitter, ids: SSAValue, classes: int) -> SSAValue:
     """The probability with which each class is drawn."""
-    kind = emit.attr("sampler", _UNIFORM)
+    kind = emit.attr("sampler")
     if kind == _CUSTOM:
         flat = emit.reshaped(emit.input("CustomDistProbs"), -1)
         chosen = emit(Gather, flat, emit.reshaped(ids, -1), axis=0)
@@ -141,13 +141,13 @@ def sample_logits(emit: Emitter) -> Written:
     """
     emit.only("Logits", "Labels", "CustomizedSamples", "CustomizedProbabilities")
     logits, labels = emit.input("Logits"), emit.input("Labels")
-    count, true = emit.attr("num_samples", 1), shape_of(labels.type)[-1]
+    count, true = emit.attr("num_samples"), shape_of(labels.type)[-1]
     if rank_of(logits.type) != 2 or rank_of(labels.type) != 2 or true < 1 or count < 1:
         raise ProgramError(
             f"sample_logits of {list(shape_of(logits.type))} needs a matrix, [n, own] classes with "
             f"a known number and samples, found {list(shape_of(labels.type))} and {count}"
         )
-    if emit.attr("use_customized_samples", False):
+    if emit.attr("use_customized_samples"):
         samples, chances = emit.input("CustomizedSamples"), emit.input("CustomizedProbabilities")
         for given in (samples, chances):
             if not agree(shape_of(given.type), (UNKNOWN, true + count)):
@@ -159,7 +159,7 @@ def sample_logits(emit: Emitter) -> Written:
         samples, chances = _log_uniform(emit, logits, labels, count)
     chosen = emit(TakeAlongAxis, logits, samples, axis=1)
     first = emit(Slice, samples, axes=(1,), starts=(0,), ends=(true,))
-    if emit.attr("remove_accidental_hits", True):
+    if emit.attr("remove_accidental_hits"):
         others = emit(Slice, samples, axes=(1,), starts=(true,), ends=(true + count,))
         own = emit(Unsqueeze, emit(Cast, labels, dtype=dtype_of(others.type)), axis=(1,))
         same = emit(Equal, emit(Unsqueeze, others, axis=(2,)), own)
@@ -191,7 +191,7 @@ def _log_uniform(
     chance = np.log1p(1 / (np.arange(classes) + 1.0)) / math.log(classes + 1)
     # the classes with the largest log(chance) + Gumbel noise are a draw without replacement
     attrs: dict[str, Any] = {"dtype": "float32", "min": 1e-7, "max": 1.0}
-    noise = emit(Uniform, shape=(classes,), seed=emit.attr("seed", 0), **attrs)
+    noise = emit(Uniform, shape=(classes,), seed=emit.attr("seed"), **attrs)
     gumbel = emit.scaled(emit(Log, emit.scaled(emit(Log, noise), -1.0)), -1.0)
     order = emit(Add, gumbel, _row(emit, np.log(chance)))
     drawn = emit.reshaped(emit.builder.emit(Topk, emit.op, order, k=count).results[1], 1, count)
@@ -211,7 +211,7 @@ def _row(emit: Emitter, values: np.ndarray[Any, Any]) -> SSAValue:
 def similarity_focus(emit: Emitter) -> Written:
     """Ones at the largest elements of slices that share no row or column, for the whole axis."""
     emit.only("X")
-    x, axis = emit.input("X"), emit.attr("axis", 1)
+    x, axis = emit.input("X"), emit.attr("axis")
     shape, indexes = shape_of(x.type), [int(index) for index in emit.several("indexes")]
     if len(shape) != 4 or axis not in (1, 2, 3) or UNKNOWN in shape[1:] or not indexes:
         raise ProgramError(

@@ -24,13 +24,13 @@ _ALONG_AN_AXIS = (
 @translates(*_ALONG_AN_AXIS)
 def along_an_axis(emit: Emitter) -> Written:
     """By the row of the table, for a tensor without axes as for [1]."""
-    return _of_one_element(emit, to_number=not emit.attr("flatten", False))
+    return _of_one_element(emit, to_number=not emit.attr("flatten"))
 
 
 @translates("arg_max", "arg_min")
 def extreme_place(emit: Emitter) -> Written:
     """With `keepdims` the place of the only element is [1]."""
-    return _of_one_element(emit, to_number=not emit.attr("keepdims", False))
+    return _of_one_element(emit, to_number=not emit.attr("keepdims"))
 
 
 @translates("sum")

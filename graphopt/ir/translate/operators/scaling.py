@@ -66,15 +66,15 @@ def update_loss_scaling(emit: Emitter) -> Written:
     for source, target in zip(emit.op.input("X"), emit.op.output("Out"), strict=True):
         x = emit.read(source)
         written[target] = emit(Where, whole, emit(FullLike, x, value=0.0), x)
-    if emit.attr("stop_update", False):
+    if emit.attr("stop_update"):
         return written
     slots = dict(zip(counters, ("LossScaling", "OutGoodSteps", "OutBadSteps"), strict=True))
     scale, good, bad = (emit.input(slot) for slot in slots)
     zero = emit(FullLike, good, value=0)
     more_good, more_bad = (emit(Scale, count, scale=1.0, bias=1.0) for count in (good, bad))
-    grown = emit(Scale, scale, scale=emit.attr("incr_ratio", 2.0))
+    grown = emit(Scale, scale, scale=emit.attr("incr_ratio"))
     grown = emit(Where, emit(Isfinite, grown), grown, scale)
-    shrunk = emit(Scale, scale, scale=emit.attr("decr_ratio", 0.5))
+    shrunk = emit(Scale, scale, scale=emit.attr("decr_ratio"))
     shrunk = emit(Maximum, shrunk, emit(FullLike, scale, value=1.0))
     grows = emit(Equal, more_good, _number(emit, good, emit.op.attr("incr_every_n_steps")))
     shrinks = emit(Equal, more_bad, _number(emit, bad, emit.op.attr("decr_every_n_nan_or_inf")))

@@ -117,20 +117,20 @@ def sequences(emit: Emitter, slot: str = "X", lengths: str = SLOT) -> tuple[SSAV
 @translates("sequence_pool")
 def sequence_pool(emit: Emitter) -> Written:
     emit.only("X", SLOT)
-    attrs = {"pooltype": emit.attr("pooltype", "AVERAGE"), "pad_value": emit.attr("pad_value", 0.0)}
+    attrs = {"pooltype": emit.attr("pooltype"), "pad_value": emit.attr("pad_value")}
     return emit.results(Out=emit(SequencePool, *sequences(emit), **attrs))
 
 
 @translates("sequence_conv")
 def sequence_conv(emit: Emitter) -> Written:
     emit.only("X", "Filter", "PaddingData", SLOT)
-    if emit.attr("contextStride", 1) != 1:
+    if emit.attr("contextStride") != 1:
         raise UnsupportedError("sequence_conv with a stride")
     # without training the padding is 0, whatever the slot has
-    padding = emit.input("PaddingData") if emit.attr("paddingTrainable", False) else None
+    padding = emit.input("PaddingData") if emit.attr("paddingTrainable") else None
     attrs = {
-        "context_length": emit.attr("contextLength", 1),
-        "context_start": emit.attr("contextStart", 0),
+        "context_length": emit.attr("contextLength"),
+        "context_start": emit.attr("contextStart"),
     }
     given = *sequences(emit), emit.input("Filter"), padding
     return emit.results(Out=emit(SequenceConv, *given, **attrs))
@@ -166,7 +166,7 @@ def sequence_expand(emit: Emitter) -> Written:
     rows, lengths = sequences(emit, "Y")
     if emit.op.type == "sequence_expand" and not emit.op.input(SLOT):
         variable = emit.op.block.find_var(emit.op.input("X")[0])
-        if (variable is not None and variable.lod_level) or emit.attr("ref_level", -1) > 0:
+        if (variable is not None and variable.lod_level) or emit.attr("ref_level") > 0:
             raise UnsupportedError("sequence_expand of what are sequences themselves")
     return emit.results(Out=emit(SequenceExpand, emit.input("X"), rows, lengths))
 
@@ -175,7 +175,7 @@ def sequence_expand(emit: Emitter) -> Written:
 def sequence_pad(emit: Emitter) -> Written:
     emit.only("X", "PadValue", SLOT)
     rows, lengths = sequences(emit)
-    length = emit.attr("padded_length", -1)
+    length = emit.attr("padded_length")
     out = emit(SequencePad, rows, lengths, emit.input("PadValue"), padded_length=length)
     return emit.results(Out=out, Length=lengths)
 
@@ -193,13 +193,12 @@ def lstm(emit: Emitter) -> Written:
     rows, lengths = sequences(emit, "Input")
     states = emit.optional("H0"), emit.optional("C0")
     names = ("gate_activation", "cell_activation", "candidate_activation")
-    defaults = ("sigmoid", "tanh", "tanh")
     hidden, cell = emit.all(
         SequenceLstm,
         *(rows, lengths, emit.input("Weight"), emit.input("Bias"), *states),
-        is_reverse=emit.attr("is_reverse", False),
-        use_peepholes=emit.attr("use_peepholes", True),
-        **{name: emit.attr(name, default) for name, default in zip(names, defaults, strict=True)},
+        is_reverse=emit.attr("is_reverse"),
+        use_peepholes=emit.attr("use_peepholes"),
+        **{name: emit.attr(name) for name in names},
     )
     return emit.results(Hidden=hidden, Cell=cell)
 
@@ -209,17 +208,11 @@ def lstmp(emit: Emitter) -> Written:
     emit.only("Input", "Weight", "ProjWeight", "Bias", "H0", "C0", SLOT)
     rows, lengths = sequences(emit, "Input")
     needed = [emit.input(slot) for slot in ("Weight", "ProjWeight", "Bias")]
-    defaults = {
-        "is_reverse": False,
-        "use_peepholes": True,
-        "gate_activation": "sigmoid",
-        "cell_activation": "tanh",
-        "candidate_activation": "tanh",
-        "proj_activation": "tanh",
-        "cell_clip": 0.0,
-        "proj_clip": 0.0,
-    }
-    attrs = {name: emit.attr(name, default) for name, default in defaults.items()}
+    names = (
+        *("is_reverse", "use_peepholes", "gate_activation", "cell_activation"),
+        *("candidate_activation", "proj_activation", "cell_clip", "proj_clip"),
+    )
+    attrs = {name: emit.attr(name) for name in names}
     if attrs["proj_activation"] != "identity":
         # Paddle's kernel applies the activation of the cells to the projection, too
         attrs["proj_activation"] = attrs["cell_activation"]
@@ -235,10 +228,10 @@ def gru(emit: Emitter) -> Written:
         SequenceGru,
         *sequences(emit, "Input"),
         *(emit.input("Weight"), emit.optional("Bias"), emit.optional("H0")),
-        is_reverse=emit.attr("is_reverse", False),
-        gate_activation=emit.attr("gate_activation", "sigmoid"),
-        activation=emit.attr("activation", "tanh"),
-        origin_mode=emit.attr("origin_mode", False),
+        is_reverse=emit.attr("is_reverse"),
+        gate_activation=emit.attr("gate_activation"),
+        activation=emit.attr("activation"),
+        origin_mode=emit.attr("origin_mode"),
     )
     return emit.results(Hidden=hidden)
 
@@ -255,7 +248,7 @@ def sequence_concat(emit: Emitter) -> Written:
 @translates("sequence_reshape")
 def sequence_reshape(emit: Emitter) -> Written:
     emit.only("X", SLOT)
-    out, lengths = emit.all(SequenceReshape, *sequences(emit), new_dim=emit.attr("new_dim", 1))
+    out, lengths = emit.all(SequenceReshape, *sequences(emit), new_dim=emit.attr("new_dim"))
     return emit.results(Out=out, OutLengths=lengths)
 
 
@@ -270,7 +263,7 @@ def sequence_scatter(emit: Emitter) -> Written:
 @translates("sequence_enumerate")
 def sequence_enumerate(emit: Emitter) -> Written:
     emit.only("X", SLOT)
-    attrs = {"win_size": emit.attr("win_size", 1), "pad_value": emit.attr("pad_value", 0)}
+    attrs = {"win_size": emit.attr("win_size"), "pad_value": emit.attr("pad_value")}
     return emit.results(Out=emit(SequenceEnumerate, *sequences(emit), **attrs))
 
 
@@ -284,7 +277,7 @@ def sequence_slice(emit: Emitter) -> Written:
 @translates("sequence_erase")
 def sequence_erase(emit: Emitter) -> Written:
     emit.only("X", SLOT)
-    tokens = emit.attr("tokens", [])
+    tokens = emit.attr("tokens")
     out, lengths = emit.all(SequenceErase, *sequences(emit), tokens=tuple(tokens))
     return emit.results(Out=out, OutLengths=lengths)
 
@@ -316,7 +309,7 @@ def ctc_align(emit: Emitter) -> Written:
     if emit.op.input("InputLength") or not _are_sequences(emit, "Input"):
         return emit.by_row()
     emit.only("Input", SLOT)
-    attrs = {"blank": emit.attr("blank", 0), "merge_repeated": emit.attr("merge_repeated", True)}
+    attrs = {"blank": emit.attr("blank"), "merge_repeated": emit.attr("merge_repeated")}
     out, lengths = emit.all(SequenceAlign, *sequences(emit, "Input"), **attrs)
     return emit.results(Output=out, OutLengths=lengths)
 
@@ -329,7 +322,7 @@ def edit_distance(emit: Emitter) -> Written:
     given = emit.op.input(SLOT) or [_lengths_of(emit.op, slot) for slot in ("Hyps", "Refs")]
     lengths = [emit.reshaped(emit.read(name), -1) for name in given]
     rows = emit.input("Hyps"), emit.input("Refs")
-    attrs = {"normalized": emit.attr("normalized", False)}
+    attrs = {"normalized": emit.attr("normalized")}
     out, count = emit.all(SequenceEditDistance, *rows, *lengths, **attrs)
     return emit.results(Out=out, SequenceNum=count)
 
@@ -344,10 +337,10 @@ def beam_search(emit: Emitter) -> Written:
         BeamSearch,
         *(emit.input("pre_ids"), emit.input("pre_scores"), emit.optional("ids")),
         *(emit.input("scores"), lengths),
-        beam_size=emit.attr("beam_size", 1),
-        end_id=emit.attr("end_id", 0),
-        level=emit.attr("level", 0),
-        is_accumulated=emit.attr("is_accumulated", True),
+        beam_size=emit.attr("beam_size"),
+        end_id=emit.attr("end_id"),
+        level=emit.attr("level"),
+        is_accumulated=emit.attr("is_accumulated"),
     )
     return emit.results(
         selected_ids=ids, selected_scores=scores, parent_idx=parents, OutLengths=counts
@@ -383,9 +376,9 @@ def chunk_eval(emit: Emitter) -> Written:
     found = emit.all(
         ChunkEval,
         *(inference, emit.input("Label"), lengths),
-        num_chunk_types=emit.attr("num_chunk_types", 1),
-        chunk_scheme=emit.choice("chunk_scheme", "IOB", SCHEMES),
-        excluded_chunk_types=tuple(emit.attr("excluded_chunk_types", [])),
+        num_chunk_types=emit.attr("num_chunk_types"),
+        chunk_scheme=emit.choice("chunk_scheme", SCHEMES),
+        excluded_chunk_types=tuple(emit.attr("excluded_chunk_types")),
         steps=int(emit.optional("SeqLength") is not None),
     )
     slots = (
@@ -406,10 +399,10 @@ def match_matrix_tensor(emit: Emitter) -> Written:
 @translates("filter_by_instag")
 def filter_by_instag(emit: Emitter) -> Written:
     emit.only("Ins", "Ins_tag", "Filter_tag", SLOT, "TagLengths")
-    is_lod = emit.attr("is_lod", True)
+    is_lod = emit.attr("is_lod")
     rows, lengths = sequences(emit, "Ins") if is_lod else (emit.input("Ins"), None)
     tags = sequences(emit, "Ins_tag", "TagLengths")
-    wanted, gap = emit.reshaped(emit.input("Filter_tag"), -1), emit.attr("out_val_if_empty", 0.0)
+    wanted, gap = emit.reshaped(emit.input("Filter_tag"), -1), emit.attr("out_val_if_empty")
     made = emit.all(FilterByInstag, rows, *tags, wanted, lengths, out_val_if_empty=gap)
     slots = ("Out", "LossWeight", "IndexMap", "OutLengths")
     return emit.results(**dict(zip(slots, made, strict=True)))

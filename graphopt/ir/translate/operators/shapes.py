@@ -50,7 +50,7 @@ def without_copy(emit: Emitter) -> Written:
 def flatten(emit: Emitter) -> Written:
     """A matrix: the dimensions before the axis by those after it."""
     emit.only_constants_besides("X")
-    x, axis = emit.input("X"), emit.attr("axis", 1)
+    x, axis = emit.input("X"), emit.attr("axis")
     rank = rank_of(x.type)
     if not 0 <= axis <= rank:
         raise ProgramError(f"flatten at axis {axis} of {list(shape_of(x.type))}")
@@ -63,13 +63,13 @@ def flatten(emit: Emitter) -> Written:
 @translates("transpose")
 def transpose(emit: Emitter) -> Written:
     emit.only("X")
-    return emit.results(Out=emit(Transpose, emit.input("X"), perm=emit.attr("axis", ())))
+    return emit.results(Out=emit(Transpose, emit.input("X"), perm=emit.attr("axis")))
 
 
 @translates("reverse")
 def reverse(emit: Emitter) -> Written:
     emit.only("X")
-    return emit.results(Out=emit(Flip, emit.input("X"), axis=emit.attr("axis", ())))
+    return emit.results(Out=emit(Flip, emit.input("X"), axis=emit.attr("axis")))
 
 
 @translates("expand")
@@ -77,7 +77,7 @@ def expand(emit: Emitter) -> Written:
     x = emit.input("X")
     names = [*emit.op.input("ExpandTimes"), *emit.op.input("expand_times_tensor")]
     if names:
-        attrs = {"repeat_times": tuple(emit.attr("expand_times", ()))}
+        attrs = {"repeat_times": tuple(emit.attr("expand_times"))}
         tensors = {"repeat_times": emit.joined(names)}
         return emit.results(Out=emit.dynamic(Tile, [x], attrs, tensors)[0])
     times = tuple(emit.op.attr("expand_times"))
@@ -116,7 +116,7 @@ def expand_as_v2(emit: Emitter) -> Written:
     if emit.inputs("Y"):
         return emit.by_row()
     emit.only("X")
-    return emit.results(Out=emit(Expand, emit.input("X"), shape=emit.attr("target_shape", ())))
+    return emit.results(Out=emit(Expand, emit.input("X"), shape=emit.attr("target_shape")))
 
 
 @translates("broadcast_tensors")
@@ -148,7 +148,7 @@ def repeat_interleave(emit: Emitter) -> Written:
     """One number for all slices is an attribute, one for each a tensor."""
     if emit.inputs("RepeatsTensor"):
         return emit.by_row()
-    repeats, axis = emit.attr("Repeats", 1), emit.attr("dim", 0)
+    repeats, axis = emit.attr("Repeats"), emit.attr("dim")
     return emit.results(Out=emit(RepeatInterleave, emit.input("X"), repeats=repeats, axis=axis))
 
 
@@ -204,4 +204,4 @@ def _numbers(emit: Emitter, slot: str, name: str) -> _Numbers:
     if None in known:
         return emit.joined(names)
     found = [number for numbers in known for number in numbers or ()]
-    return tuple(int(n) for n in found or emit.attr(name, ()))
+    return tuple(int(n) for n in found or emit.attr(name))

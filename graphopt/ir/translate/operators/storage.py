@@ -22,13 +22,14 @@ def coalesce_tensor(emit: Emitter) -> Written:
     """The inputs, or a constant in their shapes, and a flat copy of them all."""
     emit.only("Input")
     op = emit.op
-    if op.attrs.get("use_align", True):
+    if emit.attr("use_align"):
         raise UnsupportedError("coalesce_tensor with use_align, which leaves gaps in its result")
     values = [emit.read(name) for name in op.input("Input")]
     if op.attrs.get("set_constant"):
-        constant = op.attrs.get("constant", 0.0)
+        constant = emit.attr("constant")
         values = [emit(FullLike, value, value=constant) for value in values]
-    dtype = as_dtype(op.attrs.get("dtype", dtype_of(values[0].type)))
+    stated = op.attrs.get("dtype")
+    dtype = dtype_of(values[0].type) if stated is None else as_dtype(stated)
     flat = [emit.reshaped(value, -1) for value in values]
     flat = [v if dtype_of(v.type) == dtype else emit(Cast, v, dtype=dtype) for v in flat]
     joined = emit(Concat, flat, axis=0)

@@ -16,13 +16,13 @@ from graphopt.ir.translate.operators.registry import translates
 @translates("unique", "unique_with_counts")
 def unique(emit: Emitter) -> Written:
     """Later releases sort the elements, and say so; those of 1.8 are in order of occurrence."""
-    if emit.attr("is_sorted", False) or emit.several("axis"):
+    if emit.attr("is_sorted") or emit.several("axis"):
         return emit.by_row()
     emit.only("X")
     x = emit.input("X")
     if rank_of(x.type) != 1:
         raise ProgramError(f"{emit.op.type} takes a vector, found {show(x.type)}")
-    dtype = as_dtype(emit.attr("dtype", 3))
+    dtype = as_dtype(emit.attr("dtype"))
     found, first, which, counts = emit.all(Unique, x, dtype=dtype)
     order = emit.all(Argsort, first)[1]
     places = emit(Cast, emit.all(Argsort, order)[1], dtype=dtype)
