@@ -9,6 +9,7 @@ import jax
 from jax import numpy as jnp
 from xdsl.dialects.builtin import ModuleOp
 
+import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
 from graphopt.ir.dialect.signature import function_signature, prepare_function
 from graphopt.lowering.call import Array
 from graphopt.lowering.collectives import ALONE

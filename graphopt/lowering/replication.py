@@ -118,7 +118,9 @@ def by_op(module: ModuleOp, plan: Plan, device: Any) -> Replicated:
                 updated = tuple(written[index] for index in kept)
             last = plan.steps - 1
             results = replica(updated, read_only, plan.feeds_of(feeds, last), _later(key, last))
-        return jax.tree.map(jnp.asarray, results)
+        # committed to the device, as the state that compiled steps give: else their second call
+        # would be another kind of call than their first one, and be looked up in Python again
+        return jax.device_put(results, sharding)
 
     sharding = jax.sharding.SingleDeviceSharding(device)
     return Replicated("by_op", function, 1, lambda _: sharding, home_of(device), mapped=False)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.abc
+import importlib.machinery
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -15,6 +20,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import CallbackError
+from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.state.uninterrupted import Uninterrupted
 from graphopt.runtime.steps.executable import Executable
 from graphopt_tests.storms.run import storm
@@ -213,3 +219,76 @@ def test_an_interrupted_first_call(monkeypatch: pytest.MonkeyPatch, *, known: bo
     assert steps_done() == 1 + known
     exe.run(main, feed=feed, fetch_list=[loss])
     assert steps_done() == 2 + known
+
+
+class _Importing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds a JAX whose import the user interrupts in its middle."""
+
+    def find_spec(self, name: str, *_: Any) -> importlib.machinery.ModuleSpec | None:
+        """The module of that name."""
+        return importlib.machinery.ModuleSpec(name, self) if name == "jax" else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module."""
+        signal.raise_signal(signal.SIGINT)
+        for _ in range(1000):
+            pass
+        module.__dict__.update(config=jax.config, is_whole=True)
+
+
+def test_an_interrupted_import_of_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is whole: a second import of jaxlib's modules of C++ would end the process."""
+    monkeypatch.delitem(sys.modules, "jax")
+    monkeypatch.setattr(sys, "meta_path", [_Importing(), *sys.meta_path])
+    monkeypatch.setattr(jax.config, "update", lambda *_: None)
+    with pytest.raises(KeyboardInterrupt):
+        import_jax()
+    assert sys.modules["jax"].__dict__["is_whole"]
+
+
+_AT_EACH_IMPORT = """
+import sys, threading
+import numpy as np
+import graphopt as paddle
+from graphopt import static
+
+class Interrupting:
+    seen = set()
+
+    def find_spec(self, name, *_):
+        of_main = threading.current_thread() is threading.main_thread()
+        if of_main and name not in self.seen:
+            self.seen.add(name)
+            raise KeyboardInterrupt(name)
+
+def patiently(function):
+    while True:
+        try:
+            return function()
+        except KeyboardInterrupt:
+            pass
+
+paddle.enable_static()
+h = static.data("x", [None, 16], "float32")
+for _ in range(12):
+    h = paddle.tanh(static.nn.fc(h, 16))
+loss = paddle.mean(h)
+if "train" in sys.argv:
+    paddle.optimizer.SGD(0.1).minimize(loss)
+exe, feed = static.Executor(paddle.CPUPlace()), {"x": np.ones((4, 16), "float32")}
+sys.meta_path.insert(0, Interrupting())
+patiently(lambda: exe.run(static.default_startup_program()))
+for _ in range(3):
+    assert patiently(lambda: exe.run(feed=feed, fetch_list=[loss]))
+print(len(Interrupting.seen))
+"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("what", ["train", "infer"])
+def test_an_interrupt_at_each_import_of_a_first_run(what: str) -> None:
+    """Whatever was imported so far, the next run finds all that it needs."""
+    command = [sys.executable, "-c", _AT_EACH_IMPORT, what]
+    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert found.returncode == 0, found.stderr[-3000:]
+    assert int(found.stdout) > 100

@@ -29,6 +29,53 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
         yield asked
 
 
+@pytest.mark.parametrize("tier", ["auto", "full"])
+@pytest.mark.parametrize("kind", ["plain", "devices", "stacked"])
+def test_a_later_step_is_one_call_of_c(
+    kind: str, tier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever made the state: NumPy, XLA op by op, a script, or the step before.
+
+    In JAX's code in Python an interrupt would leave no state.
+    """
+    monkeypatch.setenv("CPU_NUM", "2")
+    monkeypatch.setenv("FLAGS_graphopt_tier", tier)
+    main, startup, scope = static.Program(), static.Program(), static.Scope()
+    with static.program_guard(main, startup):
+        x = static.data("x", [None, 3], "float32")
+        drawn = paddle.nn.initializer.Normal()
+        w = [paddle.create_parameter([3], "float32", default_initializer=drawn) for _ in range(4)]
+        loss = paddle.mean(sum(paddle.sum(x * each, axis=1) for each in w))
+        paddle.optimizer.Momentum(0.1).minimize(loss)
+    executor, program = static.Executor(paddle.CPUPlace()), main
+    executor.run(startup, scope=scope)
+    if kind != "plain":
+        strategy = static.BuildStrategy()
+        strategy.fuse_all_optimizer_ops = kind == "stacked"
+        places = None if kind == "devices" else [paddle.CPUPlace()]
+        program = static.CompiledProgram(main).with_data_parallel(
+            loss.name, strategy, places=places
+        )
+    called: list[int] = []
+    call = jax.stages.Compiled.call
+
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        called.append(1)
+        return call(*args, **kwargs)
+
+    def run() -> int:
+        called.clear()
+        executor.run(program, {"x": np.ones((4, 3), "float32")}, [loss], scope=scope)
+        return len(called)
+
+    monkeypatch.setattr(jax.stages.Compiled, "call", staticmethod(noting))
+    assert run() == 1
+    assert run() == 0
+    tensor = scope.find_var(w[0].name).get_tensor()
+    tensor.set(np.array(tensor))
+    assert run() == 0
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 def test_only_wide_steps_set_the_switch(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     main, startup, scope = static.Program(), static.Program(), static.Scope()

@@ -1,6 +1,7 @@
 """JAX's first import, which is ours and not the caller's.
 
-It leaves no trace in random numbers, and steps on CPUs run in the thread that calls them.
+It leaves no trace in random numbers, nothing interrupts it, and steps on CPUs run in the thread
+that calls them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import random
 import sys
 
 import numpy as np
+
+from graphopt.runtime.state.aside import aside
 
 
 def import_jax() -> None:
@@ -19,9 +22,16 @@ def import_jax() -> None:
 
     A thread of JAX would run the steps that take long, while ours goes on. Nearly all of them are
     waited for, and what they take from the heap is better kept in one thread (`steps/scratch.py`).
+
+    It is imported on a thread of its own. An interrupt would leave jaxlib's modules of C++ half
+    made, and Python would make them again at the next import. That ends the process, or overwrites
+    memory.
     """
-    if "jax" in sys.modules:
-        return
+    if "jax" not in sys.modules:
+        aside(_import, [])
+
+
+def _import() -> None:
     state, numpy_state = random.getstate(), np.random.get_state()
     try:
         import jax

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from graphopt.runtime.state.arrays import Array, Arrays, FedArrays, HostArray, Results, Step
-from graphopt.runtime.steps.aside import aside
+from graphopt.runtime.state.aside import aside
 from graphopt.runtime.steps.scratch import Scratch
 
 _JITTED = type(jax.jit(lambda: None))
