@@ -23,6 +23,7 @@ from graphopt.errors import CallbackError
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.state.uninterrupted import Uninterrupted
 from graphopt.runtime.steps.executable import Executable
+from graphopt.runtime.steps.step_calls import StepCalls
 from graphopt_tests.storms.run import storm
 
 
@@ -219,6 +220,34 @@ def test_an_interrupted_first_call(monkeypatch: pytest.MonkeyPatch, *, known: bo
     assert steps_done() == 1 + known
     exe.run(main, feed=feed, fetch_list=[loss])
     assert steps_done() == 2 + known
+
+
+@pytest.mark.usefixtures("programs")
+@pytest.mark.parametrize("more", [1, 3])
+def test_more_interrupts_at_once(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
+    """Those that come before the results of an interrupted step are stored lose nothing either."""
+    main, loss = training()
+    exe = static.Executor(paddle.CPUPlace())
+    exe.run(static.default_startup_program())
+    exe.run(main, feed=FEED, fetch_list=[loss])
+    call, enter, left = StepCalls.__call__, Uninterrupted.__enter__, [KeyboardInterrupt] * more
+
+    def interrupted(*args: Any) -> None:
+        call(*args)
+        raise KeyboardInterrupt
+
+    def entering(block: Uninterrupted) -> None:
+        if left:
+            raise left.pop()
+        enter(block)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StepCalls, "__call__", interrupted)
+        patched.setattr(Uninterrupted, "__enter__", entering)
+        with pytest.raises(KeyboardInterrupt):
+            exe.run(main, feed=FEED, fetch_list=[loss])
+    assert not left
+    assert steps_done() == 2
 
 
 class _Importing(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -12,6 +12,7 @@ import jax
 
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.state.arrays import Array, Arrays, FedArrays, HostArray, Results, Step
+from graphopt.runtime.state.bound import BoundState
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
@@ -134,11 +135,27 @@ class CompiledSteps:
             calls(updated, read_only, fed, key, noted)
             state.store(slots, noted[0][1], scope)
         except BaseException:
-            if noted:
-                with Uninterrupted():
-                    state.store(slots, noted[0][1], scope)
+            # a second interrupt may come at once: Python looks for one where a function begins
+            try:
+                self._keep(slots, noted, scope)
+            except BaseException:
+                self._keep(slots, noted, scope)
+                raise
             raise
         return noted[0]
+
+    def _keep(
+        self, slots: BoundState, noted: list[Results], scope: Scope, tries: int = 8
+    ) -> None:
+        """Store the state of a step that has run, whatever interrupts this meanwhile."""
+        try:
+            for _, written in noted:
+                with Uninterrupted():
+                    self._state.store(slots, written, scope)
+        except BaseException:
+            if tries:
+                self._keep(slots, noted, scope, tries - 1)
+            raise
 
     def _calling(
         self,
