@@ -6,6 +6,9 @@ catch `ValueError` keep working.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 
 class GraphoptError(Exception):
     """Base class of every error that graphopt raises on purpose."""
@@ -147,3 +150,16 @@ class WorldError(GraphoptError, ValueError):
 
 class TrainerError(GraphoptError, RuntimeError):
     """A trainer of the job died, stalled, differs from the others or did not come."""
+
+
+def comes_again(call: Callable[[], Any], error: Exception) -> bool:
+    """True if a call, which raised this error, raises such an error again; it is its own then.
+
+    A handler of a signal, or another thread, may raise any exception between two instructions of
+    Python. Such an exception is for whoever caught nothing, and does not come again.
+    """
+    try:
+        call()
+    except Exception as again:
+        return type(again.__cause__ or again) is type(error.__cause__ or error)
+    return False

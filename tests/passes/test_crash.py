@@ -177,3 +177,19 @@ def test_what_passes_say_on_purpose_is_no_crash(folder: Path) -> None:
     with pytest.raises(OSError, match="there is no folder"):
         import_model(LENET).module(made)
     assert not list(folder.iterdir())
+
+
+def test_what_interrupts_a_pass(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """The exception of a handler is no crash of the pass: it does not come again."""
+    right, left = Linear.build, [RuntimeError("time is up")]
+
+    def build(self: Linear, match: Match) -> PdOp:
+        if left:
+            raise left.pop()
+        return right(self, match)
+
+    monkeypatch.setattr(Linear, "build", build)
+    model = import_model(LENET)
+    with pytest.raises(RuntimeError, match=r"^time is up$"):
+        explain(model.program, strategy())
+    assert not list(folder.iterdir())

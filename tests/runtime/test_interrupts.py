@@ -103,6 +103,34 @@ def test_a_raising_callback(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("programs")
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="signals of POSIX")
+def test_a_handler_in_a_callback() -> None:
+    """What it raises is no mistake of the function."""
+    raises: list[BaseException] = []
+
+    def handler(*_: Any) -> None:
+        raise raises[0]
+
+    def function(x: Any) -> Any:
+        if raises:
+            signal.raise_signal(signal.SIGALRM)
+        return x
+
+    main, loss = training(function)
+    exe = static.Executor(paddle.CPUPlace())
+    exe.run(static.default_startup_program())
+    exe.run(main, feed=FEED, fetch_list=[loss])
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        raises.append(TimeoutError("time is up"))
+        with pytest.raises(TimeoutError, match="time is up"):
+            exe.run(main, feed=FEED)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert steps_done() == 1
+
+
+@pytest.mark.usefixtures("programs")
 def test_closed_output(monkeypatch: pytest.MonkeyPatch) -> None:
     """Print calls Python, too: an output that is closed ends a step and loses nothing."""
     main, loss = training()

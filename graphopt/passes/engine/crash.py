@@ -19,6 +19,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -26,7 +27,14 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from graphopt.errors import LockError, PassError, StrategyError, StrictError, UnsupportedError
+from graphopt.errors import (
+    LockError,
+    PassError,
+    StrategyError,
+    StrictError,
+    UnsupportedError,
+    comes_again,
+)
 from graphopt.passes.engine import bisect, replay_file
 from graphopt.passes.engine.replay_file import ReplayFile
 
@@ -75,6 +83,13 @@ class Crash:
     limit: int
     """The limit of rewrites that held at the start; negative for none."""
 
+    def is_own(self) -> bool:
+        """False for an error that the steps do not raise again: it came from outside."""
+        if self.again is None:
+            return True
+        with bisect.limited(self.limit):
+            return comes_again(partial(self.apply, self.again(), self.steps), self.error)
+
     def reported(self) -> PassError:
         """The error to raise: the failed step, and the path of the file."""
         step, note = self.steps[-1], ""
@@ -122,12 +137,8 @@ class Crash:
         return f"\nthe program before it is in {path}; replay it: {replay.command(path)}"
 
     def _fails(self, module: ModuleOp, step: Step, left: int) -> bool:
-        try:
-            with bisect.limited(left):
-                self.apply(module, [step])
-        except Exception as error:
-            return type(error.__cause__ or error) is type(self.error)
-        return False
+        with bisect.limited(left):
+            return comes_again(lambda: self.apply(module, [step]), self.error)
 
 
 def store(replay: ReplayFile, folder: Path, name: str) -> Path:

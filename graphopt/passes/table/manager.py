@@ -197,6 +197,8 @@ class Run:
             self.watch.failed(names, self.module)
             each = self.checks.each
             crash = Crash(tuple(self.steps), error, self.again, _again(each), each, self.limit)
+            if not crash.is_own():
+                raise
             raise crash.reported() from error
         self._count_collectives(names)
         self.watch.after(names, self.module)

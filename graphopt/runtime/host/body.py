@@ -27,6 +27,7 @@ from graphopt.reference.ragged import Ragged
 from graphopt.reference.registry import RULES
 from graphopt.runtime.host.by_lowering import ByLowering, is_lowered
 from graphopt.runtime.host.draws import draw, is_drawn
+from graphopt.runtime.host.failures import GivenUp, HostFailure, OpError, fails_again
 from graphopt.runtime.host.rules import QUICK
 
 NATIVE = Run("native", 0)
@@ -34,10 +35,6 @@ NATIVE = Run("native", 0)
 Slots: TypeAlias = "dict[SSAValue, int]"
 Step: TypeAlias = "Callable[[Running], Sequence[Any]]"
 """One op: its results, from the values in their slots."""
-
-
-class GivenUp(Exception):
-    """A run takes too long."""
 
 
 @dataclass
@@ -51,6 +48,21 @@ class Running:
     """The numbers of the iterations of the loops around the op that is computed."""
     rng_shift: int = 0
     """The offset of the numbers of random ops in the layer that is computed."""
+    interrupt: Exception | None = None
+    """The exception of a handler or another thread that ends the run."""
+
+    def judge(self, step: Step | None, error: Exception, place: tuple[int, int]) -> None:
+        """OpError if `step`, at this place among loops and layers, fails again as it did.
+
+        Any other error has come from outside. Without a step nothing of the run can have raised it.
+        """
+        if error is self.interrupt:
+            return
+        del self.iterations[place[0] :]
+        self.rng_shift = place[1]
+        if step is not None and fails_again(lambda: step(self), error):
+            raise OpError(str(error)) from error
+        self.interrupt = error
 
 
 class Body:
@@ -71,18 +83,31 @@ class Body:
         self._steps = [(step, outs, gone) for (step, outs), gone in pairs]
 
     def run(self, running: Running, arguments: Sequence[Any] = ()) -> list[Any]:
-        """The values that the block returns or yields; GivenUp when time is up."""
+        """The values that the block returns or yields.
+
+        GivenUp when time is up, OpError for an error of an op, and whatever interrupts it.
+        """
         values, now = running.values, time.thread_time
-        for slot, value in zip(self._arguments, arguments, strict=True):
-            values[slot] = value
-        for step, outs, gone in self._steps:
-            if now() > running.end:
-                raise GivenUp
-            for slot, value in zip(outs, step(running), strict=True):
+        place, doing = (len(running.iterations), running.rng_shift), None
+        try:
+            for slot, value in zip(self._arguments, arguments, strict=True):
                 values[slot] = value
-            for slot in gone:
-                values[slot] = None
-        return [values[slot] for slot in self._ends]
+            for step, outs, gone in self._steps:
+                if now() > running.end:
+                    raise GivenUp
+                doing = step
+                results = step(running)
+                doing = None
+                for slot, value in zip(outs, results, strict=True):
+                    values[slot] = value
+                for slot in gone:
+                    values[slot] = None
+            return [values[slot] for slot in self._ends]
+        except HostFailure:
+            raise
+        except Exception as error:
+            running.judge(doing, error, place)
+            raise
 
 
 def _own(results: Sequence[SSAValue], slots: Slots) -> list[int]:

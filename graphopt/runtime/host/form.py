@@ -26,14 +26,14 @@ from graphopt.ir.dialect.signature import (
 )
 from graphopt.reference.interpreter import WALKED, supports
 from graphopt.runtime.compile.compiled import Compiled
-from graphopt.runtime.host.body import NATIVE, Body, GivenUp, Running, Slots
+from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
 from graphopt.runtime.host.by_lowering import ByLowering, import_lowering, is_lowered
+from graphopt.runtime.host.failures import computed
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results
 
 SECONDS, PER_OP = 0.3, 3e-3
 """The time in which XLA compiles a program and each of its operators, about. A run that takes as
 long as compiling the program is given up."""
-__all__ = ["GivenUp", "HostForm", "has_host_form", "has_loops", "price_of"]
 
 
 class HostForm:
@@ -67,18 +67,18 @@ class HostForm:
     def __call__(
         self, updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray
     ) -> Results:
-        """The fetches of one step, which changes no state; GivenUp, and what rules raise."""
-        given = [*map(np.asarray, (*read_only, *fed))]
+        """The fetches of one step, which changes no state; HostFailure where there are none."""
+        given = computed(lambda: [NATIVE.entered(np.asarray(a)) for a in (*read_only, *fed)])
         began = time.thread_time()
         by_lowering = ByLowering(key, self._place, self._hashes)
         running = Running([None] * self._slots, began + self.price, by_lowering)
         with np.errstate(all="ignore"):
-            values = self._body.run(running, [NATIVE.entered(given[at]) for at in self._positions])
+            values = self._body.run(running, [given[at] for at in self._positions])
         self._spend(time.thread_time() - began)
         self.last = (updated, read_only, fed, key) if self._keeps else None
         # copies: a result may be a feed, a parameter, or a part of one
-        pairs = zip(self._returned, values, strict=True)
-        return tuple(np.array(NATIVE.left(*pair), order="C") for pair in pairs), ()
+        pairs = [*zip(self._returned, values, strict=True)]
+        return computed(lambda: tuple(np.array(NATIVE.left(*p), order="C") for p in pairs)), ()
 
     def timed(self) -> None:
         """The other form has been timed, so that no arguments are needed."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphopt.ir.program.location import caller_level
+from graphopt.runtime.host.failures import HostFailure
 from graphopt.runtime.settings.flags import FAST, FULL, HOST
 from graphopt.runtime.state.arrays import Results, Step
 from graphopt.runtime.state.prepare import Prepare
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 # gives the rival of a full form, None where there shall be none
 Challenger: TypeAlias = "Callable[[object], Rival | None]"
-# gives what runs where a run in NumPy has ended with an error; None where NumPy goes on
-Instead: TypeAlias = "Callable[[Exception], Step | None]"
+# gives what runs where a run in NumPy has failed; None where NumPy goes on
+Instead: TypeAlias = "Callable[[HostFailure], Step | None]"
 
 
 class ActiveForm:
@@ -82,11 +83,11 @@ class ActiveForm:
         """The name of the form that runs before the full one."""
         return HOST if self.on_host else FAST
 
-    def instead(self, error: Exception) -> Step | None:
-        """The step that runs in place of NumPy after an error; None where NumPy goes on."""
+    def instead(self, failure: HostFailure) -> Step | None:
+        """The step that runs in place of NumPy after a failure; None where NumPy goes on."""
         if not self.on_host:  # another thread has left it meanwhile
             return self.own.step
-        return None if self._instead is None else self._instead(error)
+        return None if self._instead is None else self._instead(failure)
 
     def leave_host(self, function: Step) -> None:
         """Let a compiled form take the place of the host form, until the full one does."""

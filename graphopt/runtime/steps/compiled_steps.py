@@ -144,9 +144,7 @@ class CompiledSteps:
             raise
         return noted[0]
 
-    def _keep(
-        self, slots: BoundState, noted: list[Results], scope: Scope, tries: int = 8
-    ) -> None:
+    def _keep(self, slots: BoundState, noted: list[Results], scope: Scope, tries: int = 8) -> None:
         """Store the state of a step that has run, whatever interrupts this meanwhile."""
         try:
             for _, written in noted:

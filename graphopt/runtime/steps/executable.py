@@ -17,6 +17,7 @@ from graphopt.lowering.needs_data import NeedsData
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.feeds.ids import check_ids
+from graphopt.runtime.host.failures import HostFailure
 from graphopt.runtime.settings.flags import AUTO, HOST, tier_flag
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.settings.progress import FEED_SHAPE, NEW_PROGRAM, announced
@@ -126,7 +127,7 @@ class Executable:
     ) -> Arrays:
         """A step in NumPy, which reads no state that it writes.
 
-        What it cannot compute, a compiled form does.
+        What it cannot compute, a compiled form does, or says what is wrong.
         """
         with scope.lock:
             slots = self.state.slots(scope)
@@ -135,14 +136,16 @@ class Executable:
         self.state.tell(slots, ordered, key, scope)
         try:
             fetches, written = function((), read_only, ordered, key)
-        except Exception as error:  # whatever it is, XLA runs the step or says what is wrong
-            instead = active.instead(error)
+        except HostFailure as failure:
+            instead = active.instead(failure)
             if instead is not None:
                 steps = self._steps or self._compiled_steps()
                 fetches, _ = steps.keeping(instead, ordered, scope, key)
                 if active.on_host:  # feeds that no form computes do not end the host form
                     active.leave_host(instead)
                 return fetches
+            if failure.__cause__ is not None:
+                raise failure.__cause__ from None
             fetches, written = function((), read_only, ordered, key)
         if written:
             with scope.lock, Uninterrupted():

@@ -16,10 +16,11 @@ from graphopt.lowering.needs_data import NeedsData
 from graphopt.lowering.plan import Plan, Replicated
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk.seen import came_before
+from graphopt.runtime.host.failures import GivenUp, HostFailure
 from graphopt.runtime.settings.flags import AUTO, FULL, HOST, tier_flag
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.state.arrays import FedArrays, Step
-from graphopt.runtime.steps.active_form import ActiveForm
+from graphopt.runtime.steps.active_form import ActiveForm, Instead
 from graphopt.runtime.steps.tiers import Successor, Tier, tier_of
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Beginning:
         function: Step,
         tier: Tier,
         successor: Successor[Step] | None = None,
-        instead: Callable[[Exception], Step | None] | None = None,
+        instead: Instead | None = None,
     ) -> ActiveForm:
         # none of these functions keeps this, and with it what is lowered
         compiled, replicated = self._compiled, self._replicated
@@ -124,7 +125,7 @@ class Beginning:
 
     def _on_host(self, tier: Tier, elements: int, *, at_once: bool) -> ActiveForm:
         """The host form, and its successor, which is compiled `at_once` after the first run."""
-        from graphopt.runtime.host.form import GivenUp, HostForm, price_of
+        from graphopt.runtime.host.form import HostForm, price_of
 
         compiled = self._compiled
 
@@ -137,7 +138,7 @@ class Beginning:
                 step, successor.said = op_by_op_or_host(compiled, host)
                 return step
 
-        def instead(error: Exception) -> Step | None:
+        def instead(error: HostFailure) -> Step | None:
             """A compiled form; after a run that took too long only one that may take less."""
             function = self._quick()
             if not isinstance(error, GivenUp):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -156,6 +159,83 @@ def test_what_numpy_cannot_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body, "QUICK", {**QUICK, Conv2d: refuse})
     close(net.run(feed(), net.out)[0], wanted[0])
     assert form_of(net) == "fast: a second run has the full form compiled"
+
+
+class _Late(TimeoutError):
+    """What a script's handler raises when its time is up."""
+
+
+def _by_a_handler(error: type[Exception]) -> None:
+    """Have a handler of a signal raise this, here."""
+
+    def handler(*_: Any) -> None:
+        raise error
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.raise_signal(signal.SIGALRM)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def _by_a_thread(error: type[Exception]) -> None:
+    """Raise this here, as another thread does that ends a run."""
+    thread = ctypes.c_ulong(threading.get_ident())
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(error))
+    for _ in range(1000):
+        pass
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="signals of POSIX")
+@pytest.mark.parametrize("error", [_Late, TimeoutError, ValueError, RuntimeError])
+@pytest.mark.parametrize("raises", [_by_a_handler, _by_a_thread])
+def test_what_interrupts_a_run(
+    monkeypatch: pytest.MonkeyPatch, raises: Any, error: type[Exception]
+) -> None:
+    """It reaches the caller, whatever it is and who raises it, and the form stays."""
+    left = [error]
+
+    def interrupted(**attrs: Any) -> Any:
+        if left:
+            raises(left.pop())
+        return call_rule(QUICK[Conv2d], attrs)
+
+    net = infer()
+    wanted = in_full(net)
+    monkeypatch.setattr(body, "QUICK", {**QUICK, Conv2d: interrupted})
+    with pytest.raises(error):
+        net.run(feed(), net.out)
+    assert form_of(net) == WAITS
+    close(net.run(feed(), net.out)[0], wanted[0])
+
+
+@pytest.mark.parametrize("place", ["condition", "body", "between"])
+def test_what_interrupts_a_loop(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """It need not come in an op, and the run that follows is right."""
+    left = [_Late]
+
+    def interrupting(function: Any) -> Any:
+        def instead(*args: Any, **kwargs: Any) -> Any:
+            if left:
+                raise left.pop()
+            return function(*args, **kwargs)
+
+        return instead
+
+    def make() -> Any:
+        start = static.data("x", [1], "float32")
+        last = static.nn.while_loop(lambda i: paddle.all(i < 9.0), lambda i: [i * 2.0], [start])
+        return last[0], last[0]
+
+    net = build(make).start()
+    given = {"x": np.ones(1, "float32")}
+    net.run(given, net.out)
+    name = {"condition": "_holds", "body": "_iteration", "between": "thread_time"}[place]
+    where: Any = time if place == "between" else body
+    monkeypatch.setattr(where, name, interrupting(getattr(where, name)))
+    with pytest.raises(_Late):
+        net.run(given, net.out)
+    assert net.run(given, net.out)[0] == 16
 
 
 def test_a_run_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
