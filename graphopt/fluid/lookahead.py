@@ -6,6 +6,7 @@ from typing import Any
 
 from graphopt.fluid import layers
 from graphopt.frontend.mode import require_static
+from graphopt.ir.dtypes import float32
 from graphopt.ir.program import (
     OpRole,
     Program,
@@ -15,6 +16,8 @@ from graphopt.ir.program import (
     program_guard,
 )
 from graphopt.optimizer.optimizer import Optimizer
+from graphopt.optimizer.state import is_half
+from graphopt.optimizer.wrapping import innermost
 from graphopt.static.nn.blocks import Switch
 
 
@@ -22,8 +25,10 @@ class LookaheadOptimizer:
     """Every k steps, slow += alpha * (fast - slow) and fast = slow (Zhang and others, 2019).
 
     The inner optimizer updates the parameters; the slow weights are `<parameter>@SLOW`, and a
-    branch of the program moves them. Raises AssertionError unless alpha is in [0, 1] and k a
-    positive integer. Paddle page: fluid.optimizer.LookaheadOptimizer.
+    branch of the program moves them. The fast weight of a parameter with a master weight is that.
+    Raises AssertionError unless alpha is in [0, 1] and k a positive integer, TypeError around
+    another one, which would have the same variables. Paddle page:
+    fluid.optimizer.LookaheadOptimizer.
     """
 
     def __init__(self, inner_optimizer: Optimizer, alpha: float = 0.5, k: int = 5) -> None:
@@ -31,6 +36,14 @@ class LookaheadOptimizer:
         assert inner_optimizer is not None, "inner optimizer can not be None"
         assert 0.0 <= alpha <= 1.0, "alpha should be larger or equal to 0.0, and less or equal 1.0"
         assert isinstance(k, int) and k > 0, "k should be a positive integer"
+        found: Any = inner_optimizer
+        while found is not None:
+            if isinstance(found, LookaheadOptimizer):
+                raise TypeError(
+                    "LookaheadOptimizer(): the optimizer has slow weights already, by another "
+                    "LookaheadOptimizer; leave one of them out"
+                )
+            found = getattr(found, "inner_opt", None)
         self.inner_optimizer, self.alpha, self.k = inner_optimizer, alpha, k
         self.type = "lookahead"
 
@@ -53,11 +66,16 @@ class LookaheadOptimizer:
             for program in (default_main_program(), default_startup_program())
         )
         slow: dict[str, Variable] = {}
+        update = innermost(self)
         for parameter in main.all_parameters():
-            name, like = f"{parameter.name}@SLOW", (parameter.shape, parameter.dtype)
+            name, half = f"{parameter.name}@SLOW", is_half(parameter.dtype)
+            like = (parameter.shape, float32 if half else parameter.dtype)
             slow[parameter.name] = main.create_var(name, *like, persistable=True)
             twin = startup.create_var(name, *like, persistable=True)
-            startup.append_op("assign", {"X": parameter.name}, {"Out": twin})
+            attrs = {"in_dtype": parameter.dtype.code, "out_dtype": float32.code} if half else {}
+            startup.append_op(
+                "cast" if half else "assign", {"X": parameter.name}, {"Out": twin}, attrs
+            )
         k, alpha, step = (
             layers.create_global_var([1], value, dtype, persistable=True, name=f"lookahead_{name}")
             for name, value, dtype in (
@@ -73,11 +91,19 @@ class LookaheadOptimizer:
         with Switch() as switch:
             with switch.case(due):
                 for parameter in main.all_parameters():
-                    own = slow[parameter.name]
+                    own, master = slow[parameter.name], update.master_weight(parameter)
+                    fast = parameter if master is None else master
+                    if fast.dtype != own.dtype:
+                        fast = layers.cast(fast, own.dtype)
                     mixed = layers.elementwise_add(
-                        layers.elementwise_mul(parameter, alpha), layers.elementwise_mul(own, rest)
+                        layers.elementwise_mul(fast, alpha), layers.elementwise_mul(own, rest)
                     )
                     layers.assign(mixed, own)
-                    layers.assign(mixed, parameter)
+                    if master is not None:
+                        layers.assign(mixed, master)
+                    rounds = parameter.dtype != own.dtype
+                    layers.assign(
+                        layers.cast(mixed, parameter.dtype) if rounds else mixed, parameter
+                    )
             with switch.default():
                 pass

@@ -36,7 +36,7 @@ class Adagrad(Optimizer):
 
     def state(self, parameter: Parameter) -> dict[str, Variable]:
         start = self.option(parameter, "initial_accumulator_value", self.initial_accumulator_value)
-        return {"Moment": self.accumulator("moment", parameter, value=start)}
+        return {"Moment": self.accumulator("moment", parameter, value=start, widen=False)}
 
     def attributes(self, parameter: Parameter) -> dict[str, Any]:
         return {"epsilon": float(self.option(parameter, "epsilon", self._epsilon))}
@@ -101,8 +101,8 @@ class Adadelta(Optimizer):
 
     def state(self, parameter: Parameter) -> dict[str, Variable]:
         return {
-            "AvgSquaredGrad": self.accumulator("_avg_squared_grad", parameter),
-            "AvgSquaredUpdate": self.accumulator("_avg_squared_update", parameter),
+            "AvgSquaredGrad": self.accumulator("_avg_squared_grad", parameter, widen=False),
+            "AvgSquaredUpdate": self.accumulator("_avg_squared_update", parameter, widen=False),
         }
 
     def attributes(self, parameter: Parameter) -> dict[str, Any]:
@@ -151,9 +151,9 @@ class RMSProp(Optimizer):
 
     def state(self, parameter: Parameter) -> dict[str, Variable]:
         return {
-            "Moment": self.accumulator("momentum", parameter),
-            "MeanSquare": self.accumulator("mean_square", parameter),
-            "MeanGrad": self.accumulator("mean_grad", parameter),
+            "Moment": self.accumulator("momentum", parameter, widen=False),
+            "MeanSquare": self.accumulator("mean_square", parameter, widen=False),
+            "MeanGrad": self.accumulator("mean_grad", parameter, widen=False),
         }
 
     def attributes(self, parameter: Parameter) -> dict[str, Any]:

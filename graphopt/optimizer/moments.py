@@ -74,7 +74,7 @@ class Adamax(_Moments):
 
     def _power(self, parameter: Parameter) -> Variable:
         beta1 = float(self.option(parameter, "beta1", self._beta1))
-        return self.accumulator("beta1_pow_acc", parameter, value=beta1, shape=[1])
+        return self.accumulator("beta1_pow_acc", parameter, value=beta1, shape=[1], widen=False)
 
     def create_accumulators(self, parameter: Parameter) -> None:
         self.state(parameter)

@@ -44,7 +44,7 @@ class Momentum(Optimizer):
         self._rescale_grad = float(rescale_grad)
 
     def state(self, parameter: Parameter) -> dict[str, Variable]:
-        return {"Velocity": self.accumulator("velocity", parameter, widen=False)}
+        return {"Velocity": self.accumulator("velocity", parameter)}
 
     def updates_decay(self, regularizer: WeightDecayRegularizer) -> bool:
         return isinstance(regularizer, L2Decay)
@@ -98,7 +98,7 @@ class LarsMomentum(Optimizer):
         self._rescale_grad = float(rescale_grad)
 
     def state(self, parameter: Parameter) -> dict[str, Variable]:
-        return {"Velocity": self.accumulator("velocity", parameter, widen=False)}
+        return {"Velocity": self.accumulator("velocity", parameter)}
 
     def attributes(self, parameter: Parameter) -> dict[str, Any]:
         excluded = any(name in parameter.name for name in self._exclude)

@@ -264,7 +264,7 @@ class Optimizer(WithFacts):
         """The state `<parameter>_<kind>_0`, made with this first value when it is new.
 
         It belongs to the master weight where the parameter has one. With `widen` the state of a
-        half-precision parameter is float32.
+        half-precision parameter is float32; what is half in Paddle says otherwise.
         """
         return self._state.accumulator(kind, parameter, value, shape, dtype, widen)
 

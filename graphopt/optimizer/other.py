@@ -52,8 +52,10 @@ class Rprop(Optimizer):
     def state(self, parameter: Parameter) -> dict[str, Variable]:
         start = self.get_lr()
         return {
-            "prev": self.accumulator("prevs", parameter),
-            "learning_rate": self.accumulator("learning_rates", parameter, value=start),
+            "prev": self.accumulator("prevs", parameter, widen=False),
+            "learning_rate": self.accumulator(
+                "learning_rates", parameter, value=start, widen=False
+            ),
         }
 
     def append_update(

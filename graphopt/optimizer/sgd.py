@@ -59,13 +59,13 @@ class ASGD(Optimizer):
         self._n = int(batch_num)
 
     def state(self, parameter: Parameter) -> dict[str, Variable]:
-        return {"d": self.accumulator("d", parameter)}
+        return {"d": self.accumulator("d", parameter, widen=False)}
 
     def _batches(self, parameter: Parameter) -> tuple[Variable, Variable]:
         """Every batch's gradient, and how many steps were made."""
         shape = [self._n, *parameter.shape]
         step = self.accumulator("m", parameter, shape=[1], dtype="int64")
-        return self.accumulator("y", parameter, shape=shape), step
+        return self.accumulator("y", parameter, shape=shape, widen=False), step
 
     def create_accumulators(self, parameter: Parameter) -> None:
         self.state(parameter)

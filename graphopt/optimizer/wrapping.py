@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from graphopt.display.facts import WithFacts
 from graphopt.frontend.mode import require_static
@@ -14,11 +14,17 @@ from graphopt.optimizer.optimizer import Optimizer, Pairs
 class WrappingOptimizer(WithFacts):
     """An optimizer around `inner_opt`, which it calls in `backward` and `apply_gradients`.
 
-    `inner_opt` is an Optimizer, or one that wraps another. UnsupportedError in dynamic mode.
+    `inner_opt` is an Optimizer, or one that wraps another. Raises TypeError for one that does not
+    take these two steps, which would leave out what it does in its own `minimize`, and for one with
+    the same wrapper in it already; UnsupportedError in dynamic mode.
     """
+
+    kind: ClassVar[str] = ""
+    """What it does, where only one optimizer in another may."""
 
     def __init__(self, inner: Any) -> None:
         require_static()
+        _check_inner(type(self), inner)
         self.inner_opt = inner
 
     def _facts(self) -> Mapping[str, str]:
@@ -62,6 +68,24 @@ class WrappingOptimizer(WithFacts):
     def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
         """Append the updates of the inner optimizer; the operators that update."""
         return self.inner_opt.apply_gradients(params_grads)
+
+
+def _check_inner(outer: type[WrappingOptimizer], inner: Any) -> None:
+    for step in ("backward", "apply_gradients"):
+        # asked of the type: attributes that an object passes on are those of another
+        if inner is not None and not callable(getattr(type(inner), step, None)):
+            raise TypeError(
+                f"{outer.__name__}(): {type(inner).__name__} has no {step}() of its own, so that "
+                f"what its minimize() adds would be left out; put {outer.__name__} inside of it"
+            )
+    found = inner
+    while found is not None:
+        if outer.kind and getattr(type(found), "kind", "") == outer.kind:
+            raise TypeError(
+                f"{outer.__name__}(): the optimizer has {outer.kind} already, by "
+                f"{type(found).__name__}; leave one of them out"
+            )
+        found = getattr(found, "inner_opt", None)
 
 
 def innermost(optimizer: Any) -> Optimizer:

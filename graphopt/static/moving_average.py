@@ -18,6 +18,7 @@ from graphopt.ir.program import (
     program_guard,
     unique_name,
 )
+from graphopt.optimizer.state import is_half
 from graphopt.tensor.creation import assign, create_global_var, full
 from graphopt.tensor.logic import greater_than, less_than
 from graphopt.tensor.manipulation import cast
@@ -72,7 +73,8 @@ class ExponentialMovingAverage:
 
     def _average(self, parameter: Parameter) -> Variable:
         name = unique_name.generate(f"{self._name}{parameter.name}_ema")
-        return create_global_var(parameter.shape, 0.0, parameter.dtype, persistable=True, name=name)
+        dtype = "float32" if is_half(parameter.dtype) else parameter.dtype
+        return create_global_var(parameter.shape, 0.0, dtype, persistable=True, name=name)
 
     def _apply_program(self, kept: list[str]) -> Program:
         program = Program()
@@ -87,7 +89,8 @@ class ExponentialMovingAverage:
                 target = _twin(block, parameter)
                 average = _twin(block, self._averages[parameter.name])
                 assign(target, _twin(block, parameter, name))
-                assign(divide(average, cast(divisor, parameter.dtype)), target)
+                mean = divide(average, cast(divisor, average.dtype))
+                assign(_in_dtype_of(parameter, mean), target)
         return program
 
     def update(self) -> None:
@@ -106,8 +109,9 @@ class ExponentialMovingAverage:
         """Append the operators that move an average towards its parameter."""
         average = self._averages[parameter.name]
         with op_attrs(op_role_var=[parameter.name, average.name]):
-            decay, new = (cast(v, parameter.dtype) for v in (self._decay_var, rest))
-            assign(add(multiply(average, decay), multiply(parameter, new)), average)
+            decay, new = (cast(v, average.dtype) for v in (self._decay_var, rest))
+            value = _in_dtype_of(average, parameter)
+            assign(add(multiply(average, decay), multiply(value, new)), average)
 
     @contextmanager
     def apply(self, executor: Any, need_restore: bool = True) -> Iterator[None]:
@@ -122,6 +126,10 @@ class ExponentialMovingAverage:
     def restore(self, executor: Any) -> None:
         """Put the parameters back that `apply` replaced."""
         executor.run(self.restore_program)
+
+
+def _in_dtype_of(like: Variable, x: Variable) -> Variable:
+    return x if x.dtype == like.dtype else cast(x, like.dtype)
 
 
 def _twin(block: Block, variable: Variable, name: str | None = None) -> Variable:

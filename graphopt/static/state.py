@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from graphopt.ir.formats.parameters import read_combined, read_folder, stored_va
 from graphopt.ir.formats.pickle.writer import write_pickle
 from graphopt.ir.formats.protobuf.program_desc import write_program
 from graphopt.ir.formats.seal import sealed_message, sealed_pickle
+from graphopt.ir.dtypes import bfloat16
 from graphopt.ir.program import Parameter, Program, Variable
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime.executor import Executor
@@ -104,6 +106,9 @@ def load(
     `model_path` may carry one of the three suffixes. A folder with one file per variable, or a
     single file with the variables of `var_list`, as Paddle 1.x wrote them, are read too.
 
+    Programs with and without float32 master weights load each other's files: what one keeps for the
+    master weight of a half-precision parameter, the other keeps for the parameter.
+
     Raises FormatError (ValueError) when a file lacks one of the variables, is malformed or is of
     another save than the other, ValueError when a value has another shape or dtype than the program
     declares, UnsafeError for a pickle with anything but arrays in it, FileNotFoundError for a
@@ -119,22 +124,62 @@ def load(
         return
     others = _other_state(program)
     states = load_states([params, optimizer] if others else [params])
-    values = _values_for(_parameters(program), states[params], params)
+    everything = {name: value for state in states.values() for name, value in state.items()}
+    with_master = {_plain(name): name for name in everything if _MASTER.search(name)}
+    values = _values_for(_parameters(program), everything, with_master, params)
     if others:
-        values.update(_values_for(others, states[optimizer], optimizer))
+        values.update(_values_for(others, everything, with_master, optimizer))
     for name, array in values.items():
         put_value(name, array)
 
 
+_MASTER = re.compile(r"_fp32_master_\d+")
+
+
+def _plain(name: str) -> str:
+    """The name of a master weight, or of its state, as it is without one."""
+    return _MASTER.sub("", name)
+
+
 def _values_for(
-    variables: Sequence[Variable], state: Mapping[str, Any], path: Path
+    variables: Sequence[Variable],
+    state: Mapping[str, Any],
+    with_master: Mapping[str, str],
+    path: Path,
 ) -> dict[str, np.ndarray[Any, Any]]:
     values: dict[str, np.ndarray[Any, Any]] = {}
     for variable in variables:
-        if variable.name not in state:
+        plain = _plain(variable.name)
+        names = [variable.name, plain, with_master.get(plain, "")]
+        if variable.has_type and variable.dtype == "float32" and _is_half(state.get(names[0])):
+            names.reverse()
+        found = next((name for name in names if name in state), None)
+        if found is None:
             raise FormatError(f"Can not find [{variable.name}] in model file [{path}]")
-        values[variable.name] = _fitting(variable, state[variable.name], f"{path} holds")
+        value = _in_precision(variable, state[found])
+        values[variable.name] = _fitting(variable, value, f"{path} holds")
     return values
+
+
+def _is_half(value: Any) -> bool:
+    """True for an array of float16, or of bfloat16, which files hold as uint16."""
+    return isinstance(value, np.ndarray) and value.dtype in (np.float16, np.uint16)
+
+
+def _in_precision(variable: Variable, value: Any) -> Any:
+    """A float32 value for a half parameter rounded, a half one for float32 state widened.
+
+    Paddle's O2 on a CPU, which has no half precision, keeps parameters in float32.
+    """
+    if not (variable.has_type and isinstance(value, np.ndarray)):
+        return value
+    is_half = variable.dtype in ("float16", "bfloat16")
+    rounds = variable.is_parameter and is_half and value.dtype == np.float32
+    if rounds or (variable.dtype == "float32" and value.dtype == np.float16):
+        return value.astype(variable.dtype.numpy)
+    if variable.dtype == "float32" and value.dtype == np.uint16:
+        return value.view(bfloat16.numpy).astype(np.float32)
+    return value
 
 
 def _fitting(variable: Variable, value: Any, what: str) -> np.ndarray[Any, Any]:

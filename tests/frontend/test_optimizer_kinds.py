@@ -90,6 +90,59 @@ def test_master_weights(name: str, dtype: str) -> None:
     np.testing.assert_array_equal(half["w"], half["master"].astype(half["w"].dtype))
 
 
+# recorded from 2.6.2, and for the last four from the code of 3.3.1: what stays in half precision
+STAYS_HALF = {
+    "Adagrad": {"moment"},
+    "Adadelta": {"_avg_squared_grad", "_avg_squared_update"},
+    "RMSProp": {"momentum", "mean_square", "mean_grad"},
+    "Adamax": {"beta1_pow_acc"},
+    "ASGD": {"d", "y"},
+    "Rprop": {"prevs", "learning_rates"},
+}
+
+
+@pytest.mark.filterwarnings("ignore:Accumulating with FP16")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", HALVES)
+def test_dtypes_of_the_state_of_half_parameters(name: str, dtype: str) -> None:
+    """Float32 beside a master weight; without one a few optimizers keep it in half precision."""
+    for masters in (True, False):
+        with fresh() as (main, _):
+            w = static.create_parameter([3], dtype, name="w")
+            optimizer = make(name, multi_precision=masters)
+            optimizer.minimize(paddle.sum(paddle.cast(w, "float32")))
+            for kind, state in optimizer._accumulators.items():
+                half = not masters and kind in STAYS_HALF.get(name, ())
+                wanted = "int64" if kind == "m" else dtype if half else "float32"
+                assert state["w"].dtype == wanted, kind
+            start()
+            run()
+            assert main.global_block().var("learning_rate_0").dtype == "float32"
+
+
+@pytest.mark.filterwarnings("ignore:Accumulating with FP16")
+def test_slow_weights_and_averages_of_half_parameters_are_float32() -> None:
+    """As they are declared in Paddle; both work with and without a master weight."""
+    for masters in (True, False):
+        with fresh() as (main, _):
+            w = static.create_parameter(
+                [2], "float16", name="w", default_initializer=paddle.nn.initializer.Constant(1.0)
+            )
+            optimizer = paddle.optimizer.SGD(0.25, multi_precision=masters)
+            loss = paddle.sum(paddle.cast(w, "float32"))
+            paddle.incubate.LookAhead(optimizer, 0.5, 2).minimize(loss)
+            average = static.ExponentialMovingAverage(0.5)
+            average.update()
+            dtypes = {v.name: v.dtype for v in main.list_vars() if v.persistable}
+            assert dtypes["w_slow_0"] == dtypes["w_ema_0"] == "float32"
+            start()
+            found = [run([w])[0].tolist() for _ in range(4)]
+            with average.apply(static.Executor(paddle.CPUPlace())):
+                mean = w.get_value().numpy()
+        assert found == [[0.75, 0.75], [0.625, 0.625], [0.375, 0.375], [0.375, 0.375]]
+        np.testing.assert_allclose(mean, [0.40625 / 0.9375] * 2, rtol=1e-3)
+
+
 def test_half_precision_without_master_weights_warns() -> None:
     """Once, naming the option."""
     with fresh():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import pytest
 
 import graphopt as paddle
 from graphopt import fluid, static
+from graphopt.distributed import fleet
 from graphopt.errors import UnsupportedError
 from graphopt.static import amp
 from graphopt_tests.frontend import mixed_networks as networks
-from graphopt_tests.frontend.programs import fresh, run, start, types
+from graphopt_tests.frontend.programs import fresh, run, start, types, weight
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data/wrapping_optimizers.json").read_text())
 wrapping = paddle.incubate.optimizer
@@ -204,3 +206,145 @@ def test_fluid_optimizers_without_their_effect() -> None:
         fluid.optimizer.DGCMomentumOptimizer(0.1, 0.9, 0, local_grad_clip_norm=1.0)
     with pytest.raises(UnsupportedError, match="with_data_parallel"):
         fluid.optimizer.PipelineOptimizer(sgd())
+
+
+def by_amp(level: str) -> Callable[[Any, Any], Any]:
+    def wrap(optimizer: Any, hidden: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return amp.decorate(optimizer, level=level, init_loss_scaling=8.0)
+
+    return wrap
+
+
+def by_recompute(optimizer: Any, hidden: Any) -> Any:
+    made = wrapping.RecomputeOptimizer(optimizer)
+    made._set_checkpoints([hidden])
+    return made
+
+
+def by_fleet(**strategy: bool) -> Callable[[Any, Any], Any]:
+    def wrap(optimizer: Any, hidden: Any) -> Any:
+        chosen = fleet.DistributedStrategy()
+        chosen.gradient_merge_configs = {"k_steps": 2, "avg": True}
+        for name, value in strategy.items():
+            setattr(chosen, name, value)
+        return fleet.distributed_optimizer(optimizer, chosen)
+
+    return wrap
+
+
+WRAPPERS: dict[str, Callable[[Any, Any], Any]] = {
+    "look": lambda optimizer, hidden: look(optimizer, 0.5, 2),
+    "merge": lambda optimizer, hidden: merge(optimizer, 2),
+    "recompute": by_recompute,
+    "O1": by_amp("O1"),
+    "O2": by_amp("O2"),
+    "OD": by_amp("OD"),
+    "bf16": lambda optimizer, hidden: amp.bf16.decorate_bf16(optimizer),
+    "amp 1.8": lambda optimizer, hidden: fluid.contrib.mixed_precision.decorate(optimizer, None, 8),
+    "fleet merge": by_fleet(gradient_merge=True),
+    "fleet amp": by_fleet(amp=True),
+    "look 1.8": lambda optimizer, hidden: fluid.optimizer.LookaheadOptimizer(optimizer, 0.5, 2),
+}
+HALF = ("O1", "O2", "OD", "bf16", "amp 1.8", "fleet amp")
+MERGES = ("merge", "fleet merge")
+LOOKS = ("look", "look 1.8")
+
+
+def refusal(outer: str, inner: str = "") -> str | None:
+    """Why one wrapper does not go around another; None where it does."""
+    if outer in HALF and inner in HALF:
+        return "has mixed precision already"
+    if outer in MERGES and inner in MERGES:
+        return "has merged gradients already"
+    if outer == "look" and inner not in ("", "look"):
+        return "put LookAhead inside of that"
+    if outer == inner == "look 1.8":
+        return "has slow weights already"
+    if inner == "look 1.8":
+        return "put .* inside of it"
+    return None
+
+
+ROWS = np.random.RandomState(3).uniform(-1, 1, (6, 4, 3)).astype("float32")
+LABELS = ROWS.sum(2, keepdims=True) * np.float32(0.5)
+
+
+def by_hand(wrappers: tuple[str, ...]) -> list[float]:
+    """The losses of six steps of momentum, with merged gradients and slow weights.
+
+    Slow weights start as the first fast ones and follow every second update; those of 1.8 start as
+    the parameters do, and follow in every second run.
+    """
+    weight, velocity, total = np.ones((3, 1)), np.zeros((3, 1)), np.zeros((3, 1))
+    looks = [name for name in reversed(wrappers) if name in LOOKS]
+    slows = [weight if name == "look 1.8" else None for name in looks]
+    merges = not set(MERGES).isdisjoint(wrappers)
+    losses: list[float] = []
+    updates = 0
+    for step, (rows, labels) in enumerate(zip(ROWS, LABELS, strict=True), 1):
+        error = rows @ weight - labels
+        losses.append(float(np.mean(error**2)))
+        total = total + rows.T @ error / 2
+        if merges and step % 2 == 1:
+            continue
+        velocity = velocity * 0.5 + total / (2 if merges else 1)
+        weight, total, updates = weight - 0.2 * velocity, np.zeros((3, 1)), updates + 1
+        for level, name in enumerate(looks):
+            slow = slows[level]
+            slow = weight if slow is None else slow
+            if (step if name == "look 1.8" else updates) % 2 == 0:
+                weight = slow = (weight + slow) / 2
+            slows[level] = slow
+    return losses
+
+
+def trained(wrappers: tuple[str, ...]) -> list[float]:
+    """The losses of six steps of momentum in these wrappers, the outermost first."""
+    with fresh():
+        x, y = static.data("x", [4, 3]), static.data("y", [4, 1])
+        hidden = paddle.matmul(x, weight("w", np.ones((3, 1))))
+        loss = paddle.mean(paddle.square(hidden - y))
+        made: Any = paddle.optimizer.Momentum(0.2, 0.5)
+        halves = []
+        for name in reversed(wrappers):
+            made = WRAPPERS[name](made, hidden)
+            halves += [made] if name == "O2" else []
+        made.minimize(loss)
+        start()
+        for half in halves:
+            half.amp_init(paddle.CPUPlace())
+        feeds = zip(ROWS, LABELS, strict=True)
+        return [float(np.ravel(run([loss], x=rows, y=labels)[0])[0]) for rows, labels in feeds]
+
+
+PAIRS = [(outer, inner) for outer in WRAPPERS for inner in WRAPPERS]
+SHORT = {("O1", "look"), ("merge", "O2"), ("look", "look"), ("recompute", "merge")}
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        pytest.param(pair, marks=() if refusal(*pair) or pair in SHORT else pytest.mark.exhaustive)
+        for pair in [*((name,) for name in WRAPPERS), *PAIRS]
+    ],
+    ids=" ".join,
+)
+def test_wrappers_in_wrappers(pair: tuple[str, ...]) -> None:
+    """Every pair in both orders: refused by name, or what the two do, computed by hand.
+
+    It is what Paddle computes where it takes the pair.
+    """
+    fleet.init(is_collective=True)
+    reason = refusal(*pair)
+    if reason is not None:
+        with pytest.raises(TypeError, match=reason):
+            trained(pair)
+        return
+    expected = by_hand(pair)
+    if " ".join(pair) in RECORDED["nested in 2.6.2"]:
+        recorded = RECORDED["nested in 2.6.2"][" ".join(pair)]
+        np.testing.assert_allclose(expected, recorded, rtol=1e-5, atol=1e-6)
+    tolerance = 5e-6 if set(HALF).isdisjoint(pair) else 0.02
+    np.testing.assert_allclose(trained(pair), expected, rtol=tolerance, atol=tolerance / 10)

@@ -98,6 +98,18 @@ def test_check_finite_and_unscale(
     assert found["found"].tolist() == [found_infinite]
 
 
+@pytest.mark.parametrize("scale", [2.0**126, 2.0**127, 3e38, 2.0**-100, 3.0])
+def test_unscaling_by_very_large_and_small_numbers(scale: float) -> None:
+    """The inverse of a large scale is a denormal number, which would lose the gradients."""
+    found = computed(
+        "check_finite_and_unscale",
+        {"X": {"a": f32(0.75 * scale, -0.25 * scale, 0.0)}, "Scale": {"scale": f32(scale)}},
+        {"Out": ["c"], "FoundInfinite": ["found"]},
+    )
+    np.testing.assert_allclose(found["c"], f32(0.75 * scale, -0.25 * scale, 0.0) / np.float32(scale))
+    assert found["found"].tolist() == [False]
+
+
 @pytest.mark.parametrize(
     ("infinite", "scale", "good", "bad", "after"),
     [

@@ -10,7 +10,7 @@ from graphopt.distributed.fleet.base.role_maker import RoleMakerBase
 from graphopt.errors import UnsupportedError
 from graphopt.incubate.optimizer.gradient_merge import GradientMergeOptimizer
 from graphopt.incubate.optimizer.recompute import RecomputeOptimizer
-from graphopt.ir.program import Operator, Program, Variable, undo
+from graphopt.ir.program import Operator, Program, Variable, program_guard, undo
 from graphopt.optimizer import Adam, AdamW, Lamb, LarsMomentum, Momentum
 from graphopt.optimizer.optimizer import Optimizer, Pairs
 from graphopt.runtime import BuildStrategy, CompiledProgram, ExecutionStrategy
@@ -33,6 +33,8 @@ class DistributedOptimizer:
         self.user_defined_strategy = strategy
         self._role = role
         self._amp: amp.decorator.OptimizerWithMixedPrecision | None = None
+        self._made: Any = None
+        self._loss: Variable | None = None
 
     def minimize(
         self,
@@ -46,8 +48,38 @@ class DistributedOptimizer:
         Returns the operators that update and the pairs of parameters and gradients. Raises
         ValueError for recompute without checkpoints.
         """
-        strategy = self.user_defined_strategy
-        made = self._wrapped(strategy).minimize(loss, startup_program, parameter_list, no_grad_set)
+        pairs = self.backward(loss, startup_program, parameter_list, no_grad_set)
+        return self.apply_optimize(loss, startup_program, pairs), pairs
+
+    def backward(
+        self,
+        loss: Variable,
+        startup_program: Program | None = None,
+        parameter_list: Sequence[Any] | None = None,
+        no_grad_set: Any = None,
+        callbacks: Any = None,
+    ) -> Pairs:
+        """Append the backward pass as the strategy says; the pairs of parameters and gradients."""
+        if self._loss is not None:
+            self._made = None  # another loss has wrappers of its own
+        self._loss = loss
+        return self.inner_opt.backward(loss, startup_program, parameter_list, no_grad_set, callbacks)
+
+    def apply_optimize(
+        self, loss: Variable, startup_program: Program | None, params_grads: Pairs
+    ) -> list[Operator]:
+        """As `apply_gradients`, in the program of `loss`."""
+        with program_guard(loss.block.program, startup_program):
+            return self.apply_gradients(params_grads)
+
+    def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
+        """Append the updates as the strategy says, and let executors obey it.
+
+        Returns the operators that update. Raises AssertionError before `backward`.
+        """
+        strategy, loss = self.user_defined_strategy, self._loss
+        assert loss is not None, "Please call backward() first."
+        operators = self._made.apply_gradients(params_grads)
         run_as(
             loss.block.program,
             for_trainers(strategy.built(), self._role),
@@ -55,7 +87,14 @@ class DistributedOptimizer:
             loss.name,
             several=self._role.worker_num() > 1,
         )
-        return made
+        return operators
+
+    @property
+    def inner_opt(self) -> Any:
+        """The optimizer as the strategy says."""
+        if self._made is None:
+            self._made = self._wrapped(self.user_defined_strategy)
+        return self._made
 
     def _wrapped(self, strategy: DistributedStrategy) -> Any:
         made: Any = self.user_defined_optimizer

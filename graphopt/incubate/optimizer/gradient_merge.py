@@ -32,6 +32,8 @@ class GradientMergeOptimizer(WrappingOptimizer):
     gradient of an embedding. Paddle page: paddle.incubate.optimizer.GradientMergeOptimizer.
     """
 
+    kind = "merged gradients"
+
     def __init__(self, inner_optimizer: Optimizer, k_steps: int = 1, avg: bool = True) -> None:
         super().__init__(inner_optimizer)
         assert inner_optimizer is not None, "inner optimizer can not be None"

@@ -90,6 +90,8 @@ def convert_float_to_uint16(in_list: Any) -> np.ndarray[Any, np.dtype[np.uint16]
 class OptimizerWithMixedPrecision(WrappingOptimizer):
     """An optimizer whose `minimize` rewrites the program for bfloat16; `decorate_bf16` makes it."""
 
+    kind = "mixed precision"
+
     def __init__(
         self,
         optimizer: Optimizer,

@@ -42,6 +42,8 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
     and Adam, AdamW and Lamb skip it. `decorate` makes it.
     """
 
+    kind = "mixed precision"
+
     def __init__(
         self,
         optimizer: Optimizer,

@@ -35,6 +35,8 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
     a gradient that is not finite updates with zeros.
     """
 
+    kind = "mixed precision"
+
     def __init__(
         self,
         optimizer: Optimizer,

@@ -10,6 +10,7 @@ from graphopt.ir.dialect.ops.math import (
     Cast,
     Divide,
     Equal,
+    GreaterThan,
     LogicalNot,
     LogicalOr,
     Maximum,
@@ -26,11 +27,18 @@ from graphopt.ir.translate.operators.registry import translates
 
 @translates("check_finite_and_unscale")
 def check_finite_and_unscale(emit: Emitter) -> Written:
-    """Gradients divided by the scale; from the first that is not finite on, zeros."""
+    """Gradients divided by the scale; from the first that is not finite on, zeros.
+
+    The inverse of a large scale is a denormal number, which devices take for 0, also where they
+    divide by it. So such a gradient and its scale are made smaller by a power of two before.
+    """
     emit.only("X", "Scale")
     scale = emit.input("Scale")
-    inverse = emit(Divide, emit(FullLike, scale, value=1.0), scale)
-    nothing = emit(FullLike, scale, value=0.0)
+    one, nothing = (emit(FullLike, scale, value=value) for value in (1.0, 0.0))
+    is_large = emit(GreaterThan, scale, emit(FullLike, scale, value=_LARGE))
+    shrink = emit(Where, is_large, emit(FullLike, scale, value=1.0 / _LARGE), one)
+    inverse = emit(Divide, one, emit(Multiply, scale, shrink))
+    shrink = emit(Reshape, shrink, shape=())
     found: SSAValue | None = None
     written: Written = {}
     for source, target in zip(emit.op.input("X"), emit.op.output("Out"), strict=True):
@@ -38,18 +46,22 @@ def check_finite_and_unscale(emit: Emitter) -> Written:
         bad = emit(Reshape, emit(LogicalNot, emit(All, emit(Isfinite, x))), shape=(1,))
         found = bad if found is None else emit(LogicalOr, found, bad)
         factor = emit(Reshape, emit(Where, found, nothing, inverse), shape=())
-        written[target] = _times(emit, x, factor)
+        written[target] = _times(emit, x, shrink, factor)
     if found is not None:
         written.update(dict.fromkeys(emit.op.output("FoundInfinite"), found))
     return written
 
 
-def _times(emit: Emitter, x: SSAValue, factor: SSAValue) -> SSAValue:
-    """A gradient times a number, computed in the dtype of the number, which may be wider."""
-    own, wide = dtype_of(x.type), dtype_of(factor.type)
-    if own == wide:
-        return emit(Multiply, x, factor)
-    return emit(Cast, emit(Multiply, emit(Cast, x, dtype=wide), factor), dtype=own)
+_LARGE = 2.0**40
+
+
+def _times(emit: Emitter, x: SSAValue, *factors: SSAValue) -> SSAValue:
+    """A gradient times numbers, computed in the dtype of these, which may be wider."""
+    own, wide = dtype_of(x.type), dtype_of(factors[0].type)
+    value = x if own == wide else emit(Cast, x, dtype=wide)
+    for factor in factors:
+        value = emit(Multiply, value, factor)
+    return value if own == wide else emit(Cast, value, dtype=own)
 
 
 @translates("update_loss_scaling")
