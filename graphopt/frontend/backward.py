@@ -14,8 +14,8 @@ from graphopt.frontend import arguments
 from graphopt.frontend.backward_path import Path, path_between, with_stops_of_leaves
 from graphopt.frontend.mode import current_op_attrs, require_static
 from graphopt.ir.program import Block, OpRole, Parameter, Variable, VarKind
-from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
-from graphopt.ir.program.gradients_on_demand import BEFORE_LOOP, declare_gradients
+from graphopt.ir.program.gradient_types import BEFORE_LOOP, GRAD_TYPE, RECOMPUTE
+from graphopt.ir.program.gradients_on_demand import declare_gradients
 
 
 def append_backward(

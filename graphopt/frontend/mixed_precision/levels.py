@@ -110,10 +110,13 @@ class Cast:
     def _is_excluded(self, op: Operator) -> bool:
         """True for operators without a half form, of learning rates, and outside of the guard.
 
-        So are those of branches and loops, and those that write what they read.
+        So are those of branches and loops, and those that write what they read. What selects the
+        result of a branch has no cast in front of it: the branch may not have run.
         """
         names = [*op.input_arg_names, *op.output_arg_names]
         if op.type in self.lists.unsupported_list or any("learning_rate" in n for n in names):
+            return True
+        if op.type in ("select_input", "select_output"):
             return True
         if op.block.idx > 0 or not self.fixed.isdisjoint(op.output_arg_names):
             return True

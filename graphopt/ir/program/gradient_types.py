@@ -8,6 +8,10 @@ import re
 GRAD_TYPE = "pd_grad"
 # Its attribute with the names of checkpoints, where it computes activations again.
 RECOMPUTE = "checkpoints"
+# Its attribute with those inputs whose values from before a loop count.
+BEFORE_LOOP = "before_loop"
+# The attributes of operators that name variables, which are renamed with these.
+NAMING = (RECOMPUTE, BEFORE_LOOP, "op_role_var")
 _GRADIENT_TYPE = re.compile(r"^(.+)_(?:grad|double_grad)(2?)$")
 
 

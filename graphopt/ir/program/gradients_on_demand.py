@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from graphopt.ir.program import undo
-from graphopt.ir.program.gradient_types import GRAD_TYPE
+from graphopt.ir.program.gradient_types import BEFORE_LOOP, GRAD_TYPE
 from graphopt.ir.program.kinds import GRAD_SUFFIX
 from graphopt.ir.program.program import Block, Operator, Variable
 from graphopt.ir.program.sub_blocks import names_in, sub_blocks
-
-BEFORE_LOOP = "before_loop"
-"""The attribute of a derivative with those inputs whose values from before a loop count."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from graphopt.ir.program import undo, unique_name
 from graphopt.ir.program.attached import ProgramMethods, VariableMethods
 from graphopt.ir.program.dist_attr import OperatorDistAttr
 from graphopt.ir.program.feed_source import FeedSource
-from graphopt.ir.program.gradient_types import forward_type
+from graphopt.ir.program.gradient_types import NAMING, forward_type
 from graphopt.ir.program.kinds import (
     COLLECTIVES,
     EMPTY,
@@ -381,16 +381,24 @@ class Operator:
         self._rename_output(name, new_name)
 
     def _rename_input(self, old_name: str, new_name: str) -> None:
-        undo.note_attributes(self, "inputs", "saved")
+        undo.note_attributes(self, "inputs", "attrs", "saved")
         self.inputs = _renamed(self.inputs, old_name, new_name)
+        self._rename_in_attrs(old_name, new_name)
         self.saved = None
         self.block.program.touch()
 
     def _rename_output(self, old_name: str, new_name: str) -> None:
-        undo.note_attributes(self, "outputs", "saved")
+        undo.note_attributes(self, "outputs", "attrs", "saved")
         self.outputs = _renamed(self.outputs, old_name, new_name)
+        self._rename_in_attrs(old_name, new_name)
         self.saved = None
         self.block.program.touch()
+
+    def _rename_in_attrs(self, old_name: str, new_name: str) -> None:
+        """Let the attributes that name variables name another one, as Paddle's RenameInput does."""
+        named = {name: self.attrs[name] for name in NAMING if old_name in self.attrs.get(name, ())}
+        if named:
+            self.attrs = {**self.attrs, **_renamed(named, old_name, new_name)}
 
     def __repr__(self) -> str:
         def slots(slots: Mapping[str, Sequence[str]]) -> str:
@@ -854,7 +862,8 @@ class Program(ProgramMethods):
         """A copy whose variables have the same names (and so share values through the scope).
 
         With `for_test` the backward and optimizer operators are left out, with the variables that
-        only they use, and `is_test` is set on every operator that has it.
+        only they use, and `is_test` is set on every operator that has it. As long as no loss is
+        differentiated, as in Paddle, gradients are values like others, and stay.
         """
         twin = Program()
         twin.random_seed = self.random_seed
@@ -868,7 +877,7 @@ class Program(ProgramMethods):
             copied.forward_block_idx = block.forward_block_idx
             copied.saved = block.saved
             copied.vars = {name: v.copy_to(copied) for name, v in block.vars.items()}
-            kept = _without_training(block.ops) if for_test else block.ops
+            kept = _without_training(block.ops, trains=self._trains()) if for_test else block.ops
             copied.ops = [op.copy_to(copied) for op in kept]
             twin.blocks.append(copied)
         if for_test:
@@ -878,6 +887,11 @@ class Program(ProgramMethods):
         else:
             twin.lr_schedulers = dict(self.lr_schedulers)
         return twin
+
+    def _trains(self) -> bool:
+        """True when a loss is differentiated, or an optimizer updates."""
+        roles = OpRole.LOSS | OpRole.OPTIMIZE
+        return any(op.role & roles for block in self.blocks for op in block.ops)
 
     def __str__(self) -> str:
         return "\n".join(repr(block) for block in self.blocks)
@@ -918,19 +932,21 @@ class Program(ProgramMethods):
         return f"Program({inner})"
 
 
-def _without_training(ops: Iterable[Operator]) -> list[Operator]:
+def _without_training(ops: Iterable[Operator], *, trains: bool) -> list[Operator]:
     """The operators without those of the backward pass, the optimizer and its schedule.
 
-    Their roles say so; in a file without roles gradient operators and what depends on them.
+    Their roles say so; in a file without roles gradient operators and what depends on them. The
+    gradients of a program that does not train are not a backward pass.
     """
-    training = OpRole.BACKWARD | OpRole.OPTIMIZE | OpRole.LR_SCHEDULE
+    training = OpRole.OPTIMIZE | OpRole.LR_SCHEDULE | (OpRole.BACKWARD if trains else 0)
     kept: list[Operator] = []
     missing: set[str] = set()
     for op in ops:
         has_role = bool(op.role & training)
         if has_role:
             continue
-        if is_gradient(op) or not missing.isdisjoint(op.input_arg_names):
+        is_kept = bool(op.role & OpRole.BACKWARD)
+        if (is_gradient(op) and not is_kept) or not missing.isdisjoint(op.input_arg_names):
             missing.update(op.output_arg_names)
         else:
             missing.difference_update(op.output_arg_names)

@@ -23,8 +23,8 @@ from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.shape import StopGradient
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.ir.program import Block, Operator, Program, VarKind
-from graphopt.ir.program.gradient_types import GRAD_TYPE
-from graphopt.ir.program.gradients_on_demand import BEFORE_LOOP, off_the_path
+from graphopt.ir.program.gradient_types import BEFORE_LOOP, GRAD_TYPE
+from graphopt.ir.program.gradients_on_demand import off_the_path
 from graphopt.ir.translate.blocks.outer_path import bring_in
 from graphopt.ir.translate.operators.translator import Translator, errors_of
 
