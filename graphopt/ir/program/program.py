@@ -889,9 +889,10 @@ class Program(ProgramMethods):
         return twin
 
     def _trains(self) -> bool:
-        """True when a loss is differentiated, or an optimizer updates."""
+        """True when a loss is differentiated, an optimizer updates, or a layer has a derivative."""
         roles = OpRole.LOSS | OpRole.OPTIMIZE
-        return any(op.role & roles for block in self.blocks for op in block.ops)
+        ops = (op for block in self.blocks for op in block.ops)
+        return any(op.role & roles or op.type == "pylayer" for op in ops)
 
     def __str__(self) -> str:
         return "\n".join(repr(block) for block in self.blocks)
