@@ -177,6 +177,25 @@ def after_a_cache() -> Var:
     return ended(weighted(paddle.matmul(q, k, transpose_y=True), v), x)
 
 
+def by_einsum() -> Var:
+    """The heads stay behind the length, and both products are einsums."""
+    x = static.data("x", shape_of("x"), "float32")
+    q, k, v = (paddle.reshape(nn.Linear(WIDTH, WIDTH)(x), [0, 0, HEADS, SIZE]) for _ in range(3))
+    scores = paddle.einsum("blhe,bshe->bhls", q, k) / SIZE**0.5
+    core = paddle.einsum("bhls,bshd->blhd", F.softmax(scores), v)
+    return paddle.add(nn.Linear(WIDTH, WIDTH)(paddle.reshape(core, [0, 0, WIDTH])), x)
+
+
+def in_windows() -> Var:
+    """As Swin: each window of an image has a mask."""
+    x = static.data("x", shape_of("x"), "float32")
+    q, k, v = projected(x)
+    scores = paddle.matmul(q * 0.5, k, transpose_y=True) + data("near")
+    apart = paddle.reshape(scores, [1, 2, HEADS, ROWS, ROWS])
+    apart = apart + paddle.unsqueeze(static.data("pad", shape_of("pad"), "float32"), [0])
+    return ended(weighted(paddle.reshape(apart, [-1, HEADS, ROWS, ROWS]), v), x)
+
+
 def hidden(scores: Var) -> Var:
     return paddle.where(data("hide"), paddle.full([1], -1e4), scores)
 
@@ -194,6 +213,9 @@ FORMS: dict[str, Callable[[], Var]] = {
     "hidden where true": with_scores(hidden),
     "rotary positions and grouped queries": grouped_queries,
     "after a cache": after_a_cache,
+    "a mask that is subtracted": with_scores(lambda s: (s + data("near")) * 0.5 - data("pad")),
+    "einsum": by_einsum,
+    "in windows": in_windows,
     "softmax axis 3": with_scores(lambda s: s, axis=3),
 }
 
@@ -211,6 +233,7 @@ def report_of(build: Callable[[], Var], *fetched: str) -> Report:
 TRAINED = ("transposed weights", "keys without bias", "two masks", "mask, then scale")
 TRAINED = (*TRAINED, "hidden where true", "sizes read off tensors")
 TRAINED = (*TRAINED, "rotary positions and grouped queries", "after a cache")
+TRAINED = (*TRAINED, "a mask that is subtracted", "einsum", "in windows")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -288,6 +311,34 @@ def test_keys_of_a_cache_alone() -> None:
     (miss,) = found.report.near_misses("fused-attention")
     text = "only-the-core: `k` should be a projection in heads, found an argument"
     assert str(miss.reason) == text
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda s: paddle.tanh(s * 0.5) * 8.0, "found pd.tanh"),
+        (lambda s: paddle.exp(paddle.transpose(s, [0, 2, 1])), "found pd.transpose"),
+        (lambda s: sum((static.data(n, [3], "float32") for n in "abcd"), s), "found more masks"),
+    ],
+)
+def test_scores_of_other_ops(change: Callable[[Var], Var], found: str) -> None:
+    """Attention in a form that no fusion knows is told, with the first op that is in the way."""
+    with fresh() as (main, _):
+        q, k, v = (static.data(n, [2, 3, 4], "float32") for n in "qkv")
+        out = weighted(change(paddle.matmul(q, k, transpose_y=True)), v)
+        report = paddle.explain(main, strategy(fuse_dot_product_attention=True), [out])
+    (row,) = [r for r in report.refusals() if r.pass_name == "fuse-dot-product-attention"]
+    assert row.near and found in row.text, row
+
+
+def test_a_softmax_that_weighs_no_values_of_keys() -> None:
+    """An expectation over fixed numbers, as detectors have, is no attention and not told."""
+    with fresh() as (main, _):
+        x = static.data("x", [2, 8], "float32")
+        weights = F.softmax(nn.Linear(8, 16)(x))
+        out = paddle.matmul(weights, paddle.reshape(paddle.arange(16, dtype="float32"), [16, 1]))
+        report = paddle.explain(main, strategy(fuse_dot_product_attention=True), [out])
+    assert not [r for r in report.refusals() if r.pass_name == "fuse-dot-product-attention"]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -49,8 +49,11 @@ class Fusion(ABC):
     part: Fusion | None = None
     """A smaller pattern in this one; if only it matches, `lacking` says what is missing."""
 
-    def lacking(self, part: Match) -> Reason:
-        """The reason that names the ops missing around a match of `part`, for `explain`."""
+    def lacking(self, part: Match) -> Reason | None:
+        """The reason that names the ops missing around a match of `part`, for `explain`.
+
+        None where what is around it is something else altogether.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} has a part but does not say what it lacks"
         )

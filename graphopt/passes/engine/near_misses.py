@@ -88,8 +88,11 @@ class NearMisses:
         for name, rule in rules:
             for op in ops if rule.part is not None else ():
                 found = next(matches(rule.part.root, op), None) if rule.part is not None else None
-                if found is not None and (name, op) not in reported:
-                    self._note(self._flawed, name, op, rule.lacking(found))
+                if found is None or (name, op) in reported:
+                    continue
+                reason = rule.lacking(found)
+                if reason is not None:
+                    self._note(self._flawed, name, op, reason)
 
     def _note(
         self, into: dict[tuple[str, Operation], NearMiss], name: str, op: PdOp, reason: Reason

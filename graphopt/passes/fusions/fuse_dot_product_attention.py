@@ -18,7 +18,16 @@ from graphopt.ir.dialect.known import constant
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.activation import Softmax
 from graphopt.ir.dialect.ops.linear import Matmul
-from graphopt.ir.dialect.ops.math import Add, Cast, LogicalNot, Scale, Subtract, Where
+from graphopt.ir.dialect.ops.math import (
+    Add,
+    Cast,
+    Divide,
+    LogicalNot,
+    Multiply,
+    Scale,
+    Subtract,
+    Where,
+)
 from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.ops.shape import Expand, Reshape, Transpose
 from graphopt.ir.dialect.ops.transformer import FusedDotProductAttention
@@ -34,6 +43,7 @@ from graphopt.passes.engine.fusion import (
     wrong_attr,
 )
 from graphopt.passes.engine.inserting import Before
+from graphopt.passes.engine.naming import show_op
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.fusions.attention_kernels import (
     KERNELS,
@@ -297,8 +307,58 @@ def _same_shape(op: PdOp, scores: Any) -> bool:
     return compatible(out, like(scores, dtype=dtype_of(out)))
 
 
+class Weighing(Fusion):
+    """softmax(scores) v, whatever computed the scores: a part of attention, for `explain`."""
+
+    def __init__(self) -> None:
+        self.scores = Value(name="scores")
+        self.softmax = Node(Softmax, self.scores, name="softmax")
+        narrow = Node(Cast, self.softmax, optional=True, name="narrow_weights")
+        dropout = Node(Dropout, narrow, optional=True, name="attention_dropout")
+        self.root = Node(Matmul, dropout, Value(name="v"), name="weighted_sum")
+
+    def build(self, match: Match) -> PdOp:
+        raise AssertionError("it is a part")
+
+
+WEIGHING = Weighing()
+# the most ops that are looked at for a product in front of a softmax
+_FARTHEST = 24
+
+
+def _way_to_product(scores: SSAValue) -> list[PdOp] | None:
+    """The ops from scores up to the product that they come from; None when they come from none.
+
+    A product with a matrix is a linear layer.
+    """
+    ways: list[tuple[SSAValue, list[PdOp]]] = [(scores, [])]
+    for value, way in ways:  # grows
+        op = value.owner
+        if not isinstance(op, PdOp) or len(ways) > _FARTHEST:
+            continue
+        if isinstance(op, Matmul):
+            if rank_of(op.y.type) > 2 or rank_of(op.x.type) == 2:
+                return way
+        else:
+            ways += [(operand, [*way, op]) for operand in op.operands]
+    return None
+
+
 class DotProductAttention(Fusion):
     """The core alone, on q [..., t, d], k [..., s, d] or [..., d, s] and v [..., s, e]."""
+
+    part: Fusion | None = WEIGHING
+
+    def lacking(self, part: Match) -> Reason | None:
+        """The reason naming the op between a product and a softmax that is no part of attention."""
+        way = _way_to_product(part.value(WEIGHING.scores))
+        if way is None:
+            return None
+        known = (Add, Scale, Multiply, Divide, Where, Cast)
+        other = next((op for op in reversed(way) if not isinstance(op, known)), None)
+        text = "`scores` should be a product that is scaled and masked before the softmax, found "
+        text += "more masks or scales than two" if other is None else show_op(other)
+        return Reason("other-scores", text, "scale the product, then mask it")
 
     def __init__(self) -> None:
         self.q, self.k, self.v = Value(name="q"), Value(name="k"), Value(name="v")
@@ -374,6 +434,8 @@ LONG = 512
 class LongAttention(DotProductAttention):
     """The core on sequences that are long enough for it to be faster as one op."""
 
+    part = None
+
     def check(self, match: Match) -> Reason | None:
         scores = shape_of(match[self.core.product].results[0].type)
         if UNKNOWN in scores[-2:]:
@@ -398,6 +460,8 @@ class FuseLongAttention(FuseDotProductAttention):
 
 class KernelAttention(DotProductAttention):
     """The core if a library's kernel takes it: without a kernel, XLA's own code is as fast."""
+
+    part = None
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__()
