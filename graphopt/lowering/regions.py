@@ -35,6 +35,7 @@ from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.regions import captured_values, inner_ops, values_read
 from graphopt.ir.dialect.types import dtype_of, rank_of
 from graphopt.lowering.call import Array, Environment, Lanes
+from graphopt.lowering.choices import is_wide, pull_choice
 from graphopt.lowering.dynamic import NeedsData, traced_numbers
 from graphopt.lowering.evaluate import Context, evaluate_block
 from graphopt.lowering.locations import gradient_scope_of
@@ -66,7 +67,13 @@ def evaluate_region_op(
         if wanted is None:
             by_lane.append(function(arrays, context.key))
         else:
-            results, pullback = _with_pullback(function, arrays, context.key, wanted)
+            if isinstance(op, If) and is_wide(op):
+                results = function(arrays, context.key)
+                pullback = _pullback_of_choice(
+                    op, inner, dict(zip(read, arrays, strict=True)), wanted
+                )
+            else:
+                results, pullback = _with_pullback(function, arrays, context.key, wanted)
             by_lane.append(results)
             pullbacks.append(pullback)
     if wanted is not None:
@@ -99,6 +106,16 @@ def _with_pullback(
 
     _, pullback, results = jax.vjp(forward, *(arrays[i] for i in wanted.ins), has_aux=True)
     return results, pullback
+
+
+def _pullback_of_choice(
+    op: If, context: Context, values: Mapping[SSAValue, Array], wanted: Wanted
+) -> Callable[[Sequence[Array]], Arrays]:
+    read = values_read(op)
+    ins = [read[i] for i in wanted.ins]
+    return lambda seeds: pull_choice(
+        op, context, values, dict(zip(wanted.outs, seeds, strict=True)), ins
+    )
 
 
 def pull_back(

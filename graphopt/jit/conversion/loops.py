@@ -36,6 +36,7 @@ from graphopt.tensor.attribute import shape as shape_of
 from graphopt.tensor.creation import assign, full
 from graphopt.tensor.manipulation import cast, reshape
 
+
 class Range:
     """`range` with a Variable among its arguments."""
 
