@@ -81,6 +81,7 @@ def gradients(
     require_static()
     outs = _several(targets, "targets")
     wrt = arguments.variables(_as_list(inputs), "inputs", "gradients")
+    _refuse_arrays([*outs, *wrt])
     weights = [None] * len(outs) if target_gradients is None else _as_list(target_gradients)
     if len(weights) != len(outs):
         raise ValueError(
@@ -107,6 +108,16 @@ def gradients(
         made = _append_grad(outs, distinct, seeds, path, at, ())
     by_name = {x.name: grad for x, grad in zip(distinct, made, strict=True)}
     return [by_name.get(x.name) for x in wrt]
+
+
+def _refuse_arrays(variables: Iterable[Variable]) -> None:
+    for variable in variables:
+        if variable.kind == VarKind.TENSOR_ARRAY:
+            raise UnsupportedError(
+                f"gradients(): '{variable.name}' is a tensor array, whose gradient would be an "
+                "array; take the gradient of an element that paddle.tensor.array_read gives, or "
+                "with respect to the tensors that are written to the array"
+            )
 
 
 def _check_extras(block: Block, callbacks: Any, checkpoints: Any) -> None:
@@ -229,6 +240,7 @@ def _ones(target: Variable, at: int) -> Variable:
     else:
         attrs["shape"] = list(target.shape)
         block._insert_op(at, "fill_constant", {}, {"Out": made}, attrs)
+    made.stop_gradient = False
     return made
 
 

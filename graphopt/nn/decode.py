@@ -230,7 +230,9 @@ def dynamic_decode(
                 new = map_structure(lambda old, now: _kept(finished, old, now), states, new)
         arrays = map_structure(_array_around, outputs)
         map_structure(lambda array, x: array_write(x, time, array), arrays, outputs)
+        # copies first: a step may give what another one of these was
         after = map_structure(assign, {"in": following, "states": new, "lengths": lengths})
+        ended = assign(ended)
         map_structure(assign, after, carried)
         assign(ended, finished)
         increment(time)

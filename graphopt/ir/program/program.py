@@ -24,7 +24,7 @@ from graphopt.ir.program import undo, unique_name
 from graphopt.ir.program.attached import ProgramMethods, VariableMethods
 from graphopt.ir.program.dist_attr import OperatorDistAttr
 from graphopt.ir.program.feed_source import FeedSource
-from graphopt.ir.program.gradient_types import NAMING, forward_type
+from graphopt.ir.program.gradient_types import GRAD_TYPE, NAMING, forward_type
 from graphopt.ir.program.kinds import (
     COLLECTIVES,
     EMPTY,
@@ -648,6 +648,8 @@ class Block:
         with undo.transaction():
             op = self._make_op(type, inputs, outputs, attrs)
             Block.infer_outputs(op)
+            if not self.program.is_fluid:
+                _pass_stops_on(op)
             if type in COLLECTIVES:
                 self.program.communicates = True
             undo.note(self.ops.pop)
@@ -717,6 +719,27 @@ class Block:
 
     def _to_readable_code(self, skip_op_callstack: bool = True) -> str:
         return repr(self)
+
+
+def _pass_stops_on(op: Operator) -> None:
+    """Let the outputs of an operator stop gradients where all of its inputs do, as in Paddle 2.6.
+
+    Parameters say themselves whether they do. What runs a block is its body, whose operators have
+    passed on what they stop.
+    """
+    if op.type == GRAD_TYPE or "sub_block" in op.attrs or "blocks" in op.attrs:
+        return
+    find = op.block.find_var
+    for name in op.input_arg_names:
+        variable = find(name)
+        if variable is not None and not variable.stop_gradient:
+            return
+    for name in op.output_arg_names:
+        variable = find(name)
+        if variable is None or variable.stop_gradient or isinstance(variable, Parameter):
+            continue
+        undo.note_attributes(variable, "stop_gradient")
+        variable.stop_gradient = True
 
 
 def _names(slots: Mapping[str, Any] | None) -> dict[str, list[str]]:

@@ -29,7 +29,7 @@ from graphopt.jit.conversion.conditions import Thunk, as_flag, negation
 from graphopt.jit.conversion.jumps import RESULT
 from graphopt.jit.conversion.unknown import Unknown
 from graphopt.static.nn.blocks import While
-from graphopt.static.nn.control_flow import copy, while_loop
+from graphopt.static.nn.control_flow import copy, while_in_place
 from graphopt.static.nn.sub_blocks import reads_and_writes
 from graphopt.tensor.array import create_array
 from graphopt.tensor.attribute import shape as shape_of
@@ -243,7 +243,10 @@ class _Loop:
             after = self.read()
             return [after[at] for at in carried]
 
-        put(while_loop(test, body, [start[at] for at in carried]))
+        variables = nest.map_leaves(copy, [start[at] for at in carried])
+        _let_gradients_through(variables)
+        put(while_in_place(test, body, variables))
+        _let_gradients_through(variables)
 
     def _trace_in_place(self, start: list[Any]) -> None:
         """Append a loop that changes tensors in place, and no name."""
@@ -264,10 +267,21 @@ class _Loop:
             self.write(fresh(met))
             self.test()
             self.body()
-            after = self.read()
+            after = _typed(self.read(), met)
             self._writes = bool(reads_and_writes(block)[1])
             pairs = enumerate(zip(met, after, strict=True))
             return met, after, {at: new[-1].dtype for at, (old, new) in pairs if _grows(old, new)}
+
+
+def _let_gradients_through(variables: list[Any]) -> None:
+    """A sum that starts as a constant has the gradient of what the loop adds to it.
+
+    `while_loop` of a static program stops it, as Paddle's does.
+    """
+    for leaf in nest.leaves(variables):
+        if isinstance(leaf, Variable):
+            undo.note_attributes(leaf, "stop_gradient")
+            leaf.stop_gradient = False
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
@@ -284,6 +298,18 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
         return copy(leaf) if again else leaf
 
     return [nest.map_leaves(own, value) for value in values]
+
+
+def _typed(after: Sequence[Any], met: Sequence[Any]) -> list[Any]:
+    """The values after a body, new tensors among them as ones that keep their types."""
+    old = {id(leaf) for leaf in nest.leaves(list(met))}
+
+    def kept(leaf: Any) -> Any:
+        if not isinstance(leaf, Variable) or id(leaf) in old or not leaf.has_type:
+            return leaf
+        return leaf.copy_to(leaf.block)
+
+    return [nest.map_leaves(kept, value) for value in after]
 
 
 def _like(first: Any, met: Any, given: Any) -> Any:

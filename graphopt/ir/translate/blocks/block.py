@@ -201,12 +201,16 @@ class BlockParser(ABC):
     def _stopped(self, op: Operator, name: str, value: SSAValue) -> SSAValue:
         """In a sub-block, the value after a `pd.stop_gradient` where its variable says so.
 
-        In the global block the derivative names such values itself.
+        In the global block the derivative names such values itself. Where all inputs stop already,
+        there is nothing to stop.
         """
         if not self.translator.trains or len(self.frames) == 1:
             return value
-        variable = self.frame.block.vars.get(name)
+        block = self.frame.block
+        variable = block.vars.get(name)
         if variable is None or not variable.stop_gradient:
+            return value
+        if all(v is None or v.stop_gradient for v in map(block.find_var, op.input_arg_names)):
             return value
         if not dtype_of(value.type).is_differentiable or not op.input_arg_names:
             return value
