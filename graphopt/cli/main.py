@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import NoReturn
 
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
@@ -43,20 +46,44 @@ COMMANDS = {
     "completion": (completion, "print what makes bash, zsh or fish complete these commands"),
 }
 _OF_XDSL = (ParseError, DiagnosticException)
+_WRONG = re.compile(r"argument COMMAND: invalid choice: '(.*?)'")
+# what other tools and the front end have as a name
+_ELSEWHERE = {
+    "explain": (
+        "graphopt opt MODEL --explain says what passes do to a model, graphopt run --explain and "
+        "paddle.explain(program) to one that runs"
+    ),
+}
 _OPT = "print a program after passes, as graphopt-opt does (graphopt opt --help)"
+
+
+class _Commands(argparse.ArgumentParser):
+    """The parser of the command line, which knows what a wrong command may stand for."""
+
+    def error(self, message: str) -> NoReturn:
+        found = _WRONG.search(message)
+        if found is None:
+            super().error(message)
+        if found[1] in _ELSEWHERE:
+            super().error(f"no command is named '{found[1]}'; {_ELSEWHERE[found[1]]}")
+        near = get_close_matches(found[1], (*COMMANDS, "opt"), 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join((*COMMANDS, 'opt'))}"
+        super().error(f"no command is named '{found[1]}'; {hint}")
 
 
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands but `opt`, whose arguments xDSL's driver parses."""
     examples = "\n".join(f"  {module.EXAMPLE}" for module, _ in COMMANDS.values())
-    top = argparse.ArgumentParser(
+    top = _Commands(
         prog="graphopt",
         description=__doc__,
         epilog=f"examples:\n{examples}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"graphopt {__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = top.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser
+    )
     for name, (module, words) in COMMANDS.items():
         command = commands.add_parser(
             name,

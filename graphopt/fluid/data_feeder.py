@@ -81,11 +81,17 @@ class DataFeeder:
     def feed(self, iterable: Iterable[Sequence[Any]]) -> dict[str, Any]:
         """The feed for the rows of a batch: a LoDTensor for each variable, by name."""
         columns: list[list[Any]] = [[] for _ in self._variables]
-        for row in iterable:
+        for rows, row in enumerate(iterable):
+            if not isinstance(row, (list, tuple, np.ndarray)) or not np.shape(row[:1]):
+                raise TypeError(
+                    f"DataFeeder.feed(): row {rows} of the batch should be a tuple with a value "
+                    f"for each of {', '.join(self.feed_names)}, found {row!r:.60}; a reader gives "
+                    "rows, paddle.batch joins them"
+                )
             if len(row) != len(columns):
                 raise ValueError(
-                    f"DataFeeder.feed(): a row has {len(row)} values, but feed_list has "
-                    f"{len(columns)} variables ({', '.join(self.feed_names)})"
+                    f"DataFeeder.feed(): row {rows} of the batch has {len(row)} values, but "
+                    f"feed_list has {len(columns)} variables ({', '.join(self.feed_names)})"
                 )
             for column, value in zip(columns, row, strict=True):
                 column.append(value)
@@ -137,7 +143,14 @@ class DataFeeder:
 def _batch(variable: Variable, rows: list[Any]) -> LoDTensor:
     """The rows as one tensor in the variable's shape; sequences with the lengths of each level."""
     lengths: list[list[int]] = []
-    for _ in range(variable.lod_level):
+    for level in range(variable.lod_level):
+        for at, row in enumerate(rows):
+            if not isinstance(row, (list, tuple)) and np.ndim(row) == 0:
+                raise ValueError(
+                    f"DataFeeder: '{variable.name}' has sequences (lod_level="
+                    f"{variable.lod_level}), but at level {level + 1} item {at} is "
+                    f"{row!r:.60}; give a list of items, [{row!r:.60}] for one"
+                )
         lengths.append([len(row) for row in rows])
         rows = list(itertools.chain.from_iterable(rows))
     return LoDTensor(_in_shape(variable, rows), lengths)
@@ -148,7 +161,7 @@ def _in_shape(variable: Variable, rows: list[Any]) -> Any:
 
     Raises ValueError for rows of other sizes: two of them never make one.
     """
-    array, shape = np.array(rows, variable.dtype.numpy), variable.shape
+    array, shape = _as_array(variable, rows), variable.shape
     if len(shape) == array.ndim and all(
         wanted in (-1, found) for wanted, found in zip(shape, array.shape, strict=True)
     ):
@@ -164,6 +177,33 @@ def _in_shape(variable: Variable, rows: list[Any]) -> Any:
             f"{several(len(rows), 'row')} make an array of shape {list(array.shape)}; give rows "
             "of the declared shape"
         ) from None
+
+
+def _as_array(variable: Variable, rows: list[Any]) -> Any:
+    """The rows as one array of the variable's dtype; ValueError names the row that does not fit."""
+    dtype = variable.dtype.numpy
+    try:
+        return np.array(rows, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        reason = str(error)
+    first: Any = None
+    for at, row in enumerate(rows):
+        try:
+            found = np.array(row, dtype).shape
+        except (TypeError, ValueError, OverflowError) as error:
+            reason = f"row {at} is {row!r:.60}, which is no array of {variable.dtype!s}: {error}"
+            break
+        if first is not None and found != first:
+            reason = (
+                f"row {at} has the shape {list(found)} and the rows before it {list(first)}; pad "
+                "them to one shape, or declare sequences with lod_level=1"
+            )
+            break
+        first = found
+    raise ValueError(
+        f"DataFeeder: the rows of '{variable.name}', {variable.dtype!s} {list(variable.shape)}, "
+        f"make no array: {reason}"
+    )
 
 
 explain(globals())

@@ -396,7 +396,11 @@ class CompiledProgram(WithFacts):
             self._strategy, self._added = self._strategy.with_passes(self._added), ()
             self._wants_seed = is_customized(self._strategy)
         elif self._bound[0] is not scope:
-            raise ValueError("Cannot compile program with different scope.")
+            raise ValueError(
+                "Cannot compile program with different scope. A CompiledProgram keeps the scope of "
+                "its first run; make another CompiledProgram of the program for this scope, or run "
+                "both in one static.scope_guard"
+            )
         elif self._bound[1] is not place and self._bound[1] != place:
             raise ValueError("Cannot compile program with different place.")
 

@@ -22,7 +22,7 @@ from graphopt.frontend.in_place import write
 from graphopt.frontend.mode import static_mode, would_be_dynamic
 from graphopt.frontend.tracing import is_converting
 from graphopt.ir.program import Variable
-from graphopt.ir.program.location import caller_location
+from graphopt.ir.program.location import caller_level, caller_location
 
 BINARY = {
     "add": "elementwise_add",
@@ -304,6 +304,23 @@ def _truth(self: Variable) -> bool:
     return True
 
 
+_said = False
+
+
+def _as_text(self: Variable) -> str:
+    """Its type. Where Paddle would print a value, a warning says once that there is none."""
+    global _said
+    if would_be_dynamic() and not (is_converting() or _said):
+        _said = True
+        warnings.warn(
+            f"'{self.name}' has no value to print: this script never called "
+            "paddle.enable_static(), and graphopt has static mode only. .numpy() gives the value "
+            "of a constant; a function of paddle.jit.to_static, or a program, computes others",
+            stacklevel=caller_level(),
+        )
+    return repr(self)
+
+
 def _no_values(self: Variable, *args: Any) -> NoReturn:
     if is_converting():
         raise UnsupportedError(
@@ -369,6 +386,7 @@ def attach() -> None:
         "__float__": _as_number(float),
         "__int__": _as_number(int),
         "__hash__": object.__hash__,
+        "__str__": _as_text,
         "numpy": numpy,
         "astype": astype,
         "detach": detach,

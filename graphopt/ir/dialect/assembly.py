@@ -24,6 +24,7 @@ from graphopt.ir.dialect.definition import (
     attr_values,
     definition,
     encode_attrs,
+    of_op,
     operand_groups,
     segments,
 )
@@ -96,7 +97,7 @@ def parse_op(cls: type[OpT], parser: Parser, words: Sequence[str], rule: TypeRul
         try:
             results = rule(types, attr_values(cls, properties))
         except ProgramError as error:
-            parser.raise_error(f"'{cls.name}': {error}", start, parser.pos)
+            parser.raise_error(of_op(cls.name, error), start, parser.pos)
     regions: list[Region] = []
     for word in words:
         if word:

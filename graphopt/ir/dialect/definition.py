@@ -22,6 +22,12 @@ _SEGMENT_NAME = SEGMENTS.attribute_name
 
 
 @cache
+def of_op(name: str, error: ProgramError) -> str:
+    """What is wrong with an op of this name, which the text of the error may say itself."""
+    text = str(error)
+    return text if text.startswith(f"'{name}'") else f"'{name}': {text}"
+
+
 def definition(cls: type[IRDLOperation]) -> OpDef:
     """The IRDL definition of an op class."""
     return cls.get_irdl_definition()

@@ -33,6 +33,7 @@ from graphopt.ir.dialect.definition import (
     default_attrs,
     definition,
     encode_attrs,
+    of_op,
     operand_groups,
     operand_names,
     segments,
@@ -148,7 +149,7 @@ class PdOp(IRDLOperation, ABC):
                 self.attr_values(),
             )
         except ProgramError as error:
-            raise VerifyException(f"'{self.name}': {error}") from error
+            raise VerifyException(of_op(self.name, error)) from error
         if len(self.results) != len(types):
             raise VerifyException(
                 f"'{self.name}' has {len(self.results)} results but its type rule gives "

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import lru_cache
 from io import StringIO
 from typing import IO, Any, cast
@@ -23,6 +24,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError
 
 from graphopt.errors import FormatError
 from graphopt.ir.dialect.signature import FEED, FETCH, PREPARED, STATE
@@ -223,6 +225,19 @@ class ModuleParser(Parser):
         if read is not None:
             self._tensors[found[0]] = read
         return read
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        try:
+            return super()._get_op_by_name(name)
+        except ParseError as error:
+            dialect, _, own = name.rpartition(".")
+            names = {op.name.rpartition(".")[2]: op.name for op in self.ctx.loaded_ops}
+            near = get_close_matches(own, names, 1, 0.7)
+            if not near and dialect:
+                raise
+            hint = f"did you mean {names[near[0]]}?" if near else "ops of graphopt begin with pd."
+            message = f"{error.msg}; {hint}"
+            raise ParseError(error.span, message) from None
 
     def parse_optional_str_literal(self) -> str | None:
         found = super().parse_optional_str_literal()

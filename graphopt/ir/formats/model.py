@@ -27,6 +27,19 @@ PathLike: TypeAlias = str | os.PathLike[str]
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _JSON = re.compile(rb'\[|[ \t\r\n]*\{[ \t\r\n]*"')
 
+# The first bytes of files that are given by mistake. A ProgramDesc begins with its blocks, 0x0a.
+_KINDS = {
+    b"\x08": (
+        "an ONNX file, not a model of Paddle; graphopt reads none: save the model with Paddle, or "
+        "convert it with x2paddle"
+    ),
+    b"PK\x03\x04": "a zip file (as of PyTorch, Keras or NumPy), not a model of Paddle",
+    b"\x89HDF": "an HDF5 file (as of Keras), not a model of Paddle",
+    b"\x1f\x8b": "a gzip file; unpack it first",
+    b"\x93NUMPY": "an array of NumPy, not a model; --input takes it",
+}
+_IR = re.compile(r"func\.func|builtin\.module|\bpd\.\w+")
+
 
 @dataclass(frozen=True)
 class LoadedModel:
@@ -105,13 +118,38 @@ def read_any_program(
             "give the path of the .pdmodel, .json or __model__ file"
         )
     if not _JSON.match(data):
-        return read_program(data, source, limits)
+        try:
+            return read_program(data, source, limits)
+        except FormatError:
+            kind = _other_kind(data)
+            if kind is None:
+                raise
+            raise UnsupportedError(f"{source}: this is {kind}") from None
     # the importer itself imports records from this package
     from graphopt.ir.formats.pir import import_pir
 
     program = import_pir(read_pir(data, source, limits))
     check_program(program, source, limits)
     return program
+
+
+def _other_kind(data: bytes) -> str | None:
+    """What bytes hold that are no program, with what to do; None for damaged programs."""
+    for start, kind in _KINDS.items():
+        if data.startswith(start):
+            return kind
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    if not all(character.isprintable() or character in "\t\r\n\f" for character in text):
+        return None
+    if _IR.search(text):
+        return "a program as text, which graphopt-opt reads, not a saved model"
+    return (
+        "a text file, not a saved model; graphopt run SCRIPT.py runs a script, whose name ends "
+        "with .py"
+    )
 
 
 def _program_file(path: Path) -> Path:

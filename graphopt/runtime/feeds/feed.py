@@ -294,6 +294,13 @@ def misfit(program: Program, shapes: Shapes, own: OwnTypes, error: ProgramError)
 def check_dtype(variable: Variable, dtype: DTypeLike) -> None:
     """FeedError unless the dtypes are equal; nothing is cast."""
     if dtype != variable.dtype.numpy:
+        found = np.dtype(dtype)
+        if not found.isnative and found.newbyteorder("=") == variable.dtype.numpy:
+            raise FeedError(
+                f"The data of fed Variable '{variable.name}' are {variable.dtype!s} in the byte "
+                f"order of other machines ('{found.str}'); convert the array with "
+                f".astype('{variable.dtype!s}')"
+            )
         raise FeedError(
             f"The data type of fed Variable '{variable.name}' must be '{variable.dtype!s}', but "
             f"received '{np.dtype(dtype).name}'; convert the array with "

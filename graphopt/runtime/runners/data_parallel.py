@@ -109,6 +109,21 @@ class DataParallel:
                 stacklevel=caller_level(),
             )
 
+        self._warn_of_unequal_parts(parts)
+
+    def _warn_of_unequal_parts(self, parts: SplitFeed) -> None:
+        """Warn, once, of devices with fewer rows than others, whose rows weigh more."""
+        uneven = [name for name, size in parts.samples.items() if size % parts.count]
+        if uneven and self.training and not self.sample_weighted and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"the {parts.samples[uneven[0]]} rows of '{uneven[0]}' are split over "
+                f"{parts.count} devices unequally, and gradients are averaged over devices, as in "
+                "Paddle: a row on a device with fewer weighs more. Feed a multiple of "
+                f"{parts.count} rows, as with drop_last=True, or set sample_weighted",
+                stacklevel=caller_level(),
+            )
+
     def compilation(
         self,
         program: Program,

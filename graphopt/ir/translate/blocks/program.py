@@ -8,6 +8,7 @@ Everything after this parser is pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -177,9 +178,15 @@ class _Parser(BlockParser):
         if not known and (variable is None or not variable.persistable):
             raise FetchError(
                 f"Cannot find fetched variable({name}): the program has no variable name '{name}' "
-                "that an operator writes or that was fed"
+                f"that an operator writes or that was fed{self._hint(name)}"
             )
         return self.read(name)
+
+    def _hint(self, name: str) -> str:
+        """The variable that a wrong name may stand for."""
+        written = [n for op in self.program.global_block().ops for n in op.output_arg_names]
+        near = get_close_matches(name, {*written, *self.feeds}, 1)
+        return f"; did you mean '{near[0]}'?" if near else ""
 
     def finish(self, results: Sequence[tuple[str, str, SSAValue]]) -> ModuleOp:
         self.block.add_op(ReturnOp(*(value for _, _, value in results)))
