@@ -91,6 +91,38 @@ def test_opt_is_graphopt_opt() -> None:
     assert "pd.conv2d" in output("opt", LENET / "model.pdmodel")
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("rnu", "no command is named 'rnu'; did you mean run?"),
+        ("explain", "no command is named 'explain'; graphopt opt MODEL --explain says"),
+        ("frobnicate", "no command is named 'frobnicate'; there are info, run, report"),
+    ],
+)
+def test_no_such_command(command: str, words: str) -> None:
+    """The nearest one, or what does the work of another tool's."""
+    status, _, error = graphopt(command, "x")
+    assert (status, words in error) == (2, True), error
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\x08\x08\x12\x07pytorch\x1a\x051.0.0", "this is an ONNX file, not a model of Paddle"),
+        (b"PK\x03\x04\x14", "this is a zip file"),
+        (b"import paddle\n", "this is a text file, not a saved model; graphopt run SCRIPT.py"),
+        (b"func.func @main() {\n}\n", "this is a program as text, which graphopt-opt reads"),
+    ],
+)
+def test_files_of_another_kind(data: bytes, words: str, tmp_path: Path) -> None:
+    """They are named for what they are, by each command that opens a model."""
+    file = tmp_path / "model"
+    file.write_bytes(data)
+    for command in ("info", "run"):
+        status, _, error = graphopt(command, file)
+        assert (status, words in error) == (1, True), error
+
+
 def test_info() -> None:
     out = output("info", LENET)
     assert "ProgramDesc, version 2.6.2, inference model" in out

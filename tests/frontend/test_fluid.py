@@ -225,7 +225,7 @@ def test_feeder_makes_batches() -> None:
         assert feed["image"].shape() == [2, 1, 2, 2]
         assert np.array(feed["label"]).tolist() == [[5], [6]]
         assert feed["words"].recursive_sequence_lengths() == [[2, 1]]
-        with pytest.raises(ValueError, match="a row has 2 values"):
+        with pytest.raises(ValueError, match="row 0 of the batch has 2 values"):
             feeder.feed([(1, 2)])
         with pytest.raises(ValueError, match=r"'image' has the shape \[-1, 1, 2, 2\], but its 2"):
             feeder.feed([([1, 2], 5, [1]), ([3, 4], 6, [1])])
@@ -233,6 +233,29 @@ def test_feeder_makes_batches() -> None:
         (made,) = fluid.DataFeeder([texts], None).feed([([[1, 2], [3]],), ([[4]],)]).values()
         assert made.recursive_sequence_lengths() == [[2, 1], [2, 1, 1]]
         assert np.array(made).tolist() == [[1], [2], [3], [4]]
+
+
+@pytest.mark.parametrize(
+    ("names", "rows", "words"),
+    [
+        (["x"], [(["a", "b"],)], "rows of 'x', float32 .* row 0 is .* could not convert"),
+        (["x"], [([1, 2],), ([1, 2, 3],)], r"row 1 has the shape \[3\] and .* before it \[2\]"),
+        (["x"], [(object(),)], "rows of 'x'.* row 0 is <object"),
+        (["x"], [1.0, 2.0], "row 0 of the batch should be a tuple with a value for each of x"),
+        (["x"], ["ab"], "row 0 of the batch should be a tuple with a value for each of x"),
+        (["x"], [{"x": [1, 2]}], "row 0 of the batch should be a tuple"),
+        (["y"], [(1,), (2**70,)], "rows of 'y', int64 .* row 1 is 1180591620717411303424"),
+        (["s"], [(3,)], "'s' has sequences .* at level 1 item 0 is 3; give a list of items"),
+    ],
+)
+def test_a_feeder_names_variable_and_row(names: list[str], rows: list[Any], words: str) -> None:
+    """Not only what NumPy says of an array."""
+    with fresh():
+        fluid.data("x", [None, 2], "float32")
+        fluid.data("y", [None, 1], "int64")
+        fluid.data("s", [None, 1], "int64", lod_level=1)
+        with pytest.raises((TypeError, ValueError), match=words):
+            fluid.DataFeeder(names, None).feed(rows)
 
 
 def test_tensors_keep_their_lengths() -> None:

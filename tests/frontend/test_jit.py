@@ -397,3 +397,30 @@ def test_traces_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for factor in (1, 2, 1, 3, 1, 2):
         np.testing.assert_allclose(scaled(X, factor).numpy(), X * factor)
     assert calls == [1, 2, 3, 2]
+
+
+def downwards(x: Any, times: int) -> Any:
+    """A global function that calls itself."""
+    return x if times == 0 else downwards(x * 2, times - 1)
+
+
+def endless(x: Any) -> Any:
+    """A tensor would have to end this."""
+    if x.sum() > 0:
+        return endless(x - 1)
+    return x
+
+
+def test_functions_that_call_themselves() -> None:
+    """A number ends it; else the line is named."""
+
+    def inner(x: Any, times: int) -> Any:
+        return x if times == 0 else inner(x + 1, times - 1)
+
+    assert jit.to_static(downwards)(X, 3).tolist() == (X * 8).tolist()
+    assert jit.to_static(inner)(X, 3).tolist() == (X + 3).tolist()
+    at = endless.__code__.co_firstlineno + 3
+    with pytest.raises(
+        UnsupportedError, match=rf"test_jit.py:{at}: 'endless' calls itself without"
+    ):
+        jit.to_static(endless)(X)

@@ -221,6 +221,20 @@ def test_errors_have_positions(old: str, new: str, line: int, message: str) -> N
         parse_text(SHORT.replace(old, new))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("pd.matmul", "pd.matmull", "pd.matmull is not registered; did you mean pd.matmul"),
+        ("pd.matmul", "matmul", "did you mean pd.matmul"),
+        ("pd.matmul(%x, %w)", "pd.clip(%x)", r"\n *'pd.clip' needs the attribute"),
+    ],
+)
+def test_errors_name_an_op_once(old: str, new: str, words: str) -> None:
+    """With the nearest name for a wrong one."""
+    with pytest.raises(ParseError, match=words):
+        parse_text(SHORT.replace(old, new, 1))
+
+
 def test_an_op_that_does_not_fit_is_printed_with_its_types() -> None:
     """Reports of crashes quote modules that do not verify."""
     module = parse_text(SHORT)

@@ -50,6 +50,13 @@ def test_wrong_forms() -> None:
         net.run(FEED, [net.loss, 3])
 
 
+def test_a_misspelt_name() -> None:
+    """The nearest variable that a fetch can have is named."""
+    net = fc_mean()
+    with pytest.raises(FetchError, match=f"; did you mean '{net.loss.name}'"):
+        net.run(FEED, [net.loss.name.replace("0", "9", 1)])
+
+
 @pytest.mark.parametrize("devices", [0, 1, 2])
 def test_unknown_names(devices: int) -> None:
     """A KeyError and RuntimeError with the name; a readable message."""

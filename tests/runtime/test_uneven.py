@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,18 @@ def test_gradient_is_the_mean_of_the_devices_means(devices: int, count: int) -> 
     net.start()
     (whole,) = net.run(feed, "w@GRAD")
     assert np.abs(whole - wanted[0]).max() > 1e-4
+
+
+def test_a_warning_says_that_rows_weigh_differently() -> None:
+    """Once for a program, and not where each device has as many."""
+    net = regression()
+    program = net.parallel(2)
+    net.run(regression_feed(4), net.loss, program)
+    with pytest.warns(UserWarning, match=r"the 5 rows of '.' are split over 2 devices unequally"):
+        net.run(regression_feed(5), net.loss, program)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        net.run(regression_feed(5), net.loss, program)
 
 
 def test_list_feeds_of_different_sizes() -> None:
