@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,6 +23,9 @@ from jax.experimental.compilation_cache import compilation_cache
 import graphopt as paddle
 from graphopt import static
 from graphopt.nn import functional as F
+from graphopt.ir.formats import commit
+from graphopt.runtime.devices.cache_place import is_private, machine_directory
+from graphopt.runtime.disk import entries as disk
 from graphopt.runtime.disk import known, summaries
 from graphopt.runtime.disk.known import FOLDER
 from graphopt.runtime.settings.flags import TIER
@@ -132,6 +142,172 @@ def test_the_least_used_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         trained(scale=scale)
     assert sum(file.stat().st_size for file in entries(tmp_path)) <= 2 * size
     assert trained(scale=5.0)[1] == "full: it was on disk"
+
+
+class _Forged:
+    """What runs code where it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.file),)
+
+
+def test_a_forged_entry_runs_nothing(tmp_path: Path) -> None:
+    """Under a right digest, too: the record of an executable has classes of JAX alone."""
+    wanted = trained()[0]
+    for file in entries(tmp_path):
+        payload = pickle.dumps(_Forged(tmp_path / "was here"))
+        file.write_bytes(disk._digest(file, payload) + payload)
+    assert [*map(float, trained()[0])] == [*map(float, wanted)]
+    assert not (tmp_path / "was here").exists()
+
+
+def test_an_entry_under_another_name_is_none(tmp_path: Path) -> None:
+    file, other = tmp_path / "steps" / "a", tmp_path / "steps" / "b"
+    assert disk.write_entry(file, b"of a", 1 << 20)
+    other.write_bytes(file.read_bytes())
+    assert disk.read_entry(other, bytes) is None
+    assert not other.exists()
+    assert disk.read_entry(file, bytes) == b"of a"
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    """Neither an entry nor a part of one."""
+    file = tmp_path / "steps" / "a"
+    assert disk.write_entry(file, b"small", 1 << 20)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, hard))
+        assert not disk.write_entry(tmp_path / "steps" / "b", bytes(1 << 16), 1 << 20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert [each.name for each in file.parent.iterdir()] == ["a"]
+    assert disk.read_entry(file, bytes) == b"small"
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from graphopt.ir.formats import commit
+from graphopt.runtime.disk.entries import write_entry
+
+write = commit._Save.write
+
+def killed(*args):
+    write(*args)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+commit._Save.write = killed
+write_entry(Path(sys.argv[1]), b"never there", 1 << 20)
+"""
+
+
+def test_what_a_killed_process_leaves_is_removed(tmp_path: Path) -> None:
+    """By the next one that writes there; until then it is no entry."""
+    folder = tmp_path / "steps"
+    command = [sys.executable, "-c", _KILLED, str(folder / "a")]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert all(commit.is_ours(file.name) for file in folder.iterdir())
+    assert len(list(folder.iterdir())) == 2
+    assert disk.read_entry(folder / "a", bytes) is None
+    assert disk.write_entry(folder / "b", b"there", 1 << 20)
+    assert [file.name for file in folder.iterdir()] == ["b"]
+
+
+def test_room_is_made_beside_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process removes files at the same time, and one cannot be removed."""
+    folder = tmp_path / "steps"
+    for name in "abcd":
+        assert disk.write_entry(folder / name, bytes(1000), 1 << 20)
+    stat, unlink = Path.stat, Path.unlink
+
+    def gone(path: Path, **options: Any) -> Any:
+        if path.name == "a":
+            raise FileNotFoundError(path)
+        return stat(path, **options)
+
+    def kept(path: Path, *args: Any, **options: Any) -> None:
+        if path.name == "b":
+            raise PermissionError(path)
+        unlink(path, *args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", gone)
+        patched.setattr(Path, "unlink", kept)
+        disk._make_room(folder, 1000, 2500)
+    assert sorted(file.name for file in folder.iterdir()) == ["a", "b", "d"]
+
+
+@pytest.mark.parametrize("what", ["the folder", "its parent", "one inside"])
+def test_a_folder_that_others_may_write_is_refused(tmp_path: Path, what: str) -> None:
+    """It is said once, and nothing is read or written there."""
+    parent = tmp_path / "parent"
+    folder = parent / "cache"
+    (folder / "steps").mkdir(parents=True)
+    wrong = {"the folder": folder, "its parent": parent, "one inside": folder / "steps"}[what]
+    wrong.chmod(0o777)
+    file = folder / "steps" / "a"
+    with pytest.warns(UserWarning, match=f"{wrong} is not this user's alone .*mode 777"):
+        assert not disk.write_entry(file, b"content", 1 << 20)
+    payload = disk._digest(file, b"forged") + b"forged"
+    file.write_bytes(payload)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert disk.read_entry(file, bytes) is None
+    assert file.read_bytes() == payload
+
+
+def test_a_folder_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path.stat().st_uid + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    (tmp_path / "mine").mkdir()
+    if tmp_path.stat().st_uid == 0:
+        assert is_private(tmp_path / "mine")
+    else:
+        with pytest.warns(UserWarning, match="its owner is user"):
+            assert not is_private(tmp_path / "mine")
+
+
+def test_directories_are_made_for_the_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the mask of new files says."""
+    monkeypatch.setenv("FLAGS_graphopt_cache_dir", str(tmp_path / "a" / "b"))
+    before = os.umask(0)
+    try:
+        directory = machine_directory()
+    finally:
+        os.umask(before)
+    assert directory is not None
+    for each in (directory, directory.parent, directory.parent.parent):
+        assert each.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_handler_while_an_entry_is_read(tmp_path: Path) -> None:
+    """What it raises is raised, an OSError as well, and the entry stays."""
+    file = tmp_path / "steps" / "a"
+    assert disk.write_entry(file, b"content", 1 << 20)
+
+    def handler(*_: Any) -> None:
+        raise TimeoutError("time is up")
+
+    def slow(payload: bytes) -> bytes:
+        signal.raise_signal(signal.SIGALRM)
+        return payload
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with pytest.raises(TimeoutError, match="time is up"):
+            disk.read_entry(file, slow)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert disk.read_entry(file, bytes) == b"content"
 
 
 def test_a_quick_form_from_disk_has_a_successor(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,20 +47,23 @@ def is_ours(name: str) -> bool:
     return name == JOURNAL or _TEMPORARY.fullmatch(name) is not None
 
 
-def write_files(contents: Mapping[Path, Iterable[Piece]], folder: Path | None = None) -> None:
+def write_files(
+    contents: Mapping[Path, Iterable[Piece]], folder: Path | None = None, *, lasting: bool = True
+) -> None:
     """Write files as one: readers here see all of the old ones, or all of the new ones.
 
     They are the files of `folder`, or without it those of one prefix, such as `m.pdparams` and
     `m.pdopt`. Each is written under another name there, and flushed to the device, before any takes
-    its place. A file that is replaced keeps its mode and, where that is
-    allowed, its owner. The files of a save that died are completed or removed.
+    its place; those that are not `lasting` are not flushed. A file that is replaced keeps its mode
+    and, where that is allowed, its owner. The files of a save that died are completed or removed.
     Raises the usual OSError with the name of the file, and then changes nothing.
     """
     targets = {Path(os.path.realpath(path)): pieces for path, pieces in contents.items()}
     if not targets:
         return
     home = next(iter(targets)).parent if folder is None else Path(os.path.realpath(folder))
-    with _Save(home, has_prefix=folder is None and len(targets) > 1) as save:
+    has_prefix = folder is None and len(targets) > 1
+    with _Save(home, has_prefix=has_prefix, lasting=lasting) as save:
         for target, pieces in targets.items():
             with _naming(target):
                 save.write(target, pieces)
@@ -86,8 +89,8 @@ class _Save:
     rename stays within a file system; such a target is replaced after the others.
     """
 
-    def __init__(self, home: Path, *, has_prefix: bool) -> None:
-        self.home, self.has_prefix = home, has_prefix
+    def __init__(self, home: Path, *, has_prefix: bool, lasting: bool) -> None:
+        self.home, self.has_prefix, self.lasting = home, has_prefix, lasting
         self.id = secrets.token_hex(5)
         self.count = 0
         self.rooms: dict[Path, BinaryIO] = {}
@@ -156,7 +159,7 @@ class _Save:
                     self.digest.update(piece)
                 file.write(piece)
             file.flush()
-            if not is_sealed:
+            if self.lasting and not is_sealed:
                 os.fsync(file.fileno())
 
     def commit(self) -> None:
@@ -174,8 +177,9 @@ class _Save:
                     temporary.replace(target)
         for temporary, target in elsewhere.items():
             temporary.replace(target)
-        for folder in {target.parent for target in self.moves.values()} | {self.home}:
-            _sync_folder(folder)
+        if self.lasting:
+            for folder in {target.parent for target in self.moves.values()} | {self.home}:
+                _sync_folder(folder)
         self.moves.clear()
 
     def _write_seals(self) -> None:

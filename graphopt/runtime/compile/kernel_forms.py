@@ -15,7 +15,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,12 +22,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from graphopt.errors import FormatError
+from graphopt.ir.formats.commit import write_files
 from graphopt.lowering.kernels.onednn_here import why_not_half, why_not_here
 from graphopt.passes.target.choose_kernel import FORMS, HALF
 from graphopt.runtime.compile.background import submit
 from graphopt.runtime.compile.kernel_trial import BEGINS, ENDS
-from graphopt.runtime.devices.cache_place import machine_directory
+from graphopt.runtime.devices.cache_place import is_private, machine_directory
 from graphopt.runtime.settings.flags import must_repeat
+from graphopt.runtime.state.aside import call_aside
 
 SECONDS = 120.0
 """A trial that takes longer is ended, and the form refused."""
@@ -77,11 +79,19 @@ def read_verdicts() -> Verdicts | None:
     """The verdicts of this machine and version; None before the first trial has ended."""
     name = _name()
     if name not in _own and (directory := machine_directory()) is not None:
-        with suppress(OSError, ValueError):
-            found = json.loads((directory / FOLDER / name).read_text("utf-8"))
-            if isinstance(found, dict) and set(found) == set(FORMS):
-                _own[name] = {form: str(found[form]) for form in FORMS}
+        found = call_aside(lambda: _read_file(directory / FOLDER / name))
+        if found is not None:
+            _own[name] = found
     return _own.get(name)
+
+
+def _read_file(file: Path) -> Verdicts | None:
+    try:
+        found: Any = json.loads(file.read_text("utf-8")) if is_private(file.parent) else None
+    except (OSError, ValueError):
+        return None
+    is_whole = isinstance(found, dict) and set(found) == set(FORMS)
+    return {form: str(found[form]) for form in FORMS} if is_whole else None
 
 
 def write_verdicts(verdicts: Verdicts) -> None:
@@ -91,13 +101,11 @@ def write_verdicts(verdicts: Verdicts) -> None:
     directory = machine_directory()
     if directory is None:
         return
-    with suppress(OSError):
+    text = json.dumps(dict(verdicts), indent=2).encode()
+    with suppress(OSError, FormatError):
         folder = directory / FOLDER
-        folder.mkdir(exist_ok=True)
-        number, made = tempfile.mkstemp(dir=folder)
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            json.dump(dict(verdicts), file, indent=2)
-        Path(made).replace(folder / name)
+        folder.mkdir(0o700, exist_ok=True)
+        write_files({folder / name: [text]}, lasting=False)
 
 
 @functools.cache

@@ -2,27 +2,69 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import platform
+import stat
+import warnings
 from pathlib import Path
 
+from graphopt.ir.program.location import caller_level
 from graphopt.lowering.kernels.processor import instructions
 from graphopt.runtime.settings.flags import cache_directory
 
 
 def machine_directory() -> Path | None:
-    """The directory, made if need be; None when it is switched off or cannot be written."""
+    """The directory, made if need be; None when it is switched off or cannot be written.
+
+    None, with a warning, when others may write there, too.
+    """
     given = cache_directory()
     if given == "":
         return None
     try:
         base = Path(given) if given else _home() / "graphopt" / "xla"
         directory = base.expanduser() / _machine()
-        directory.mkdir(parents=True, exist_ok=True)
+        _make(directory)
     except (OSError, RuntimeError):  # no home directory, or not ours to write
         return None
-    return directory if os.access(directory, os.W_OK | os.X_OK) else None
+    is_writable = os.access(directory, os.W_OK | os.X_OK)
+    return directory if is_writable and is_private(directory) else None
+
+
+def _make(directory: Path) -> None:
+    """Make a directory and those that it is in, for this user alone."""
+    if not directory.is_dir():
+        _make(directory.parent)
+        directory.mkdir(0o700, exist_ok=True)
+
+
+@functools.cache
+def is_private(folder: Path) -> bool:
+    """True for a folder that only this user and root may write; else a warning says why not.
+
+    Who may write it, or replace one of those that it is in, decides what code is run here.
+    """
+    if not hasattr(os, "geteuid"):  # Windows has no such owners and modes
+        return True
+    real = folder.resolve()
+    for each in dict.fromkeys((folder.absolute(), *folder.absolute().parents, real, *real.parents)):
+        status = each.stat()
+        by_others = status.st_mode & (stat.S_IWOTH | stat.S_IWGRP)
+        # in a folder like /tmp nobody replaces what is another's
+        is_shared = bool(status.st_mode & stat.S_ISVTX) and each not in (folder, real)
+        of_others = status.st_uid not in (os.geteuid(), 0)
+        if of_others or (by_others and not is_shared):
+            who = f"its owner is user {status.st_uid}" if of_others else "others may write it"
+            warnings.warn(
+                f"no compiled programs are kept in {folder}: they are code that is run, and "
+                f"{each} is not this user's alone ({who}, mode {stat.S_IMODE(status.st_mode):o}); "
+                f"chmod go-w {each}, or let FLAGS_graphopt_cache_dir name another folder",
+                stacklevel=caller_level(),
+            )
+            return False
+    return True
 
 
 def _home() -> Path:

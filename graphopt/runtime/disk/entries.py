@@ -1,31 +1,56 @@
-"""Entries on disk: bytes with their hash, in a folder that loses the least used when it is full."""
+"""Entries on disk: bytes with their digest, in a folder that loses the least used when it is full.
+
+The digest is of the bytes and of the name of the entry, so that a file under the name of another is
+none. Entries are code that is run, or decide about it: a folder that others may write has none.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
+
+from graphopt.errors import FormatError
+from graphopt.ir.formats.commit import is_ours, write_files
+from graphopt.runtime.devices.cache_place import is_private
+from graphopt.runtime.state.aside import call_aside
 
 MAX_BYTES = 1 << 30
 """The bytes of a directory at most, unless `jax_compilation_cache_max_size` says otherwise."""
-_HASH = 32
+_DIGEST = 32
+
+T = TypeVar("T")
 
 
-def read_entry(file: Path) -> bytes | None:
-    """The bytes of an entry; None without one, and for a damaged one, which is removed."""
+def read_entry(file: Path, made_of: Callable[[bytes], T]) -> T | None:
+    """What `made_of` makes of the bytes of an entry; None without one.
+
+    One that is damaged, or that nothing can be made of, is removed.
+    """
+    return call_aside(lambda: _read(file, made_of))
+
+
+def _read(file: Path, made_of: Callable[[bytes], T]) -> T | None:
     try:
-        content = file.read_bytes()
+        content = file.read_bytes() if is_private(file.parent) else None
     except OSError:
         return None
-    payload = content[_HASH:]
-    if hashlib.sha256(payload).digest() != content[:_HASH]:
+    if content is None:
+        return None
+    payload = content[_DIGEST:]
+    if _digest(file, payload) != content[:_DIGEST]:
         remove_entry(file)
         return None
     with suppress(OSError):
         os.utime(file)
-    return payload
+    try:
+        return made_of(payload)
+    except Exception:  # whatever it is, what is made anew is good
+        remove_entry(file)
+        return None
 
 
 def write_entry(file: Path, payload: bytes, most: int) -> bool:
@@ -33,14 +58,17 @@ def write_entry(file: Path, payload: bytes, most: int) -> bool:
 
     Its folder has `most` bytes at most.
     """
+    return call_aside(lambda: _write(file, payload, most))
+
+
+def _write(file: Path, payload: bytes, most: int) -> bool:
     try:
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(0o700, exist_ok=True)
+        if not is_private(file.parent):
+            return False
         _make_room(file.parent, len(payload), most)
-        number, name = tempfile.mkstemp(dir=file.parent)
-        with os.fdopen(number, "wb") as opened:
-            opened.write(hashlib.sha256(payload).digest() + payload)
-        Path(name).replace(file)
-    except OSError:
+        write_files({file: (_digest(file, payload), payload)}, lasting=False)
+    except (OSError, FormatError):
         return False
     return True
 
@@ -56,13 +84,24 @@ def hashed(value: object) -> str:
     return hashlib.sha256(repr(value).encode()).hexdigest()
 
 
+def _digest(file: Path, payload: bytes) -> bytes:
+    return hashlib.sha256(f"{file.parent.name}/{file.name}\n".encode() + payload).digest()
+
+
 def _make_room(folder: Path, size: int, most: int) -> None:
-    """Remove what was used least lately, where there would be too much."""
-    entries = [(file.stat(), file) for file in folder.iterdir()]
-    entries.sort(key=lambda entry: entry[0].st_mtime)
-    size += sum(status.st_size for status, _ in entries)
-    for status, file in entries:
+    """Remove what was used least lately, where there would be too much.
+
+    Other processes may remove files meanwhile, and what cannot be removed stays.
+    """
+    entries: list[tuple[float, int, Path]] = []
+    for file in folder.iterdir():
+        with suppress(OSError):
+            status = file.stat()
+            entries.append((status.st_mtime, status.st_size, file))
+    size += sum(each for _, each, _ in entries)
+    for _, each, file in sorted(entries):
         if size <= most:
             break
-        file.unlink(missing_ok=True)
-        size -= status.st_size
+        if not is_ours(file.name):  # the temporary of a save, whose next one removes it
+            remove_entry(file)
+            size -= each

@@ -9,10 +9,11 @@ of `cache.py`, and only where that is ours: like JAX's, they are code that is ru
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from pickle import PicklingError
+from pickle import PicklingError, UnpicklingError
 from typing import Any
 
 import jax
@@ -23,7 +24,7 @@ from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.cache import use_cache
 from graphopt.runtime.disk.directory import most_bytes
-from graphopt.runtime.disk.entries import hashed, read_entry, remove_entry, write_entry
+from graphopt.runtime.disk.entries import hashed, read_entry, write_entry
 from graphopt.runtime.disk.lapack import prepare_calls
 from graphopt.runtime.disk.own_code import code_settings, rules_are_ours
 
@@ -79,24 +80,19 @@ class Known:
 
     def load(self, options: Options) -> Any:
         """The executable; None when there is none, or none that can be loaded."""
-        file = self._file(options)
-        payload = read_entry(file)
-        if payload is None:
-            return None
-        prepare_calls(payload)
-        try:
-            made = serialize_executable.deserialize_and_load(
-                payload,
-                jax.tree.structure((self.arguments, {})),
-                self.results,
-                backend="cpu",
-                execution_devices=[self.device],
-            )
-        except Exception:  # whatever it is, compiling again makes a good one
-            remove_entry(file)
-            return None
-        self._note()
+        made = read_entry(self._file(options), self._loaded)
+        if made is not None:
+            self._note()
         return made
+
+    def _loaded(self, payload: bytes) -> jax.stages.Compiled:
+        prepare_calls(payload)
+        reader = _Reader(io.BytesIO(payload), self.device.client, [self.device])
+        unloaded, types, no_kwargs = reader.load()
+        structure = jax.tree.structure((self.arguments, {}))
+        return jax.stages.Compiled(
+            unloaded.load(), [], structure.unflatten(types), self.results, no_kwargs=no_kwargs
+        )
 
     def save(self, options: Options, executable: jax.stages.Compiled) -> None:
         """Keep an executable, if JAX can write it and there is room on the disk."""
@@ -115,6 +111,31 @@ class Known:
 
     def _file(self, options: Options) -> Path:
         return self.folder / hashed((self.name, sorted((options or {}).items())))
+
+
+class _Reader(serialize_executable._JaxPjrtUnpickler):
+    """Reads an executable as `jax.experimental.serialize_executable` does, which takes any class.
+
+    A pickle may name any function to be called. Here it gets what the record of an executable is
+    made of, and nothing else.
+    """
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        """What a pickle names so; UnpicklingError for what no executable has."""
+        if name not in _NAMES or module.partition(".")[0] not in ("jax", "jaxlib", "numpy"):
+            raise UnpicklingError(f"{module}.{name} is no part of an executable")
+        return super().find_class(module, name)
+
+
+# the classes, and the functions that make some of them
+_NAMES = frozenset(
+    (
+        *("AbstractMesh", "AllArgsInfo", "ArgInfo", "DebugInfo", "DeviceList", "Layout"),
+        *("ManualAxisType", "MemorySpace", "P", "PartitionSpec", "ShapedArray"),
+        *("UnloadedMeshExecutable", "_unpickle_named_sharding"),
+        *("_unpickle_single_device_sharding", "dtype"),
+    )
+)
 
 
 def types_of(arguments: Arguments) -> Arguments:

@@ -20,7 +20,7 @@ from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.directory import most_bytes, our_directory
-from graphopt.runtime.disk.entries import read_entry, remove_entry, write_entry
+from graphopt.runtime.disk.entries import read_entry, write_entry
 from graphopt.runtime.disk.own_code import code_settings, rules_are_ours
 from graphopt.runtime.disk.program_key import key_of
 from graphopt.runtime.disk.summary import Summary
@@ -56,7 +56,7 @@ def compiled_or_known(compilation: Compilation) -> Compiled:
         compiled.is_new = directory is None
         return compiled
     file = directory / FOLDER / key
-    found = _read(file)
+    found = read_entry(file, _of_entry)
     if isinstance(found, CannotPad):
         raise found
     if found is not None:
@@ -72,19 +72,12 @@ def compiled_or_known(compilation: Compilation) -> Compiled:
     return compiled
 
 
-def _read(file: Path) -> Summary | CannotPad | None:
-    payload = read_entry(file)
-    if payload is None:
-        return None
-    try:
-        record = json.loads(payload)
-        if _CANNOT_PAD in record:
-            name, text = map(str, record[_CANNOT_PAD])
-            return CannotPad(name, text)
-        return Summary.of_record(record)
-    except Exception:  # whatever it is, compiling again makes a good one
-        remove_entry(file)
-        return None
+def _of_entry(payload: bytes) -> Summary | CannotPad:
+    record = json.loads(payload)
+    if _CANNOT_PAD in record:
+        name, text = map(str, record[_CANNOT_PAD])
+        return CannotPad(name, text)
+    return Summary.of_record(record)
 
 
 def _has_summary(compiled: Compiled) -> bool:

@@ -9,6 +9,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+def call_aside(call: Callable[[], T]) -> T:
+    """What `call` returns, on a thread of its own; raises what it raises, and what interrupts it.
+
+    What the call itself catches is its own, so it may catch all that it raises.
+    """
+    noted: list[T] = []
+    aside(call, noted)
+    return noted[0]
+
+
 def aside(call: Callable[[], T], noted: list[T]) -> None:
     """Append what `call` returns to `noted`; raises what it raises.
 

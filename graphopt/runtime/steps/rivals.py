@@ -21,7 +21,7 @@ import jax
 from graphopt.display.units import several
 from graphopt.runtime.compile.background import submit
 from graphopt.runtime.disk.directory import most_bytes
-from graphopt.runtime.disk.entries import read_entry, remove_entry, write_entry
+from graphopt.runtime.disk.entries import read_entry, write_entry
 from graphopt.runtime.disk.known import Known
 from graphopt.runtime.steps.tiers import Made
 
@@ -47,14 +47,9 @@ class Outcome:
 
     def read(self) -> float | None:
         """The ratio; None where nothing is known."""
-        payload = None if self._file is None else read_entry(self._file)
-        if self._file is None or payload is None:
+        if self._file is None:
             return None
-        try:
-            return float(json.loads(payload))
-        except (TypeError, ValueError):
-            remove_entry(self._file)
-            return None
+        return read_entry(self._file, lambda payload: float(json.loads(payload)))
 
     def write(self, ratio: float) -> None:
         """Keep a ratio, if there is room on the disk."""
