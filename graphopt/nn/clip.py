@@ -31,7 +31,7 @@ class ClipGradBase(ABC):
         given = [(p, g) for p, g in params_grads if g is not None]
         chosen = [(p, g) for p, g in given if self.clips(p)]
         if not chosen:
-            return given
+            return [*given]
         with program_guard(chosen[0][1].block.program):
             clipped = dict(zip((p.name for p, _ in chosen), self.clip(chosen), strict=True))
         return [(p, clipped.get(p.name, g)) for p, g in given]

@@ -47,7 +47,11 @@ class LookAhead:
             found = type(inner_optimizer).__name__
             raise TypeError(
                 f"LookAhead(): inner optimizer must be an Optimizer such as SGD, found {found}"
-                + ("; put LookAhead inside of that" if hasattr(inner_optimizer, "inner_opt") else "")
+                + (
+                    "; put LookAhead inside of that"
+                    if hasattr(inner_optimizer, "inner_opt")
+                    else ""
+                )
             )
         if not 0.0 <= alpha <= 1.0:
             raise ValueError(

@@ -23,13 +23,13 @@ from graphopt.frontend.framework_io import (
     load_variable_files,
     split_big,
 )
+from graphopt.ir.dtypes import bfloat16
 from graphopt.ir.formats.commit import write_files
 from graphopt.ir.formats.files import read_one, settle_at
 from graphopt.ir.formats.parameters import read_combined, read_folder, stored_variables
 from graphopt.ir.formats.pickle.writer import write_pickle
 from graphopt.ir.formats.protobuf.program_desc import write_program
 from graphopt.ir.formats.seal import sealed_message, sealed_pickle
-from graphopt.ir.dtypes import bfloat16
 from graphopt.ir.program import Parameter, Program, Variable
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime.executor import Executor

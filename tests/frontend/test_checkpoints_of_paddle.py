@@ -83,9 +83,7 @@ def test_master_weights_from_and_to_float32(tmp_path: Path) -> None:
         np.testing.assert_array_equal(value("w_fp32_master_0"), recorded["w"])
         np.testing.assert_array_equal(value("w"), recorded["w"].astype("float16"))
         for kind in ("moment1_0", "moment2_0", "beta1_pow_acc_0"):
-            np.testing.assert_array_equal(
-                value(f"w_fp32_master_0_{kind}"), recorded[f"w_{kind}"]
-            )
+            np.testing.assert_array_equal(value(f"w_fp32_master_0_{kind}"), recorded[f"w_{kind}"])
         static.save(static.default_main_program(), str(tmp_path / "half"))
     with fresh():
         minimized("o1")

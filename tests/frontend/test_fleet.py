@@ -295,6 +295,9 @@ def test_fleet_of_1_8(tmp_path: Path) -> None:
         half = fluid.contrib.mixed_precision.decorate(fluid.optimizer.SGD(0.1))
         with pytest.raises(ValueError, match="can not use OptimizerWithMixedPrecision"):
             collective.CollectiveOptimizer(half, strategy).minimize(network()[0])
+        steps = collective.CollectiveOptimizer(fluid.optimizer.SGD(0.1), strategy)
+        with pytest.raises(UnsupportedError, match=r"backward\(\) would leave out"):
+            steps.backward(network()[0])
     with pytest.raises(TypeError, match="RoleMakerBase"):
         collective.fleet.init("worker")  # pyright: ignore
 

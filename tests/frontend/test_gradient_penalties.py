@@ -68,7 +68,7 @@ def penalty(layers: list[str], at: int, *, both: bool) -> tuple[Any, Any]:
 
 def trained(level: str | None, *args: Any, **kwargs: Any) -> list[Any]:
     """The penalty before and after a step."""
-    with fresh() as (main, _):
+    with fresh():
         found, loss = penalty(*args, **kwargs)
         optimizer = paddle.optimizer.SGD(0.5)
         made = optimizer if level is None else LEVELS[level](optimizer)

@@ -38,7 +38,9 @@ def in_branch(x: Any, w: Any) -> Any:
 
 def of_loop(x: Any, w: Any) -> Any:
     start, end = paddle.full([1], 0, "int64"), paddle.full([1], 2, "int64")
-    _, out = static.nn.while_loop(lambda i, a: i < end, lambda i, a: [i + 1, step(a, w)], [start, x])
+    _, out = static.nn.while_loop(
+        lambda i, a: i < end, lambda i, a: [i + 1, step(a, w)], [start, x]
+    )
     return static.gradients([out], [x])[0]
 
 
@@ -186,7 +188,7 @@ def test_models_that_are_published_have_no_derivative(tmp_path: Path) -> None:
 def test_clones_for_tests_leave_out_a_backward_pass() -> None:
     """As in Paddle, which keeps gradients until a loss is differentiated."""
     with fresh() as (main, _):
-        loss, hidden = build("of_layer")
+        loss, _ = build("of_layer")
         before = main.clone(for_test=True).global_block()
         assert "pd_grad" in [op.type for op in before.ops]
         paddle.optimizer.SGD(0.5).minimize(loss)

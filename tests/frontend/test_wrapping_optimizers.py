@@ -300,7 +300,7 @@ def by_hand(wrappers: tuple[str, ...]) -> list[float]:
     return losses
 
 
-def trained(wrappers: tuple[str, ...]) -> list[float]:
+def trained(wrappers: tuple[str, ...], *, in_two_steps: bool = False) -> list[float]:
     """The losses of six steps of momentum in these wrappers, the outermost first."""
     with fresh():
         x, y = static.data("x", [4, 3]), static.data("y", [4, 1])
@@ -311,7 +311,10 @@ def trained(wrappers: tuple[str, ...]) -> list[float]:
         for name in reversed(wrappers):
             made = WRAPPERS[name](made, hidden)
             halves += [made] if name == "O2" else []
-        made.minimize(loss)
+        if in_two_steps:
+            made.apply_gradients(made.backward(loss))
+        else:
+            made.minimize(loss)
         start()
         for half in halves:
             half.amp_init(paddle.CPUPlace())
@@ -348,3 +351,10 @@ def test_wrappers_in_wrappers(pair: tuple[str, ...]) -> None:
         np.testing.assert_allclose(expected, recorded, rtol=1e-5, atol=1e-6)
     tolerance = 5e-6 if set(HALF).isdisjoint(pair) else 0.02
     np.testing.assert_allclose(trained(pair), expected, rtol=tolerance, atol=tolerance / 10)
+
+
+@pytest.mark.parametrize("name", ["look", "merge", "fleet merge"])
+def test_wrappers_by_backward_and_apply_gradients(name: str) -> None:
+    """The two steps of `minimize` do what it does."""
+    fleet.init(is_collective=True)
+    np.testing.assert_allclose(trained((name,), in_two_steps=True), by_hand((name,)), rtol=5e-6)

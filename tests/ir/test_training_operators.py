@@ -106,7 +106,9 @@ def test_unscaling_by_very_large_and_small_numbers(scale: float) -> None:
         {"X": {"a": f32(0.75 * scale, -0.25 * scale, 0.0)}, "Scale": {"scale": f32(scale)}},
         {"Out": ["c"], "FoundInfinite": ["found"]},
     )
-    np.testing.assert_allclose(found["c"], f32(0.75 * scale, -0.25 * scale, 0.0) / np.float32(scale))
+    np.testing.assert_allclose(
+        found["c"], f32(0.75 * scale, -0.25 * scale, 0.0) / np.float32(scale)
+    )
     assert found["found"].tolist() == [False]
 
 

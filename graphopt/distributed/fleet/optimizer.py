@@ -63,7 +63,9 @@ class DistributedOptimizer:
         if self._loss is not None:
             self._made = None  # another loss has wrappers of its own
         self._loss = loss
-        return self.inner_opt.backward(loss, startup_program, parameter_list, no_grad_set, callbacks)
+        return self.inner_opt.backward(
+            loss, startup_program, parameter_list, no_grad_set, callbacks
+        )
 
     def apply_optimize(
         self, loss: Variable, startup_program: Program | None, params_grads: Pairs

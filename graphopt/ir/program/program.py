@@ -381,14 +381,14 @@ class Operator:
         self._rename_output(name, new_name)
 
     def _rename_input(self, old_name: str, new_name: str) -> None:
-        undo.note_attributes(self, "inputs", "attrs", "saved")
+        undo.note_attributes(self, "inputs", "saved")
         self.inputs = _renamed(self.inputs, old_name, new_name)
         self._rename_in_attrs(old_name, new_name)
         self.saved = None
         self.block.program.touch()
 
     def _rename_output(self, old_name: str, new_name: str) -> None:
-        undo.note_attributes(self, "outputs", "attrs", "saved")
+        undo.note_attributes(self, "outputs", "saved")
         self.outputs = _renamed(self.outputs, old_name, new_name)
         self._rename_in_attrs(old_name, new_name)
         self.saved = None
@@ -398,7 +398,8 @@ class Operator:
         """Let the attributes that name variables name another one, as Paddle's RenameInput does."""
         named = {name: self.attrs[name] for name in NAMING if old_name in self.attrs.get(name, ())}
         if named:
-            self.attrs = {**self.attrs, **_renamed(named, old_name, new_name)}
+            undo.note(setattr, self, "attrs", dict(self.attrs))
+            self.attrs.update(_renamed(named, old_name, new_name))
 
     def __repr__(self) -> str:
         def slots(slots: Mapping[str, Sequence[str]]) -> str:

@@ -162,10 +162,22 @@ class CollectiveOptimizer:
             )
 
     def __getattr__(self, name: str) -> Any:
-        """Other attributes are those of the optimizer: backward, apply_gradients, …"""
-        if name == "_optimizer":
+        """Other attributes are those of the optimizer: get_lr, backward, apply_gradients, …
+
+        Raises UnsupportedError for the steps of `minimize` where the strategy adds something to them.
+        """
+        if name in ("_optimizer", "_strategy"):
             raise AttributeError(name)
+        strategy = self._strategy
+        if name in _STEPS and (strategy.use_amp or strategy.forward_recompute):
+            raise UnsupportedError(
+                f"CollectiveOptimizer.{name}() would leave out what the strategy turns on; call "
+                "minimize()"
+            )
         return getattr(self._optimizer, name)
+
+
+_STEPS = ("backward", "apply_gradients", "apply_optimize")
 
 
 class Collective(Fleet):
