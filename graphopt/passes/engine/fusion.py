@@ -46,6 +46,8 @@ class Fusion(ABC):
     """
 
     root: Node
+    defining: tuple[Node, ...] = ()
+    """The ops without which there is not even a near miss: what the fusion is about."""
     part: Fusion | None = None
     """A smaller pattern in this one; if only it matches, `lacking` says what is missing."""
 

@@ -25,11 +25,6 @@ def matches(root: Node, op: PdOp, *, tolerant: bool = False) -> Iterator[Match]:
         hole = hole.stand_in()
 
 
-def fits(root: Node, op: PdOp) -> bool:
-    """True when some match of the pattern ends with `op`."""
-    return next(matches(root, op), None) is not None
-
-
 def _with_node(node: Node, op: PdOp, match: Match) -> Iterator[Match]:
     """The match with a node bound to an op, and its operands bound in every matching way."""
     if node in match.ops:

@@ -1,7 +1,9 @@
 """Near misses: matches with one flaw, found by the same matcher as the fusions.
 
 For each op that could end a pattern, a tolerant match allows one flaw and keeps it as the reason.
-A pattern without its last op is a near miss too: the reader is the wrong op.
+A pattern without its last op is a near miss too: the reader is the wrong op. Without the ops that
+define a pattern, as the product does a linear layer, there is no near miss, and the same ops are
+one for all rules of a pass together.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.passes.engine.fusion import Fusion, refusal
-from graphopt.passes.engine.matching import fits, matches
+from graphopt.passes.engine.matching import matches
 from graphopt.passes.engine.naming import how_used, show_op, source_line
 from graphopt.passes.engine.pattern import Match, Node, Reason
 
@@ -51,7 +53,8 @@ class NearMisses:
         self._had: set[tuple[str, Operation]] = set() if before is None else before._had
         self._made: set[Operation] = set() if before is None else before._made
         self._flawed: dict[tuple[str, Operation], NearMiss] = {}
-        # whole patterns: those that another pass takes are reported as well
+        # whole patterns: those that another pass takes are reported as well, each with the reason
+        # against it where there is one
         self._whole: dict[tuple[str, Operation], NearMiss] = {}
         # whole patterns of rules ahead, with all of their ops
         self._ahead: dict[tuple[str, Operation], tuple[NearMiss, list[PdOp]]] = {}
@@ -68,23 +71,27 @@ class NearMisses:
         reported: set[tuple[str, Operation]] = set()
         for name, rule in rules:
             for op in ops:
-                whole = next(matches(rule.root, op), None)
-                if whole is not None:
-                    self._note(self._whole, name, op, Reason(TAKEN, ""))
-                    reported.update((name, inner) for inner in whole.ops.values())
+                whole = list(matches(rule.root, op))
+                if whole:
+                    reasons = [refusal(rule, match) for match in whole]
+                    refused = None if None in reasons else reasons[0]
+                    self._note(self._whole, name, op, refused or Reason(TAKEN, ""))
+                    reported.update((name, inner) for inner in whole[0].ops.values())
+        near: list[tuple[str, Fusion, Match]] = []
         for name, rule in rules:
             for op in ops:
                 if (name, op) in self._whole or (name, op) in self._had:
                     continue
-                flawed = _flaw(rule, op)
-                if flawed is not None and not self._made.isdisjoint(flawed.ops.values()):
-                    continue
-                reason = flawed.missed if flawed is not None else _missing_end(rule, op)
-                if reason is not None:
-                    self._note(self._flawed, name, op, reason)
-                    reported.update(
-                        (name, inner) for inner in (flawed.ops if flawed else {}).values()
-                    )
+                flawed = _flaw(rule, op) or _without_end(rule, op)
+                if flawed is not None and self._made.isdisjoint(flawed.ops.values()):
+                    near.append((name, rule, flawed))
+        # of several for the same ops the nearest
+        for name, rule, flawed in sorted(near, key=lambda each: _closeness(each[2])):
+            places = [flawed.get(node) for node in rule.defining]
+            if reported.isdisjoint((name, op) for op in places if op is not None):
+                assert flawed.missed is not None
+                self._note(self._flawed, name, flawed.root, flawed.missed)
+                reported.update((name, inner) for inner in flawed.ops.values())
         for name, rule in rules:
             for op in ops if rule.part is not None else ():
                 found = next(matches(rule.part.root, op), None) if rule.part is not None else None
@@ -116,9 +123,11 @@ class NearMisses:
             if op not in self._takers or self._rank[name] < self._rank[self._takers[op]]
         ]
         for (name, op), miss in self._whole.items():
-            taker = self._takers.get(op)
+            taker, reason = self._takers.get(op), miss.reason
             if taker not in (None, name):
-                reason = Reason(TAKEN, f"{taker} took it", f"switch off {taker} to have this one")
+                if reason.name == TAKEN:
+                    fix = f"switch off {taker} to have this one"
+                    reason = Reason(TAKEN, f"{taker} took it", fix)
                 found.append(NearMiss(name, miss.anchor, reason, miss.location))
         for key, (miss, ops) in self._ahead.items():
             taker = next((self._takers[op] for op in ops if op in self._takers), None)
@@ -130,16 +139,25 @@ class NearMisses:
 
 
 def _flaw(rule: Fusion, op: PdOp) -> Match | None:
-    """The pattern that ends at `op` and has one flaw."""
+    """The pattern that ends at `op` and has one flaw, but the ops that define it."""
     if type(op) not in rule.root.last_types():
         return None
-    flawed = list(islice(matches(rule.root, op, tolerant=True), _MOST_WAYS))
+    found = islice(matches(rule.root, op, tolerant=True), _MOST_WAYS)
+    flawed = [match for match in found if _is_about(match, rule)]
     return min(flawed, key=_closeness) if flawed else None
 
 
 # The most flawed matches that are ranked; large patterns have many.
 _MOST_WAYS = 1000
-_CLOSE = ("", "op-between", "other-result", "other-block", "other-op")
+_CLOSE = (
+    "",
+    "op-between",
+    "other-result",
+    "other-block",
+    "other-op",
+    "not-computed",
+    "other-value",
+)
 
 
 def _closeness(match: Match) -> int:
@@ -148,17 +166,30 @@ def _closeness(match: Match) -> int:
     return _CLOSE.index(name) if name in _CLOSE else len(_CLOSE)
 
 
-def _missing_end(rule: Fusion, op: PdOp) -> Reason | None:
-    """The reason for `op` when it matches all of a pattern but the last op."""
+def _is_about(match: Match, rule: Fusion) -> bool:
+    """True when the ops that define a pattern are there, if in the wrong region or read wrongly."""
+    there = match.missed is not None and match.missed.name in ("other-block", "other-result")
+    return there or match.ops.keys() >= set(rule.defining)
+
+
+def _without_end(rule: Fusion, op: PdOp) -> Match | None:
+    """All of a pattern but the last op, ending at `op`, with the reader as its flaw."""
+    if rule.root in rule.defining:
+        return None
     for node in rule.root.operands:
-        if not isinstance(node, Node) or not fits(node, op):
+        found = next(matches(node, op), None) if isinstance(node, Node) else None
+        if found is None or not found.ops.keys() >= set(rule.defining):
             continue
         uses = list(op.results[0].uses)
         if any(type(use.operation) in rule.root.types for use in uses):
             return None  # reported at the op that reads it
+        assert isinstance(node, Node)
         wanted = f"`{node.name}` should be read by {rule.root.expected}"
-        found = _readers(op.results[0]) if uses else "read by nothing"
-        return Reason("other-reader", f"{wanted}, it is {found}", "let the expected op read it")
+        readers = _readers(op.results[0]) if uses else "read by nothing"
+        found.missed = Reason(
+            "other-reader", f"{wanted}, it is {readers}", "let the expected op read it"
+        )
+        return found
     return None
 
 

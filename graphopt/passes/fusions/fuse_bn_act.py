@@ -25,6 +25,7 @@ class BatchNormActivation(Fusion):
     x = Value()
     batch_norm = Node(BatchNorm, x)
     root = activation = Node(ACTIVATIONS, batch_norm)
+    defining = (batch_norm,)
 
     def check(self, match: Match) -> Reason | None:
         return check_not_synchronised(match[self.batch_norm])

@@ -28,6 +28,7 @@ class BatchNormAddActivation(Fusion):
     batch_norm = Node(BatchNorm, x)
     add = Node(Add, batch_norm, z, commutes=True)
     root = activation = Node(ACTIVATIONS, add)
+    defining = (batch_norm,)
 
     def check(self, match: Match) -> Reason | None:
         norm, z = match[self.batch_norm], match.value(self.z)

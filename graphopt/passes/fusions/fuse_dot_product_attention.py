@@ -364,6 +364,7 @@ class DotProductAttention(Fusion):
         self.q, self.k, self.v = Value(name="q"), Value(name="k"), Value(name="v")
         self.core = Core(self.q, self.k, self.v)
         self.root = self.core.out
+        self.defining = (self.core.product, self.core.softmax)
 
     def check(self, match: Match) -> Reason | None:
         if min(rank_of(match.value(hole).type) for hole in (self.q, self.k, self.v)) < 2:

@@ -54,6 +54,7 @@ class ActivationOfAdd(Fusion):
     x, y = Value(), Value()
     add = Node(Add, x, y)
     root = activation = Node(JOINED, add)
+    defining = (add, activation)
 
     def check(self, match: Match) -> Reason | None:
         return check_activation(self.activation, match[self.activation])
@@ -74,6 +75,7 @@ class AddOfActivation(Fusion):
     x, y = Value(), Value()
     activation = Node(JOINED, y)
     root = add = Node(Add, x, activation, commutes=True)
+    defining = (add, activation)
 
     def check(self, match: Match) -> Reason | None:
         return check_activation(self.activation, match[self.activation])

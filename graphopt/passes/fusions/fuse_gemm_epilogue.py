@@ -45,6 +45,7 @@ class LinearActivation(Fusion):
     matmul = Node(Matmul, x, w)
     add = Node(Add, matmul, bias, commutes=True)
     root = activation = Node(ACTIVATIONS, add)
+    defining = (matmul,)
 
     def check(self, match: Match) -> Reason | None:
         return check_linear(match, self.matmul, self.bias)
@@ -67,6 +68,7 @@ class Linear(Fusion):
     x, w, bias = Value(), Value(), Value("vector")
     matmul = Node(Matmul, x, w)
     root = add = Node(Add, matmul, bias, commutes=True)
+    defining = (matmul,)
 
     def check(self, match: Match) -> Reason | None:
         return check_linear(match, self.matmul, self.bias)

@@ -28,6 +28,7 @@ class ReluDepthwiseConv(Fusion):
     x, w = Value(), Value()
     relu = Node(Relu, x)
     root = convolution = Node(DepthwiseConv2d, relu, w)
+    defining = (convolution,)
 
     def check(self, match: Match) -> Reason | None:
         convolution, name = match[self.convolution], "fuse_relu_before_depthwise_conv"

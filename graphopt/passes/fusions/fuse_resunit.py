@@ -37,6 +37,7 @@ class ResidualUnit(BatchNormAddActivation):
     batch_norm = Node(BatchNorm, conv)
     add = Node(Add, batch_norm, z, commutes=True)
     root = activation = Node(ACTIVATIONS, add)
+    defining = (conv, batch_norm)
 
     def build(self, match: Match) -> PdOp:
         fused = super().build(match)
@@ -51,6 +52,7 @@ class PlainUnit(BatchNormActivation):
     conv = Node(Conv2d, x, w)
     batch_norm = Node(BatchNorm, conv)
     root = activation = Node(ACTIVATIONS, batch_norm)
+    defining = (conv, batch_norm)
 
     def build(self, match: Match) -> PdOp:
         fused = super().build(match)

@@ -91,6 +91,7 @@ class Attention(Fusion):
         )
         self.post = Node(LayerNorm, self.residual, name="norm")
         self.root = self.post if norm == "post" else self.residual
+        self.defining = (self.core.product, self.core.softmax)
 
     def lacking(self, part: Match) -> Reason:
         """The reason naming the projection, of q, k, v or the end, that is missing."""

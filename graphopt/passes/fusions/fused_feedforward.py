@@ -50,6 +50,7 @@ class FeedForward(Fusion):
         )
         self.post = Node(LayerNorm, self.residual, name="norm")
         self.root = self.post if norm == "post" else self.residual
+        self.defining = (self.linear1.matmul, self.linear2.matmul)
 
     def check(self, match: Match) -> Reason | None:
         return (

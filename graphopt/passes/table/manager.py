@@ -11,7 +11,8 @@ from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination, dce
 
@@ -251,7 +252,7 @@ class Run:
         is_rewrite = not isinstance(made, DeadCodeElimination)
         if is_rewrite and not bisect.take(made.name, "the program"):
             return
-        before, start = _forms(self.module), time.perf_counter()
+        before, ports, start = _forms(self.module), _ports(self.module), time.perf_counter()
         compared = Compared.of(self.module)
         made.apply(ctx, self.module)
         self.checks.after(made.name, changes_signature=getattr(made, "changes_signature", False))
@@ -261,7 +262,8 @@ class Run:
         after = _forms(self.module)
         old, new = _by_name(before), _by_name(after)
         self.count = new.total()
-        changed = max((after - before).total(), (before - after).total())
+        marked = [(now - was).total() for was, now in zip(ports, _ports(self.module), strict=True)]
+        changed = max((after - before).total(), (before - after).total(), *marked)
         ran = Ran(
             flag,
             made.name,
@@ -368,6 +370,14 @@ def _forms(module: ModuleOp) -> Counter[tuple[str, int]]:
         for op in module.walk()
         if op.name.startswith("pd.")
     )
+
+
+def _ports(module: ModuleOp) -> tuple[Counter[Attribute], Counter[Attribute]]:
+    """The names and marks of arguments and results, so that a mark counts as a change."""
+    functions = [op for op in module.ops if isinstance(op, FuncOp)]
+    arguments = (each for f in functions for each in f.arg_attrs or ())
+    results = (each for f in functions for each in f.res_attrs or ())
+    return Counter(arguments), Counter(results)
 
 
 def _by_name(forms: Counter[tuple[str, int]]) -> Counter[str]:

@@ -190,6 +190,7 @@ class ConvolutionNorm(_Folded):
     x, weight = Value(), Value()
     layer = Node(CONVOLUTIONS, x, weight)
     root = batch_norm = Node(BatchNorm, layer)
+    defining = (batch_norm,)
 
 
 class ConvolutionBiasNorm(_Folded):
@@ -199,6 +200,7 @@ class ConvolutionBiasNorm(_Folded):
     layer = Node(CONVOLUTIONS, x, weight)
     add = Node(Add, layer, bias, commutes=True)
     root = batch_norm = Node(BatchNorm, add)
+    defining = (batch_norm,)
 
 
 class LinearNorm(_Folded):
@@ -207,6 +209,7 @@ class LinearNorm(_Folded):
     x, weight = Value(), Value()
     layer = Node(Matmul, x, weight)
     root = batch_norm = Node(BatchNorm, layer)
+    defining = (batch_norm,)
 
 
 class LinearBiasNorm(_Folded):
@@ -216,6 +219,7 @@ class LinearBiasNorm(_Folded):
     layer = Node(Matmul, x, weight)
     add = Node(Add, layer, bias, commutes=True)
     root = batch_norm = Node(BatchNorm, add)
+    defining = (batch_norm,)
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,7 @@ class ReluOfResidual(_Epilogue):
     biased = Node(Add, convolution, bias, commutes=True)
     add = Node(Add, biased, residual, commutes=True)
     root = relu = Node(Relu, add)
+    defining = (convolution,)
     has_relu = True
 
 
@@ -95,6 +96,7 @@ class FusedReluOfResidual(_Epilogue):
     convolution = Node(Conv2d, x, w)
     biased = Node(Add, convolution, bias, commutes=True)
     root = fused = Node(FusedElemwiseAddActivation, biased, residual, commutes=True)
+    defining = (convolution,)
     has_relu = True
 
 
@@ -105,6 +107,7 @@ class Residual(_Epilogue):
     convolution = Node(Conv2d, x, w)
     biased = Node(Add, convolution, bias, commutes=True)
     root = add = Node(Add, biased, residual, commutes=True)
+    defining = (convolution,)
 
 
 class ReluOfBias(_Epilogue):
@@ -114,6 +117,7 @@ class ReluOfBias(_Epilogue):
     convolution = Node(Conv2d, x, w)
     biased = Node(Add, convolution, bias, commutes=True)
     root = relu = Node(Relu, biased)
+    defining = (convolution,)
     has_relu = True
 
 
@@ -123,6 +127,7 @@ class FusedReluOfBias(_Epilogue):
     x, w, bias = Value(), Value(), Value()
     convolution = Node(Conv2d, x, w)
     root = fused = Node(FusedElemwiseAddActivation, convolution, bias, commutes=True)
+    defining = (convolution,)
     has_relu = True
 
 
@@ -132,6 +137,7 @@ class Bias(_Epilogue):
     x, w, bias = Value(), Value(), Value()
     convolution = Node(Conv2d, x, w)
     root = biased = Node(Add, convolution, bias, commutes=True)
+    defining = (convolution,)
 
 
 @dataclass(frozen=True)
