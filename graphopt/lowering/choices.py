@@ -28,7 +28,7 @@ from graphopt.lowering.evaluate import Context, evaluate_block, evaluate_op
 from graphopt.lowering.sums import sum_of, zeros_of
 
 _MANY = 16
-"""Of more branches, computing one again costs less than keeping room for what each of them needs."""
+"""Of more branches, one is computed again, as room for what each of them needs costs more."""
 
 Values = Mapping[SSAValue, Array]
 

@@ -324,8 +324,8 @@ def test_a_switch_decides_before_it_writes() -> None:
             paddle.assign(one(5), y)
         with switch.case(y < 10):
             paddle.assign(one(7), z)
-    for given, wanted in ((0, (5, 0)), (3, (3, 7)), (30, (30, 0))):
-        found = run([y, z], x=np.array([given], "float32"))
+    for value, wanted in ((0, (5, 0)), (3, (3, 7)), (30, (30, 0))):
+        found = run([y, z], x=np.array([value], "float32"))
         assert tuple(float(v[0]) for v in found) == wanted
 
 
