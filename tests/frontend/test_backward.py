@@ -337,3 +337,81 @@ def test_shares_that_are_not_1_in_sum() -> None:
     p = np.exp(BOXES) / np.exp(BOXES).sum(1, keepdims=True)
     np.testing.assert_allclose(value[:, 0], -(shares * np.log(p)).sum(1), 1e-6)
     np.testing.assert_allclose(slope, p - shares, 1e-6)
+
+
+# What stops gradients ----------------------------------------------------------------------------
+
+
+def test_outputs_stop_where_all_inputs_stop() -> None:
+    """As in Paddle 2.6 and 3: per operator, of data, constants, and frozen parameters."""
+    with fresh():
+        x, y = static.data("x", [2, 3], "float32"), static.data("y", [2, 3], "float32")
+        y.stop_gradient = False
+        trained, frozen = weight("w", np.ones((2, 3))), weight("f", np.ones((2, 3)))
+        frozen.stop_gradient = True
+        stopped = [
+            *(x * 2, paddle.exp(x * 2), x * frozen, paddle.concat([x, x]), x.detach() + 1),
+            *paddle.split(x, 3, 1),
+            *(paddle.full([2], 1.0) + 1, paddle.cast(paddle.argmax(y), "float32") * 2),
+            static.nn.cond(paddle.sum(x) > 0, lambda: x * 2, lambda: x * 3),
+        ]
+        assert all(v.stop_gradient for v in stopped)
+        going = [
+            *(x * y, x * trained, static.nn.fc(x, 4), paddle.concat([x, y])),
+            static.nn.cond(paddle.sum(x) > 0, lambda: x * 2, lambda: y * 3),
+        ]
+        assert not any(v.stop_gradient for v in going)
+        assert static.gradients([stopped[1]], [stopped[0]]) == [None]
+
+
+def test_stop_gradient_that_is_set_after_the_fact() -> None:
+    """A flag of the script counts for the operators that follow."""
+    with fresh():
+        x = static.data("x", [3], "float32")
+        y = x * 2
+        y.stop_gradient = False
+        (gradient,) = static.gradients([y * y], [y])
+        z = y * 1
+        z.stop_gradient = True
+        assert (z * 2).stop_gradient
+        (found,) = run([gradient], x=np.ones(3, "float32"))
+    assert found.tolist() == [4, 4, 4]
+
+
+def test_an_assigned_parameter_is_trained() -> None:
+    """A value that stops does not freeze the parameter that it is assigned to."""
+    with fresh():
+        x, w = static.data("x", [3], "float32"), weight("w", [1.0, 2.0, 3.0])
+        paddle.assign(x, w)
+        assert not w.stop_gradient
+        assert static.gradients([w * w], [w]) != [None]
+
+
+def test_outputs_of_fluid_do_not_stop() -> None:
+    """In 1.8 only what is told to stops."""
+    program = static.Program()
+    program.is_fluid = True
+    with fresh(), static.program_guard(program):
+        assert not (static.data("x", [3], "float32") * 2).stop_gradient
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_gradients_of_an_array(in_loop: bool) -> None:
+    """Refused by name, as a target and as an input; elements have gradients."""
+    with fresh():
+        x, i = static.data("x", [3], "float32"), paddle.zeros([1], "int64")
+        x.stop_gradient = False
+        array = paddle.tensor.array_write(x * 1, i)
+        if in_loop:
+
+            def body(i: Any, array: Any) -> Any:
+                twice = paddle.tensor.array_read(array, i) * 2
+                return [i + 1, paddle.tensor.array_write(twice, i + 1, array)]
+
+            i, array = static.nn.while_loop(lambda i, _: i < 3, body, [i, array])
+        last = paddle.tensor.array_read(array, i)
+        for target, wanted in ((last, array), (array, x)):
+            with pytest.raises(UnsupportedError, match=f"'{array.name}' is a tensor array"):
+                static.gradients([target], [wanted])
+        (found,) = run(static.gradients([last], [x]), x=np.ones(3, "float32"))
+    assert found.tolist() == [8.0 if in_loop else 1.0] * 3
