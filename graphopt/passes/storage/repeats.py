@@ -1,17 +1,17 @@
 """Repetition in a program: the same ops again and again, each time after the last.
 
-Ops are alike when kind, properties (but for the numbers of random ops) and types are; `candidates`
+Ops are alike when kind, properties (but for the numbers of random ops) and types are; `repeated`
 finds where they come in periods, `layers_at` checks how values flow from one to the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue, Use
 
 from graphopt.ir.dialect.ops.base import DataSizedOp, PureOp
 from graphopt.ir.dialect.ops.comm import Collective
@@ -19,15 +19,17 @@ from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.update.basic import Update
+from graphopt.ir.dialect.types import byte_count
 from graphopt.passes.engine.naming import how_used
 from graphopt.passes.engine.pattern import Reason
+from graphopt.passes.storage.repetitions import Numbers, Run, runs
 
 _NUMBERS = ("rng_id", "other_rng_id")
 # a result of an op of a layer: which op of the layer, and which of its results
 Made = tuple[int, int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Span:
     """`count` layers of `period` ops each, from position `start` of a block."""
 
@@ -39,6 +41,10 @@ class Span:
     def end(self) -> int:
         """The position after the last op."""
         return self.start + self.period * self.count
+
+    def part(self, first: int, until: int) -> Span:
+        """Some of the layers."""
+        return Span(self.start + first * self.period, self.period, until - first)
 
 
 @dataclass
@@ -59,35 +65,86 @@ class Wiring:
 
 @dataclass(frozen=True)
 class Wrong:
-    """The reason why a span is not a row of layers; `layer` is the one in the way, if known."""
+    """The reason why a span is not a row of layers, and the rows in it that may be.
+
+    It is a reason `anywhere` if layers that begin with another op of the span have it, too.
+    """
 
     reason: Reason
-    layer: int | None = None
+    rows: tuple[Span, ...] = ()
+    anywhere: bool = False
 
 
-def candidates(ops: Sequence[Operation], fewest: int) -> Iterator[Span]:
-    """The spans of at least `fewest` periods of like ops, most ops first."""
+def repeated(ops: Sequence[Operation], fewest: int) -> list[Run]:
+    """Where at least `fewest` periods of like ops come after each other."""
     kinds: dict[Any, int] = {}
-    ids = np.array([kinds.setdefault(_likeness(op), len(kinds)) for op in ops], dtype=np.int64)
-    found: list[Span] = []
-    for period in range(1, len(ops) // fewest + 1):
-        same = np.concatenate([[False], ids[:-period] == ids[period:], [False]])
-        (edges,) = np.nonzero(same[1:] != same[:-1])
-        for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            count = (end - begin) // period + 1
-            span = Span(begin, period, count)
-            if count >= fewest and _in_a_row(ops, span):
-                found.append(span)
-    found.sort(key=lambda span: (-span.period * span.count, span.period, span.start))
-    yield from found
+    return runs((kinds.setdefault(_likeness(op), len(kinds)) for op in ops), fewest)
 
 
-def _in_a_row(ops: Sequence[Operation], span: Span) -> bool:
-    """True when the second period reads what the first one makes."""
-    middle = span.start + span.period
-    first = set(ops[span.start : middle])
-    second = ops[middle : middle + span.period]
-    return any(value.owner in first for op in second for value in op.operands)
+def layers_in(ops: Sequence[Operation], run: Run, fewest: int) -> Span | None:
+    """The layers that a run may be: the most ops in at least `fewest` of them, each after the last.
+
+    Where no op reads what one a period before makes, several periods are a layer: those of towers
+    whose ops take turns.
+    """
+    spans = (
+        Span(run.begin, period, (run.end - run.begin) // period)
+        for period in _in_a_row(ops, run, (run.end - run.begin) // fewest)
+    )
+    return max(spans, key=lambda span: (span.end, -span.period), default=None)
+
+
+def _in_a_row(ops: Sequence[Operation], run: Run, longest: int) -> list[int]:
+    """The multiples of the period, up to `longest`, of which the second one reads the first."""
+    first = ops[run.begin : run.begin + 2 * longest]
+    place = {op: at for at, op in enumerate(first)}
+    # by period, by how much the number of values that are read so is more than one period before
+    more = np.zeros(longest + 2, np.int64)
+    for at, op in enumerate(first):
+        for value in op.operands:
+            made = place.get(value.owner) if isinstance(value.owner, Operation) else None
+            least = None if made is None else max(made, at // 2) + 1
+            if least is not None and least <= min(at, longest):
+                more[least] += 1
+                more[min(at, longest) + 1] -= 1
+    read = np.cumsum(more)[run.period : longest + 1 : run.period]
+    return ((np.flatnonzero(read) + 1) * run.period).tolist()
+
+
+def beginnings(ops: Sequence[Operation], span: Span) -> list[tuple[int, int]]:
+    """The bytes that go to an op of a layer, and the op, for those with which it may begin.
+
+    The fewest bytes come first.
+
+    A layer in the middle says which values go past an op, and which would go past two layers.
+    """
+    period = span.period
+    middle = span.start + span.count // 2 * period
+    around = ops[middle - period : middle + 2 * period]
+    place = {op: at for at, op in enumerate(around)}
+    reach: dict[SSAValue, tuple[int, int]] = {}
+    for at, op in enumerate(around):
+        for value in op.operands:
+            made = place.get(value.owner) if isinstance(value.owner, Operation) else None
+            if made is not None and made < period:
+                reach[value] = made + 1, at - made
+    bytes_past = _sums(
+        period,
+        ((at, min(ahead, period), abs(byte_count(v.type))) for v, (at, ahead) in reach.items()),
+    )
+    too_old = _sums(period, ((at, ahead - period, 1) for at, ahead in reach.values()))
+    order = np.argsort(bytes_past, kind="stable")
+    return [(int(bytes_past[at]), int(at)) for at in order if not too_old[at]]
+
+
+def _sums(period: int, stretches: Iterable[tuple[int, int, int]]) -> Numbers:
+    """By op of a layer, the weights of the stretches over it: (first op, how many, weight)."""
+    more = np.zeros(3 * period + 1, np.int64)
+    for begin, length, weight in stretches:
+        if length > 0:
+            more[begin] += weight
+            more[begin + length] -= weight
+    return np.cumsum(more)[:-1].reshape(3, period).sum(axis=0)
 
 
 def _likeness(op: Operation) -> Any:
@@ -107,7 +164,7 @@ def layers_at(
     ops: Sequence[Operation], span: Span, state: Mapping[SSAValue, str]
 ) -> Wiring | Wrong:
     """The flow of values through the layers of a span; `state` may be other in each layer."""
-    place = {op: at for at, op in enumerate(ops[: span.end]) if at >= span.start}
+    place = {op: at for at, op in enumerate(ops[span.start : span.end], span.start)}
     found = Wiring(span)
     for at in range(span.period):
         for position in range(len(ops[span.start + at].operands)):
@@ -142,7 +199,8 @@ def _operand(
         if other is None and first is None:
             return _outside(found, key, values, state)
     text = f"operand {key[1]} of {ops[span.start + key[0]].name} comes from another place"
-    return Wrong(Reason("different-wiring", text))
+    anywhere = len(set(sources[2:-1])) > 1 and len(set(values[2:-1])) > 1
+    return Wrong(Reason("different-wiring", text), anywhere=anywhere)
 
 
 def _source(
@@ -175,30 +233,58 @@ def _outside(
 ) -> Wrong | None:
     if all(value is values[0] for value in values):
         return None
-    if all(value in state for value in values) and len(set(values)) == len(values):
+    if _are_own(values, state):
         found.items[key] = tuple(values)
         return None
     text = "each layer reads another value there, and these are not parameters of their own"
-    return Wrong(Reason("different-inputs", text))
+    inner = values[1:-1]
+    anywhere = len(set(inner)) > 1 and not _are_own(inner, state)
+    return Wrong(Reason("different-inputs", text), anywhere=anywhere)
+
+
+def _are_own(values: Sequence[SSAValue], state: Mapping[SSAValue, str]) -> bool:
+    """True for parameters of which each layer has its own."""
+    return all(value in state for value in values) and len(set(values)) == len(values)
 
 
 def _escape(
     ops: Sequence[Operation], place: Mapping[Operation, int], found: Wiring
 ) -> Wrong | None:
-    """A value inside the layers that an op outside reads."""
+    """Values inside the layers that an op outside reads: a row ends with each, or before it."""
+    span, first = found.span, 0
+    reason: Reason | None = None
+    rows: list[Span] = []
+    for layer in range(span.count):
+        inner, carried = _read_outside(ops, place, found, layer)
+        escaped = inner or (carried if layer < span.count - 1 else None)
+        if escaped is None:
+            continue
+        reason = reason or _escaped(layer, *escaped)
+        rows.append(span.part(first, layer + (inner is None)))
+        first = layer + 1
+    rows.append(span.part(first, span.count))
+    return Wrong(reason, tuple(rows)) if reason is not None else None
+
+
+def _read_outside(
+    ops: Sequence[Operation], place: Mapping[Operation, int], found: Wiring, layer: int
+) -> tuple[tuple[OpResult, Use] | None, tuple[OpResult, Use] | None]:
+    """The first value of a layer that is read outside: inside of it, and of those it passes on."""
     span = found.span
-    for at in range(span.start, span.end):
-        layer, number = divmod(at - span.start, span.period)
-        last = layer == span.count - 1
-        for result in ops[at].results:
-            if last and (number, result.index) in found.carried:
-                continue
-            for use in result.uses:
-                if use.operation not in place:
-                    how = how_used(use.operation, use.index)
-                    text = f"%{result.name_hint} of layer {layer} is {how}"
-                    return Wrong(Reason("interior-used", text), layer)
-    return None
+    inner = carried = None
+    for number in range(span.period):
+        for result in ops[span.start + layer * span.period + number].results:
+            use = next((use for use in result.uses if use.operation not in place), None)
+            if use is not None and (number, result.index) in found.carried:
+                carried = carried or (result, use)
+            elif use is not None:
+                inner = inner or (result, use)
+    return inner, carried
+
+
+def _escaped(layer: int, result: OpResult, use: Use) -> Reason:
+    how = how_used(use.operation, use.index)
+    return Reason("interior-used", f"%{result.name_hint} of layer {layer} is {how}")
 
 
 def _numbers(ops: Sequence[Operation], found: Wiring) -> Wrong | None:

@@ -6,8 +6,9 @@ the scope, so that a step stacks no state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -20,13 +21,24 @@ from graphopt.ir.dialect.ops.update.basic import Update
 from graphopt.ir.dialect.ops.update.fused import FUSED
 from graphopt.ir.dialect.ops.update.plain import Dpsgd
 from graphopt.ir.dialect.signature import main_function
-from graphopt.ir.dialect.types import byte_count
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.naming import joined_location, show_op
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
-from graphopt.passes.storage.repeats import Span, Wiring, Wrong, candidates, layers_at
+from graphopt.passes.storage.repeats import (
+    Span,
+    Wiring,
+    Wrong,
+    beginnings,
+    layers_at,
+    layers_in,
+    repeated,
+)
+from graphopt.passes.storage.repetitions import Run
 from graphopt.passes.storage.stacked_state import state_arguments
+
+BEGINNINGS = 32
+"""The beginnings of layers that are tried; each is looked at in all layers."""
 
 
 @dataclass(frozen=True)
@@ -48,36 +60,28 @@ class RollLayers(RewritePass):
         log = RewriteLog(self.name, self.numerics)
         block = main_function(module).body.block
         state = state_arguments(module)
-        refused: set[Operation] = set()
-        while self._one(block, state, log, refused):
-            pass
-        return log.outcomes
-
-    def _one(
-        self, block: Block, state: Mapping[SSAValue, str], log: RewriteLog, refused: set[Operation]
-    ) -> bool:
-        """Roll up the longest remaining row of layers; False when there is none."""
         ops = list(block.ops)
-        for span in candidates(ops, self.fewest):
-            inside = ops[span.start : span.end]
-            if len(inside) < self.fewest_ops or not refused.isdisjoint(inside):
+        rows = _Rows(ops, self.fewest, self.fewest_ops)
+        for span in rows:
+            found = best_layers(ops, span, state, self.fewest)
+            if isinstance(found, list):
+                rows.add(found)
                 continue
-            wiring = best_layers(ops, span, state, self.fewest)
-            if isinstance(wiring, Wiring) and not wiring.items:
+            if isinstance(found, Wiring) and not found.items:
                 continue
-            if isinstance(wiring, Wiring) and (update := _single_update(wiring)) is not None:
+            if isinstance(found, Wiring) and (update := _single_update(found)) is not None:
                 text = f"{show_op(update)} cannot update stacks of parameters"
-                wiring = Wrong(Reason("update-of-one", text, "use sgd, momentum, adam or adamw"))
+                found = Wrong(Reason("update-of-one", text, "use sgd, momentum, adam or adamw"))
             if self.apart:
-                wiring = Wrong(Reason("state-apart", self.apart))
-            if isinstance(wiring, Wrong):
-                log.declined(inside[0], wiring.reason)
-                refused.update(inside)
-            elif self._roll(ops, wiring, log):
-                return True
+                found = Wrong(Reason("state-apart", self.apart))
+            if isinstance(found, Wrong):
+                log.declined(ops[span.start], found.reason)
+                rows.mark_staying(span)
+            elif self._roll(ops, found, log):
+                rows.mark_rolled(found.span)
             else:
-                refused.update(inside)
-        return False
+                rows.mark_staying(span)
+        return log.outcomes
 
     def _roll(self, ops: Sequence[Operation], wiring: Wiring, log: RewriteLog) -> bool:
         """Put `pd.layers` in place of the layers; False when they must stay."""
@@ -101,6 +105,59 @@ class RollLayers(RewritePass):
         return True
 
 
+class _Rows:
+    """The rows of repeated ops, the longest first: of the ops that are left, and may be rolled up.
+
+    Rows of less than `fewest` periods or `fewest_ops` ops are none; parts of a row may have less.
+    """
+
+    def __init__(self, ops: Sequence[Operation], fewest: int, fewest_ops: int) -> None:
+        self._ops = ops
+        self._fewest = fewest
+        self._rolled = bytearray(len(ops))
+        self._staying = bytearray(len(ops))
+        self._queue: list[tuple[tuple[int, int, int], Span, Run]] = []
+        for run in repeated(ops, fewest):
+            self._add(run, fewest_ops)
+
+    def __iter__(self) -> Iterator[Span]:
+        while self._queue:
+            _, span, run = heappop(self._queue)
+            if 1 in self._rolled[run.begin : run.end]:
+                for begin, end in _zeros(self._rolled, run.begin, run.end):
+                    self._add(Run(begin, end, run.period))
+            elif 1 not in self._staying[span.start : span.end]:
+                yield span
+
+    def add(self, spans: Iterable[Span]) -> None:
+        """Enter parts of a row that has to be divided."""
+        for span in spans:
+            self._add(Run(span.start, span.end, span.period))
+
+    def _add(self, run: Run, fewest_ops: int = 0) -> None:
+        span = layers_in(self._ops, run, self._fewest)
+        size = 0 if span is None else span.period * span.count
+        if span is not None and size >= fewest_ops:
+            heappush(self._queue, ((-size, span.period, span.start), span, run))
+
+    def mark_rolled(self, span: Span) -> None:
+        """Note that these ops are rolled up."""
+        self._rolled[span.start : span.end] = b"\1" * (span.end - span.start)
+
+    def mark_staying(self, span: Span) -> None:
+        """Note that these ops stay as they are."""
+        self._staying[span.start : span.end] = b"\1" * (span.end - span.start)
+
+
+def _zeros(marks: bytearray, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """The stretches between two places in which nothing is marked."""
+    while (begin := marks.find(0, begin, end)) >= 0:
+        until = marks.find(1, begin, end)
+        until = end if until < 0 else until
+        yield begin, until
+        begin = until
+
+
 def _single_update(wiring: Wiring) -> Operation | None:
     """An update of a parameter of the layers that has no form for stacks."""
     for values in wiring.items.values():
@@ -112,48 +169,27 @@ def _single_update(wiring: Wiring) -> Operation | None:
 
 def best_layers(
     ops: Sequence[Operation], span: Span, state: Mapping[SSAValue, str], fewest: int
-) -> Wiring | Wrong:
+) -> Wiring | Wrong | list[Span]:
     """The layers of a span, begun where the least goes from one to the next.
 
-    Layers with values that are read elsewhere are left out. The reason is the one for the first
-    beginning when there is none.
+    Where values of some layers are read elsewhere, the rows of layers between these. The reason is
+    the one for the first beginning when there is none.
     """
-    best: Wiring | Wrong | None = None
-    for shift in range(span.period):
+    best: list[Span] = []
+    least = 0
+    for size, shift in beginnings(ops, span)[:BEGINNINGS]:
         moved = Span(span.start + shift, span.period, span.count - (shift > 0))
-        if moved.count < fewest:
-            break
-        found = _longest(ops, moved, state, fewest)
+        if moved.count < fewest or (best and size > least):
+            continue
+        found = layers_at(ops, moved, state)
         if isinstance(found, Wiring):
-            if not isinstance(best, Wiring) or _cost(found) < _cost(best):
-                best = found
-            if len(found.carried) == 1:
-                break
-        best = best or found
-    assert best is not None
-    return best
-
-
-def _longest(
-    ops: Sequence[Operation], span: Span, state: Mapping[SSAValue, str], fewest: int
-) -> Wiring | Wrong:
-    found = layers_at(ops, span, state)
-    if isinstance(found, Wiring) or found.layer is None:
-        return found
-    before = replace(span, count=found.layer)
-    skipped = (found.layer + 1) * span.period
-    after = Span(span.start + skipped, span.period, span.count - found.layer - 1)
-    for part in sorted((before, after), key=lambda part: -part.count):
-        if part.count >= fewest:
-            other = _longest(ops, part, state, fewest)
-            if isinstance(other, Wiring):
-                return other
-    return found
-
-
-def _cost(wiring: Wiring) -> tuple[int, int]:
-    """Bytes that go from layer to layer, then how few layers there are."""
-    return sum(abs(byte_count(v.type)) for v in wiring.carried.values()), -wiring.span.count
+            return found
+        rows = [row for row in found.rows if row.count >= fewest]
+        if sum(row.count for row in rows) > sum(row.count for row in best):
+            best, least = rows, size
+        if found.anywhere:
+            break
+    return best or layers_at(ops, span, state)
 
 
 def rolled(ops: Sequence[Operation], wiring: Wiring, *, recompute: bool) -> Layers:
