@@ -8,7 +8,7 @@ derivatives and ops with regions, have evaluators of their own in the registry.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -68,6 +68,8 @@ class Context:
     """Index of this lane inside a region, which is evaluated lane by lane."""
     order: Order | None = None
     """The numbers of the ops whose results are checked for NaN and infinities, if any."""
+    compiled: dict[Operation, Any] = field(default_factory=dict[Operation, Any])
+    """With `by_op`, the ops with regions that XLA compiles; None for one that needs data."""
     rng_shift: Any = 0
     """Offset of the numbers of random ops, in the layer of a `pd.layers`."""
 

@@ -63,22 +63,52 @@ def evaluate_region_op(
     for lane in range(context.lanes):
         arrays = [env[value][lane] for value in read]
         inner = replace(context, lanes=1, lane=lane) if context.lanes > 1 else context
-        function = _function(op, inner, _known(op, env, lane))
-        if wanted is None:
-            by_lane.append(function(arrays, context.key))
-        else:
-            if isinstance(op, If) and is_wide(op):
-                results = function(arrays, context.key)
-                pullback = _pullback_of_choice(
-                    op, inner, dict(zip(read, arrays, strict=True)), wanted
-                )
-            else:
-                results, pullback = _with_pullback(function, arrays, context.key, wanted)
-            by_lane.append(results)
-            pullbacks.append(pullback)
+        results, pullback = _evaluated(op, inner, _known(op, env, lane), arrays, wanted)
+        by_lane.append(results)
+        pullbacks.append(pullback)
     if wanted is not None:
         env[op] = wanted, pullbacks
     return list(zip(*by_lane, strict=True))
+
+
+def _evaluated(
+    op: RegionOp, context: Context, known: Known, arrays: Sequence[Array], wanted: Wanted | None
+) -> tuple[Arrays, Any]:
+    """The results of an op for one lane, and the pullback that is wanted.
+
+    In a program that runs op by op, XLA compiles each op with regions as one function. Without that
+    JAX would trace what is inside again in every step. Only what needs data goes op by op.
+    """
+    if context.by_op and not known and not isinstance(op, If):
+        if op not in context.compiled:
+            context.compiled[op] = _jitted(op, context, wanted)
+        compute = context.compiled[op]
+        try:
+            if compute is not None:
+                results, pullback = compute(tuple(arrays), context.key)
+                return results, partial(_pulled_back, pullback)
+        except NeedsData:
+            context.compiled[op] = None
+    function = _function(op, context, known)
+    if wanted is None:
+        return function(arrays, context.key), None
+    if isinstance(op, If) and is_wide(op):
+        values = dict(zip(values_read(op), arrays, strict=True))
+        return function(arrays, context.key), _pullback_of_choice(op, context, values, wanted)
+    return _with_pullback(function, arrays, context.key, wanted)
+
+
+def _jitted(op: RegionOp, context: Context, wanted: Wanted | None) -> Any:
+    def compute(arrays: Arrays, key: Array) -> tuple[Arrays, Any]:
+        inner = replace(context, by_op=False, key=key)
+        return _evaluated(op, inner, {}, arrays, wanted)
+
+    return jax.jit(compute)
+
+
+@jax.jit
+def _pulled_back(pullback: Any, seeds: Sequence[Array]) -> Any:
+    return pullback(seeds)
 
 
 def _known(op: RegionOp, env: Environment, lane: int) -> Known:

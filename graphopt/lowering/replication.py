@@ -23,6 +23,7 @@ from jax import numpy as jnp
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
 from graphopt.ir.dialect.signature import FETCH, Port, signature_of
@@ -50,6 +51,7 @@ def replica_function(
     module: ModuleOp, plan: Plan, replicas: Replicas, *, by_op: bool = False
 ) -> Replica:
     """One replica of the module as a function of arrays in plan order."""
+    compiled: dict[Operation, Any] = {}
 
     def replica(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
         inputs: dict[tuple[str, str], tuple[Array]] = {}
@@ -59,7 +61,7 @@ def replica_function(
             (plan.feeds, _feed_blocks(plan, feeds)),
         ):
             inputs |= {(p.kind, p.name): (a,) for p, a in zip(ports, arrays, strict=True)}
-        context = Context(replicas, key, by_op=by_op)
+        context = Context(replicas, key, by_op=by_op, compiled=compiled)
         results = [lane for (lane,) in evaluate(module, inputs, context)]
         fetches, written = fetched_and_written(module, results)
         return tuple(fetches), tuple(written)

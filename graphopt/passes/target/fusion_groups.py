@@ -1,7 +1,8 @@
 """enable_auto_fusion, build_cinn_pass: ops that belong together become one `pd.fusion_group`.
 
 XLA fuses the loops of a group, and does so without one. A group gains where a derivative goes
-through it: that keeps what the group reads, and not the values inside of it. A group is chosen by
+through it: that keeps what the group reads, and not the values inside of it. It also gains where a
+program runs op by op: the group is one program. A group is chosen by
 the cost model of `group_costs.py`; each place where one ends has a named reason.
 """
 
@@ -18,7 +19,6 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from graphopt.ir.dialect.differentiated import mark_kept
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.control import FusionGroup
 from graphopt.ir.dialect.regions import ancestor_in
 from graphopt.ir.dialect.signature import main_function
@@ -31,10 +31,6 @@ from graphopt.passes.target.group_growth import Group, Growth, restore_order
 from graphopt.passes.target.kept_values import Kept, choose_kept
 from graphopt.passes.target.outlining import copied_body, stand_in
 from graphopt.passes.target.recompute_activations import size_of
-
-OP_BY_OP = Reason(
-    "op-by-op", "the data say how large some values are: every op is a program of its own"
-)
 
 
 @dataclass(frozen=True)
@@ -50,10 +46,6 @@ class GroupOps(RewritePass, ABC):
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log = RewriteLog(self.name, self.numerics)
         block = main_function(module).body.block
-        sized = next((op for op in module.walk() if isinstance(op, DataSizedOp)), None)
-        if sized is not None:
-            log.declined(sized, OP_BY_OP)
-            return log.outcomes
         paths = derivative_paths(block)
         kinds, refused = members(block, paths, reductions=self.reductions)
         growth = Growth(block, kinds, paths, ends(block), self.most)

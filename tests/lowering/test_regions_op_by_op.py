@@ -1,0 +1,89 @@
+"""Ops with regions in a program that runs op by op: each is traced once, and then one function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt.lowering import regions
+
+static = paddle.static
+ROWS = np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4)
+
+
+def layers(x: Any) -> Any:
+    for _ in range(12):
+        x = paddle.tanh(static.nn.fc(x, 4))
+    return x
+
+
+def recurrent(x: Any) -> Any:
+    """A StaticRNN over the rows."""
+    rows = paddle.unsqueeze(x, 1)
+    rnn = paddle.fluid.layers.StaticRNN()
+    with rnn.step():
+        word = rnn.step_input(rows)
+        before = rnn.memory(shape=[-1, 4], batch_ref=word)
+        after = paddle.tanh(static.nn.fc(word, 4) + before)
+        rnn.update_memory(before, after)
+        rnn.step_output(after)
+    return paddle.reshape(rnn(), [3, 4])
+
+
+def loop(x: Any) -> Any:
+    """A loop of as many iterations as the data say."""
+    x = static.nn.fc(x, 4)
+    count = paddle.cast(paddle.sum(paddle.abs(x)) * 0 + 5, "int64")
+    begin = paddle.zeros([], "int64")
+    return static.nn.while_loop(
+        lambda i, h: i < count, lambda i, h: [i + 1, paddle.tanh(h) * 0.9], [begin, x]
+    )[1]
+
+
+@pytest.fixture
+def traces(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The blocks inside of ops that are evaluated, each time."""
+    found: list[Any] = []
+    evaluate = regions.evaluate_block
+
+    def counted(block: Any, *rest: Any) -> Any:
+        found.append(block)
+        return evaluate(block, *rest)
+
+    monkeypatch.setattr(regions, "evaluate_block", counted)
+    return found
+
+
+def trained(body: Callable[[Any], Any], traces: list[Any], *, fed: bool) -> tuple[Any, list[int]]:
+    """The losses of four steps, and how many blocks each traced; `fed` has it run op by op."""
+    main, startup = static.Program(), static.Program()
+    main.random_seed = startup.random_seed = 5
+    with static.program_guard(main, startup), paddle.utils.unique_name.guard():
+        x, count = static.data("x", [3, 4]), static.data("n", [], "int64")
+        made = body(x)
+        loss = paddle.mean(made[:count] if fed else made[:2])
+        paddle.optimizer.SGD(0.5).minimize(loss)
+    executor, feed = static.Executor(paddle.CPUPlace()), {"x": ROWS, "n": np.array(2)}
+    losses, counts = [], []
+    with static.scope_guard(static.Scope()):
+        executor.run(startup)
+        for _ in range(4):
+            before = len(traces)
+            losses.append(executor.run(main, feed=feed, fetch_list=[loss])[0])
+            counts.append(len(traces) - before)
+    assert executor.stats["op_by_op"] == int(fed)
+    return losses, counts
+
+
+@pytest.mark.parametrize("body", [layers, recurrent, loop])
+def test_a_region_is_traced_once(body: Callable[[Any], Any], traces: list[Any]) -> None:
+    losses, counts = trained(body, traces, fed=True)
+    assert counts[0] > 0
+    assert counts[1:] == [0, 0, 0]
+    whole, _ = trained(body, traces, fed=False)
+    np.testing.assert_allclose(losses, whole, rtol=1e-6)
+    assert losses[0] != losses[3]
