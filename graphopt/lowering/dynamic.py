@@ -16,11 +16,10 @@ from jax.core import Tracer
 from xdsl.ir import OpResult, SSAValue
 
 from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.data_sized import gives_numbers
 from graphopt.ir.dialect.definition import as_property
 from graphopt.ir.dialect.op import PdOp, class_of
-from graphopt.ir.dialect.ops.base import PureOp
-from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, draws
-from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded
 from graphopt.ir.dialect.ops.shape import ShapeOf
 from graphopt.lowering.call import Call
 from graphopt.lowering.collectives import ALONE, Replicas
@@ -86,9 +85,7 @@ def _compute(
     value: SSAValue, env: Mapping[SSAValue, Any], lane: int, memo: dict[SSAValue, Numbers | None]
 ) -> Numbers | None:
     op = value.owner
-    if not isinstance(value, OpResult) or not isinstance(op, PureOp):
-        return None
-    if isinstance(op, (Grad, Dynamic)) or draws(op) or op.regions:
+    if not isinstance(value, OpResult) or not isinstance(op, PdOp) or not gives_numbers(op):
         return None
     if isinstance(op, ShapeOf):
         if op.input not in env:  # inside a region, which has only the values that it reads

@@ -37,6 +37,7 @@ from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.shape import Transpose
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, compatible, dtype_of, shape_of, show, tensor
 from graphopt.ir.dtypes import as_dtype
+from graphopt.lowering.needs_data import NeedsData
 from graphopt.lowering.registry import RULES
 from graphopt_tests.op_calls import build, flat, rule_of, type_of
 from graphopt_tests.ops.base import Array, Operand, Sample, bf16, f16, f32, f64
@@ -222,6 +223,21 @@ def test_type_rule_of_what_data_size(op_class: type[PdOp], samples: Samples) -> 
             computed = rule_of(op_class, sample)(*flat(sample))
             for have, want in zip(declared, computed, strict=True):
                 assert compatible(have.type, type_of(want)), show(have.type)
+
+
+@each_op(lambda op_class, _: issubclass(op_class, DataSizedOp))
+def test_what_needs_data_is_not_traced(op_class: type[PdOp], samples: Samples) -> None:
+    """JAX traces a data-sized op where a shape says the size, and nowhere else."""
+    for number, sample in samples.items():
+        with naming(number):
+            op = build(op_class, sample)[1]
+            assert isinstance(op, DataSizedOp)
+            operands, rule = flat(sample), rule_of(op_class, sample)
+            if op.deciding_operand() is None:
+                jax.eval_shape(rule, *operands)
+                continue
+            with pytest.raises(NeedsData):
+                jax.eval_shape(rule, *operands)
 
 
 @each_op(lambda _, sample: sample.any_size)

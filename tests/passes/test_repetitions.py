@@ -1,4 +1,4 @@
-"""Runs in sequences of numbers against all periods at all places, and how the work of them grows."""
+"""Runs in sequences of numbers, against all periods at all places, and how their work grows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.ir.dialect.context import parse_text
 from graphopt.ir.dialect.ops.control import Layers
+from graphopt.ir.dialect.types import shape_of
 from graphopt.passes.storage.repetitions import Run, runs
 from graphopt.passes.storage.roll_layers import RollLayers
 from graphopt_tests.example_counts import examples
@@ -83,7 +84,7 @@ def layers(changed: ModuleOp) -> list[tuple[int, int]]:
     RollLayers().rewrite(changed)
     changed.verify()
     return [
-        (op.stacks[0].type.get_shape()[0], len(list(op.body.block.ops)) - 1)
+        (shape_of(op.stacks[0].type)[0], len(list(op.body.block.ops)) - 1)
         for op in changed.walk()
         if isinstance(op, Layers)
     ]
@@ -120,6 +121,9 @@ def calls(function: Any) -> int:
 
 def part_of(ops: int, layer: Sequence[str]) -> list[str]:
     return (list(layer) * ops)[:ops]
+
+
+ROW = ["w"] * 36 + ["relu"] * 4
 
 
 @pytest.mark.parametrize(

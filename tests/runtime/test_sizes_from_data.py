@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 import graphopt as paddle
 from graphopt.errors import UnsupportedError
+from graphopt.lowering.dynamic import NeedsData
+from graphopt.lowering.plan import Plan
+from graphopt.lowering.replication import ALONE, replica_function
+from graphopt.passes.table.explain import as_json, as_text
+from graphopt.runtime.compile.compilation import Compilation
 
 static = paddle.static
 ROWS = np.arange(12, dtype="float32").reshape(3, 4) - 4
@@ -138,9 +145,9 @@ def test_explain_says_so() -> None:
     main, _, (found,) = program(lambda x: [paddle.nonzero(x)])
     compiled = static.CompiledProgram(main, build_strategy=static.BuildStrategy())
     static.Executor(paddle.CPUPlace()).run(compiled, feed={"x": ROWS}, fetch_list=[found])
-    assert (
-        "runs op by op on one device: the sizes of pd.nonzero depend on data" in compiled.explain()
-    )
+    text = " ".join(compiled.explain().split())
+    assert "runs op by op on one device, each op a program of its own: 'x' decides" in text
+    assert "the size of pd.nonzero" in text
 
 
 @pytest.mark.parametrize(
@@ -266,3 +273,85 @@ def test_one_row_after_the_other() -> None:
     np.testing.assert_array_equal(found, ROWS[0] * 4 + ROWS[1] * 2 + ROWS[2])
     np.testing.assert_array_equal(row, ROWS[2])
     assert executor.stats["op_by_op"] == 0
+
+
+FED: dict[str, Callable[[Any, Any], Any]] = {
+    "interpolate": lambda x, n: paddle.nn.functional.interpolate(
+        paddle.reshape(x, [1, 1, -1, 4]), size=[n, n], mode="bilinear"
+    ),
+    "slice": lambda x, n: x[:n] * 2,
+    "full": lambda x, n: paddle.full([n], 1.0) + 1,
+    "arange": lambda x, n: paddle.arange(n) + 1,
+    "tile": lambda x, n: paddle.tile(x, [n, 1]),
+    "expand": lambda x, n: paddle.expand(x[0], [n, 4]),
+    "linspace": lambda x, n: paddle.linspace(0, 1, n),
+    "one_hot": lambda x, n: paddle.nn.functional.one_hot(paddle.zeros([4], "int64"), n),
+    "nonzero": lambda x, n: paddle.nonzero(x),
+    "masked": lambda x, n: paddle.masked_select(x, x > 0),
+    "in a branch": lambda x, n: static.nn.cond(
+        paddle.sum(x) > 0, lambda: paddle.full([n], 1.0), lambda: paddle.full([n], 2.0)
+    ),
+    "two shapes": lambda x, n: static.nn.cond(n > 0, lambda: x[:1], lambda: x[:2]),
+    "growing": lambda x, n: static.nn.while_loop(
+        lambda i, h: i < n,
+        lambda i, h: [i + 1, paddle.concat([h, h])],
+        [paddle.zeros([], "int64"), x[:1]],
+    )[1],
+    "growing constant": lambda x, n: static.nn.while_loop(
+        lambda i, h: i < n,
+        lambda i, h: [i + 1, paddle.concat([h, h])],
+        [paddle.zeros([], "int64"), paddle.zeros([1, 4])],
+    )[1],
+    "of a shape": lambda x, n: paddle.full([paddle.shape(x)[0] * 2], 1.0),
+    "branch of a shape": lambda x, n: static.nn.cond(
+        paddle.shape(x)[0] > 2, lambda: x[:1] + 0.0, lambda: x[:2] + 0.0
+    ),
+    "one shape": lambda x, n: static.nn.cond(n > 0, lambda: x + 1, lambda: x * 2),
+    "a loop": lambda x, n: static.nn.while_loop(
+        lambda i, h: i < n, lambda i, h: [i + 1, h * 2], [paddle.zeros([], "int64"), x]
+    )[1],
+    "plain": lambda x, n: x * paddle.cast(n, "float32"),
+}
+
+
+WHOLE = ("of a shape", "branch of a shape", "one shape", "a loop", "plain")
+
+
+@pytest.mark.parametrize("form", FED)
+def test_explain_says_what_the_trace_finds(form: str) -> None:
+    """The report names the op, the variable and the line where JAX cannot trace the program."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        made = FED[form](static.data("x", [3, 4]), static.data("n", [], "int64"))
+    compilation = Compilation(main, ("x", "n"), (made.name,), None, (paddle.CPUPlace(),))
+    module, report = compilation.optimized()
+    plan = Plan.of(module)
+    types = tuple(jax.ShapeDtypeStruct(port.shape, port.dtype.numpy) for port in plan.feeds)
+    needs_data = False
+    try:
+        with jax.enable_x64(True):
+            key = jax.ShapeDtypeStruct((2,), np.uint32)
+            jax.eval_shape(replica_function(module, plan, ALONE), (), (), types, key)
+    except NeedsData:
+        needs_data = True
+    said = as_json(report)
+    assert bool(said["runs_op_by_op"]) == bool(said["op_by_op"]) == needs_data
+    assert needs_data == (form not in WHOLE)
+    for found in said["op_by_op"]:
+        assert found["variable"]
+        assert found["fix"]
+        assert found["location"].rpartition(":")[0] == __file__
+        assert found["location"] in as_text(report).replace("\n  ", " ")
+
+
+def test_explain_counts_alike_ops_together() -> None:
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x, n = static.data("x", [3, 4]), static.data("n", [], "int64")
+        made = [x[:n] + 1.0, x[:, :n] * 2.0, paddle.nonzero(x)]
+    text = str(paddle.explain(main, None, made))
+    lines = [line for line in text.splitlines() if "decides" in line]
+    assert "runs op by op on one device" in lines[0]
+    assert "'n' decides 'ends' of pd.slice" in lines[0]
+    assert text.count("(and at 1 more)") == 1
+    assert "also: 'x' decides the size of pd.nonzero" in lines[1]

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from graphopt.ir.dialect.data_sized import data_sized
 from graphopt.ir.dialect.definition import encode_attrs
 from graphopt.ir.dialect.differentiated import active_values, ops_before, path_of
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.regions import values_read
 from graphopt.passes.engine.fusion import Outcome
@@ -34,7 +34,7 @@ class AddTo(RewritePass):
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log = RewriteLog(self.name)
-        by_op = any(isinstance(op, DataSizedOp) for op in module.walk())
+        by_op = next(data_sized(module), None) is not None
         for grad in [op for op in module.walk() if isinstance(op, Grad)]:
             region = ops_before(grad)
             path = path_of(grad, region, active_values(grad, region))

@@ -76,7 +76,7 @@ class Wrong:
 
 
 def repeated(ops: Sequence[Operation], fewest: int) -> list[Run]:
-    """Where at least `fewest` periods of like ops come after each other."""
+    """The runs of at least `fewest` periods of like ops."""
     kinds: dict[Any, int] = {}
     return runs((kinds.setdefault(_likeness(op), len(kinds)) for op in ops), fewest)
 
@@ -84,8 +84,8 @@ def repeated(ops: Sequence[Operation], fewest: int) -> list[Run]:
 def layers_in(ops: Sequence[Operation], run: Run, fewest: int) -> Span | None:
     """The layers that a run may be: the most ops in at least `fewest` of them, each after the last.
 
-    Where no op reads what one a period before makes, several periods are a layer: those of towers
-    whose ops take turns.
+    Where no op reads what one a period before makes, several periods are a layer: those of two
+    networks side by side.
     """
     spans = (
         Span(run.begin, period, (run.end - run.begin) // period)

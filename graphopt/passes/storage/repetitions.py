@@ -1,4 +1,4 @@
-"""Where a sequence of numbers repeats: its maximal runs, in time that is linear but for logarithms.
+"""Repetitions in a sequence of numbers: its maximal runs, in time linear but for logarithms.
 
 A run is a stretch with a period that cannot be made longer on either side. The substrings of
 lengths 1, 2, 4, ... are numbered, equal ones alike, so that a few comparisons say how far the

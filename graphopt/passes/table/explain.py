@@ -17,7 +17,7 @@ from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.order import ROWS
 from graphopt.passes.table.overview import overview
-from graphopt.passes.table.report import Ran, Report
+from graphopt.passes.table.report import ByOp, Ran, Report
 from graphopt.passes.table.rows import BlockRow, block_rows, refusal_rows
 from graphopt.passes.table.times import time_line, time_rows
 
@@ -186,9 +186,22 @@ def _notes(report: Report) -> Iterator[str]:
             f"a backward pass is not the derivative of the program ({reason}); its "
             f"gradient operators ({report.before['pd.vjp']}) are differentiated one by one"
         )
-    if report.data_sized:
-        names = ", ".join(report.data_sized)
-        yield f"runs op by op on one device: the sizes of {names} depend on data"
+    yield from _by_op_lines(report)
+
+
+def _by_op_lines(report: Report) -> Iterator[str]:
+    """The ops for which the program runs op by op, alike ones together, and what to do."""
+    groups: dict[tuple[str, str], list[ByOp]] = {}
+    for found in report.by_op:
+        groups.setdefault((found.what, found.fix), []).append(found)
+    for number, ((what, fix), found) in enumerate(groups.items()):
+        first = found[0]
+        place = f" ({first.location})" if first.location else ""
+        value = f"'{first.variable}' decides" if first.variable else "data decide"
+        more = f" (and at {len(found) - 1} more)" if len(found) > 1 else ""
+        head = "also" if number else "runs op by op on one device, each op a program of its own"
+        yield f"{head}: {value} {what}{place}{more}"
+        yield f"  to change that: {fix}"
 
 
 def _pass_lines(report: Report, ran: Ran) -> Iterator[str]:
@@ -285,7 +298,8 @@ def as_json(report: Report) -> dict[str, Any]:
         "refusals": [asdict(row) for row in refusal_rows(report)],
         "blocks": [_block(row) for row in block_rows(report)],
         "anchors": [_anchor(item) for item in (*report.outcomes, *report.near)],
-        "runs_op_by_op": list(report.data_sized),
+        "runs_op_by_op": sorted({found.op for found in report.by_op}),
+        "op_by_op": [asdict(found) for found in report.by_op],
         "gradients": {
             "kept_operators": report.before["pd.vjp"],
             "reasons": list(report.kept_gradients),

@@ -18,9 +18,10 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination, dce
 
 from graphopt.ir.dialect.collector import paused_collector
 from graphopt.ir.dialect.context import new_context
+from graphopt.ir.dialect.data_sized import DataSized, data_sized
 from graphopt.ir.dialect.dot import to_dot
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.base import DataSizedOp
+from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.signature import kept_gradients, prepare_function
 from graphopt.ir.dialect.svg import to_svg
 from graphopt.ir.dialect.text import text_of
@@ -33,13 +34,14 @@ from graphopt.passes.engine.compared import Compared
 from graphopt.passes.engine.costs import Cost, cost_of, cost_of_module
 from graphopt.passes.engine.crash import ON_PURPOSE, Crash, Step
 from graphopt.passes.engine.fusion import Applied, Fusion, FusionPass, Outcome, Watcher, sweep
+from graphopt.passes.engine.naming import source_line
 from graphopt.passes.engine.near_misses import NearMisses
 from graphopt.passes.engine.pattern import Reason
 from graphopt.passes.engine.rewrite import RewritePass
 from graphopt.passes.parallel.shard_updates import sharding_notes
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.instrumentation import Instrumentation
-from graphopt.passes.table.report import Ran, Report, Traffic
+from graphopt.passes.table.report import ByOp, Ran, Report, Traffic
 from graphopt.passes.table.schedule import LAST, ORIGINAL, steps
 
 # a pass and its flag
@@ -282,14 +284,18 @@ class Run:
         self.report.after = _ops(self.module)
         prepare = prepare_function(self.module)
         self.report.prepared = 0 if prepare is None else _ops(prepare).total()
-        self.report.data_sized = tuple(
-            sorted({op.name for op in self.module.walk() if isinstance(op, DataSizedOp)})
-        )
+        self.report.by_op = tuple(map(_by_op, data_sized(self.module)))
         self.report.notes = tuple(sharding_notes(self.module))
         if self.near:
             self.report.cost_after = cost_of_module(self.module)
             self.report.blocks = self.blocks.blocks if self.blocks is not None else []
         return self.report
+
+
+def _by_op(found: DataSized) -> ByOp:
+    name = found.op.attr("op") if isinstance(found.op, Dynamic) else found.op.name
+    variable = found.value.name_hint or ""
+    return ByOp(name, found.what, variable, source_line(found.op.location), found.fix)
 
 
 @paused_collector()

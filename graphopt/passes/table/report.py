@@ -60,6 +60,20 @@ class Measured:
     gained_ms: Mapping[str, float]
 
 
+@dataclass(frozen=True)
+class ByOp:
+    """An op for which a program runs op by op: its name, what of it the elements of a value decide.
+
+    `variable` and `location` are that value's name and the user's line, empty where there is none.
+    """
+
+    op: str
+    what: str
+    variable: str
+    location: str
+    fix: str
+
+
 @dataclass
 class Report:
     """The record of one module: the passes in order, and the outcome of each rewrite."""
@@ -78,7 +92,8 @@ class Report:
     after: Counter[str] = field(default_factory=Counter[str])
     prepared: int = 0
     """Of the ops after, those that are computed from parameters once, and not in each step."""
-    data_sized: tuple[str, ...] = ()
+    by_op: tuple[ByOp, ...] = ()
+    """The ops for which the program runs op by op; empty for one that is compiled as a whole."""
     kept_gradients: tuple[str, ...] = ()
     """The reasons why gradient operators stayed operators, one per backward pass."""
     notes: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
+from graphopt.ir.dialect.data_sized import data_sized
 from graphopt.ir.dialect.differentiated import (
     active_values,
     mark_segment,
@@ -60,7 +61,7 @@ class RecomputeActivations(RewritePass):
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log, number = RewriteLog(self.name), 0
-        by_op = any(isinstance(op, DataSizedOp) for op in module.walk())
+        by_op = next(data_sized(module), None) is not None
         for grad in [op for op in module.walk() if isinstance(op, Grad)]:
             region = ops_before(grad)
             path = path_of(grad, region, active_values(grad, region))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC
-from typing import TypeVar, cast
+from typing import ClassVar, TypeVar, cast
 
+from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
@@ -37,6 +38,17 @@ class OpaqueOp(PureOp, ABC):
 
 class DataSizedOp(OpaqueOp, ABC):
     """An op the sizes of whose results depend on the elements of its operands."""
+
+    DECIDED_BY: ClassVar[str] = ""
+    """The operand whose elements do; empty for the first one."""
+    FIXED_BY: ClassVar[str] = ""
+    """An operand whose shape says the size where there is one."""
+
+    def deciding_operand(self) -> SSAValue | None:
+        """The operand whose elements decide a size; None where a shape says it."""
+        if self.FIXED_BY and getattr(self, self.FIXED_BY) is not None:
+            return None
+        return getattr(self, self.DECIDED_BY) if self.DECIDED_BY else self.operands[0]
 
 
 class Unary(PureOp, ABC):

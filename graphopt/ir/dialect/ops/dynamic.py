@@ -10,7 +10,7 @@ length follows from the program needs no op (see `translate/blocks/arrays.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import DictionaryAttr, TensorType
 from xdsl.ir import Attribute, Operation
@@ -170,6 +170,7 @@ class MaskedSelect(DataSizedOp):
     """The elements of x where the mask is true, in order. Paddle: masked_select."""
 
     name = "pd.masked_select"
+    DECIDED_BY: ClassVar[str] = "mask"
     x = operand_def(Tensor)
     mask = operand_def(Tensor)
     out = result_def(Tensor)
@@ -258,6 +259,7 @@ class RepeatInterleave(DataSizedOp):
     """Slice i along `axis`, repeats[i] times. Paddle: repeat_interleave with RepeatsTensor."""
 
     name = "pd.repeat_interleave_with_tensor_index"
+    DECIDED_BY: ClassVar[str] = "repeats"
     x = operand_def(Tensor)
     repeats = operand_def(Tensor)
     out = result_def(Tensor)
@@ -290,6 +292,7 @@ class ArrayWrite(DataSizedOp):
     """
 
     name = "pd.array_write"
+    DECIDED_BY: ClassVar[str] = "position"
     array = operand_def(Tensor)
     position = operand_def(Tensor)
     x = operand_def(Tensor)
@@ -312,6 +315,7 @@ class ArrayRead(DataSizedOp):
     """The element at a position. Paddle: read_from_array."""
 
     name = "pd.array_read"
+    DECIDED_BY: ClassVar[str] = "position"
     array = operand_def(Tensor)
     position = operand_def(Tensor)
     out = result_def(Tensor)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
 
 from graphopt.errors import ProgramError
@@ -182,6 +184,8 @@ class SequencePad(DataSizedOp):
     """
 
     name = "pd.sequence_pad"
+    DECIDED_BY: ClassVar[str] = "lengths"
+    FIXED_BY: ClassVar[str] = "steps"
     x = operand_def(Tensor)
     lengths = operand_def(Tensor)
     pad_value = operand_def(Tensor)
@@ -210,6 +214,8 @@ class SequenceUnpad(DataSizedOp):
     """
 
     name = "pd.sequence_unpad"
+    DECIDED_BY: ClassVar[str] = "lengths"
+    FIXED_BY: ClassVar[str] = "rows"
     x = operand_def(Tensor)
     lengths = operand_def(Tensor)
     rows = opt_operand_def(Tensor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, var_operand_def
 
@@ -61,6 +62,7 @@ class SequenceRepeat(DataSizedOp):
     """
 
     name = "pd.sequence_expand"
+    DECIDED_BY: ClassVar[str] = "counts"
     x = operand_def(Tensor)
     lengths = operand_def(Tensor)
     counts = operand_def(Tensor)
@@ -84,6 +86,7 @@ class SequenceReshape(DataSizedOp):
     """
 
     name = "pd.sequence_reshape"
+    DECIDED_BY: ClassVar[str] = "lengths"
     x = operand_def(Tensor)
     lengths = operand_def(Tensor)
     out = result_def(Tensor)
@@ -154,6 +157,7 @@ class SequenceSlice(DataSizedOp):
     """
 
     name = "pd.sequence_slice"
+    DECIDED_BY: ClassVar[str] = "lengths"
     x = operand_def(Tensor)
     lengths = operand_def(Tensor)
     offset = operand_def(Tensor)

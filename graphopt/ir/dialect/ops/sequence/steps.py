@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
 from graphopt.errors import ProgramError
@@ -41,6 +43,7 @@ class ArrayOfRows(DataSizedOp):
     """
 
     name = "pd.array_of_rows"
+    DECIDED_BY: ClassVar[str] = "sizes"
     x = operand_def(Tensor)
     sizes = operand_def(Tensor)
     out = result_def(Tensor)

@@ -5,6 +5,8 @@ Sequences are rows [n, ...] with lengths, or padded [sequences, steps, ...] with
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def
 
 from graphopt.errors import ProgramError
@@ -122,6 +124,7 @@ class ViterbiDecode(DataSizedOp):
     """
 
     name = "pd.viterbi_decode"
+    DECIDED_BY: ClassVar[str] = "lengths"
     potentials = operand_def(Tensor)
     transition = operand_def(Tensor)
     lengths = operand_def(Tensor)

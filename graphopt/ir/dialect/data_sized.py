@@ -1,0 +1,107 @@
+"""The ops for which a program runs op by op: the elements of tensors decide sizes, axes or counts.
+
+XLA fixes all sizes when it compiles. A value that follows from shapes and constants is a number by
+then: `gives_numbers` says through which ops it may come, here, for passes and reports, and in the
+lowering, which computes it while it traces. Types do not say everything: whether the branches of a
+`pd.if` have one shape may be known only for the sizes that are fed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from graphopt.ir.dialect.ops.base import DataSizedOp, PureOp
+from graphopt.ir.dialect.ops.control import If, While
+from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.shape import ShapeOf
+from graphopt.ir.dialect.types import UNKNOWN, shape_of
+
+
+@dataclass(frozen=True)
+class DataSized:
+    """An op that needs data, what of it does, and the value that decides it.
+
+    That is the feed, the state or the result with which the computation of an operand begins.
+    """
+
+    op: Operation
+    what: str
+    value: SSAValue
+    fix: str
+
+
+def data_sized(module: ModuleOp) -> Iterator[DataSized]:
+    """The ops for which a program runs op by op, in their order."""
+    known: set[SSAValue] = set()
+    for op in module.walk():
+        if gives_numbers(op) and (isinstance(op, ShapeOf) or known.issuperset(op.operands)):
+            known.update(op.results)
+        found = _found(op, known)
+        if found is not None:
+            what, value, fix = found
+            yield DataSized(op, what, _source(value, known), fix)
+
+
+def _found(op: Operation, known: set[SSAValue]) -> tuple[str, SSAValue, str] | None:
+    """The part of an op that needs data, the operand that decides it, and what to do, if any."""
+    if isinstance(op, Dynamic):
+        named = zip(op.attr("dynamic"), op.values, strict=True)
+        name, value = next((pair for pair in named if pair[1] not in known), ("", None))
+        fix = f"give '{name}' as a number, or compute it from the shape of a tensor"
+        return None if value is None else (f"'{name}' of {op.attr('op')}", value, fix)
+    if isinstance(op, DataSizedOp):
+        value = op.deciding_operand()
+        fix = "use an op whose result has a fixed size, or pad to one"
+        return None if value is None else (f"the size of {op.name}", value, fix)
+    if isinstance(op, If) and op.condition not in known and _differ(op):
+        return "which of two shapes a branch has", op.condition, "let both branches give one shape"
+    if isinstance(op, While) and (value := _changing(op)) is not None:
+        fix = "let the variables of the loop keep their shapes"
+        return "the shape of a loop variable", value, fix
+    return None
+
+
+def _source(value: SSAValue, known: set[SSAValue]) -> SSAValue:
+    """The value with which the computation of a value begins that is no number."""
+    while value not in known and isinstance(op := value.owner, Operation):
+        if isinstance(op, DataSizedOp) or not gives_numbers(op):
+            break
+        value = next(operand for operand in op.operands if operand not in known)
+    return value
+
+
+def gives_numbers(op: Operation) -> bool:
+    """True for an op whose results are numbers at compile time if its operands are.
+
+    For a `pd.shape` the operand's shape is enough.
+    """
+    return isinstance(op, PureOp) and not (
+        isinstance(op, (Grad, Dynamic)) or draws(op) or op.regions
+    )
+
+
+def _differ(op: If) -> bool:
+    """True when the branches give other shapes, whatever is fed."""
+    return any(
+        _is_other(shape_of(yes.type), shape_of(no.type))
+        for yes, no in zip(op.yielded(0), op.yielded(1), strict=True)
+    )
+
+
+def _changing(op: While) -> SSAValue | None:
+    """A value that a loop begins with and that gets another shape, whatever is fed."""
+    for first, argument in zip(op.carried, op.body.block.args, strict=True):
+        sizes = zip(shape_of(first.type), shape_of(argument.type), strict=False)
+        if any(size != UNKNOWN and inside == UNKNOWN for size, inside in sizes):
+            return first
+    return None
+
+
+def _is_other(one: tuple[int, ...], two: tuple[int, ...]) -> bool:
+    pairs = zip(one, two, strict=False)
+    return len(one) != len(two) or any(UNKNOWN not in pair and pair[0] != pair[1] for pair in pairs)
