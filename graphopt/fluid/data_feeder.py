@@ -82,7 +82,9 @@ class DataFeeder:
         """The feed for the rows of a batch: a LoDTensor for each variable, by name."""
         columns: list[list[Any]] = [[] for _ in self._variables]
         for rows, row in enumerate(iterable):
-            if not isinstance(row, (list, tuple)) and not (isinstance(row, np.ndarray) and row.ndim):
+            if not isinstance(row, (list, tuple)) and not (
+                isinstance(row, np.ndarray) and row.ndim
+            ):
                 raise TypeError(
                     f"DataFeeder.feed(): row {rows} of the batch should be a tuple with a value "
                     f"for each of {', '.join(self.feed_names)}, found {row!r:.60}; a reader gives "
@@ -138,6 +140,10 @@ class DataFeeder:
         """The number of the devices of the kind of `place`."""
         on_gpu = getattr(self.place, "platform", "cpu") == "gpu"
         return len(cuda_places() if on_gpu else cpu_places())
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim > 0)
 
 
 def _batch(variable: Variable, rows: list[Any]) -> LoDTensor:

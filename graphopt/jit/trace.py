@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
@@ -176,10 +177,17 @@ class Trace:
         )
 
 
+# the functions that branches and loops become
+_MADE = re.compile(r"_(yes|no|body|test)_\d+")
+
+
 def _without_end(error: RecursionError) -> UnsupportedError:
     """What to say of a function that goes on calling itself while it is traced."""
-    frames = [frame for frame, _ in walk_tb(error.__traceback__) if is_users(frame.f_code)]
-    lines = Counter((f.f_code.co_filename, f.f_lineno, f.f_code.co_name) for f in frames)
+    lines = Counter(
+        (frame.f_code.co_filename, line, frame.f_code.co_name)
+        for frame, line in walk_tb(error.__traceback__)
+        if is_users(frame.f_code) and not _MADE.fullmatch(frame.f_code.co_name)
+    )
     if not lines:
         return UnsupportedError(f"a traced function calls itself without end: {error}")
     (file, line, name), _ = lines.most_common(1)[0]

@@ -15,6 +15,7 @@ from graphopt.errors import FeedError, UnsupportedError
 from graphopt.frontend import mode
 from graphopt.frontend.script import run_script
 from graphopt.jit import static_function
+from graphopt.tensor import methods
 from graphopt_tests.frontend.programs import fresh, start
 
 Spec = static.InputSpec
@@ -231,7 +232,7 @@ def test_values() -> None:
         value.argmax()
 
 
-def test_dynamic_mode() -> None:
+def test_dynamic_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     """Layers and constants may be made in it, and traced functions called."""
     mode.disable_static()
     try:
@@ -239,6 +240,10 @@ def test_dynamic_mode() -> None:
         net.eval()
         assert net(paddle.to_tensor(X)).shape == [2, 3]
         assert float(paddle.to_tensor([2.5])) == 2.5
+        monkeypatch.setattr(methods, "_said", False)
+        with pytest.warns(UserWarning, match="script never called paddle.enable_static") as caught:
+            print(paddle.to_tensor([2.5]), paddle.to_tensor([3.5]))
+        assert len(caught) == 1
         with pytest.raises(UnsupportedError, match="put the computation into a function of"):
             paddle.ones([2])
     finally:
@@ -419,7 +424,7 @@ def test_functions_that_call_themselves() -> None:
 
     assert jit.to_static(downwards)(X, 3).tolist() == (X * 8).tolist()
     assert jit.to_static(inner)(X, 3).tolist() == (X + 3).tolist()
-    at = endless.__code__.co_firstlineno + 3
+    at = endless.__code__.co_firstlineno + 2
     with pytest.raises(
         UnsupportedError, match=rf"test_jit.py:{at}: 'endless' calls itself without"
     ):
