@@ -125,7 +125,7 @@ class Held:
             if isinstance(place.before, Variable) and id(place.container) not in replaced:
                 old, new = writes.get(place.before.name, (None, place.after))
                 if old is place.before and place.after is not new:
-                    self._part(old)
+                    self._part(place.before)
 
         def before_writes(leaf: Any) -> Any:
             return assign(leaf) if isinstance(leaf, Variable) and leaf.name in writes else leaf

@@ -168,7 +168,7 @@ def in_loops(x: Any) -> Any:
     y, total = x * 1.0, paddle.zeros([1])
     while y.sum() < 20:
         y.add_(y)
-    for row in range(paddle.shape(x)[0]):
+    for row in range(len(x)):
         total[0] += y[row]
     return y, total
 

@@ -46,7 +46,9 @@ class Stateful(nn.Layer):
         self.other = SimpleNamespace(n=paddle.zeros([1]))
         self.made: Any = None
         self.parts = nn.LayerList([Counter(), Counter()])
-        self.frozen = self.create_parameter([1], default_initializer=nn.initializer.Constant(0.0))
+        self.frozen: Any = self.create_parameter(
+            [1], default_initializer=nn.initializer.Constant(0.0)
+        )
         self.frozen.stop_gradient = True
 
     def forward(self, x: Any) -> Any:
@@ -302,7 +304,9 @@ def test_a_shared_buffer() -> None:
     class Shared(nn.Layer):
         def __init__(self, *, in_place: bool) -> None:
             super().__init__()
-            self.one, self.two, self.in_place = Counter(), Counter(), in_place
+            self.one: Any = Counter()
+            self.two: Any = Counter()
+            self.in_place = in_place
             self.two.register_buffer("n", self.one.n)
 
         def forward(self, x: Any) -> Any:
