@@ -38,7 +38,7 @@ class TracedProgram(Program):
     """A program that takes over the variables of other programs that it reads.
 
     They are parameters, buffers and constants, which were made before the trace. Each becomes a
-    persistable variable here, whose value is in the global scope. `held` is told of each layer
+    persistable variable here, whose value is in the global scope. `held` sees each layer
     before its call, and knows the tensors that objects of the script hold.
     """
 

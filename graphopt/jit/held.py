@@ -67,7 +67,7 @@ class Tensors:
         return [str(place.key) for place in self._places]
 
     def read(self) -> list[Any]:
-        """What they hold now."""
+        """Their present values."""
         return [_get(place.container, place.key) for place in self._places]
 
     def write(self, values: list[Any]) -> None:
@@ -77,7 +77,7 @@ class Tensors:
 
 
 class Held:
-    """What the containers around a function held before it was traced.
+    """The contents of the containers around a function, from before it was traced.
 
     These are the attributes of its layer and of other objects of the script, lists and dicts, what
     its closure and its global names hold, and, from a layer's first call in the trace on, what

@@ -182,7 +182,7 @@ _MADE = re.compile(r"_(yes|no|body|test)_\d+")
 
 
 def _without_end(error: RecursionError) -> UnsupportedError:
-    """What to say of a function that goes on calling itself while it is traced."""
+    """The error of a function that goes on calling itself while it is traced."""
     lines = Counter(
         (frame.f_code.co_filename, line, frame.f_code.co_name)
         for frame, line in walk_tb(error.__traceback__)

@@ -23,7 +23,7 @@ _SEGMENT_NAME = SEGMENTS.attribute_name
 
 @cache
 def of_op(name: str, error: ProgramError) -> str:
-    """What is wrong with an op of this name, which the text of the error may say itself."""
+    """The text of an error of an op, with the name of the op where it does not say it."""
     text = str(error)
     return text if text.startswith(f"'{name}'") else f"'{name}': {text}"
 

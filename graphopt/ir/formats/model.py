@@ -134,7 +134,7 @@ def read_any_program(
 
 
 def _other_kind(data: bytes) -> str | None:
-    """What bytes hold that are no program, with what to do; None for damaged programs."""
+    """The kind of a file that is no program, with a remedy; None for damaged programs."""
     for start, kind in _KINDS.items():
         if data.startswith(start):
             return kind
