@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from graphopt.lowering.denormals import flushed_denormals
+
 HostArray: TypeAlias = "np.ndarray[Any, Any]"
 # the name of a rule, the values that it takes by number, and what else it takes
 Step: TypeAlias = "tuple[str, tuple[int, ...], tuple[Any, ...]]"
@@ -28,7 +30,7 @@ class HostSteps:
     def __call__(self, state: Sequence[Any]) -> tuple[HostArray, ...]:
         """The results for these arrays, in memory of their own."""
         values: list[HostArray] = list(map(np.asarray, state))
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), flushed_denormals():
             for name, operands, parameters in self.steps:
                 values.append(RULES[name](*(values[at] for at in operands), *parameters))
         # copies: a step that owns a parameter may overwrite its buffer

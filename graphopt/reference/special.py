@@ -94,5 +94,7 @@ def scaled_bessel(order: int, x: Array) -> Array:
     for k in range(1, 20):
         tail = tail * (((2 * k - 1) ** 2 - 4 * order * order) / (8 * k * far))
         ending = ending + tail
-    found = np.where(size <= 30, total * np.exp(-near), ending / np.sqrt(2 * math.pi * far))
+    found = np.where(
+        size <= 30, total * np.exp(-near), ending / (math.sqrt(2 * math.pi) * np.sqrt(far))
+    )
     return np.where(x < 0, -found, found) if order else found

@@ -26,7 +26,7 @@ from graphopt.ir.dialect.types import dtype_of
 from graphopt.lowering.call import Call
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.ops.activation import floored
-from graphopt.lowering.ops.base import wide
+from graphopt.lowering.ops.base import in_kernel, wide
 
 Array = jax.Array
 Arrays = tuple[Array, ...]
@@ -71,7 +71,8 @@ def compute(op: PdOp, operands: Sequence[Array], line: Line) -> Arrays:
         values = bind_groups(type(op), grouped) | op.attr_values() | {"line": line}
         found = call_rule(rule, values)
     else:
-        found = tuple(operands) if keeps_order(op) else Call.of(op, ALONE)(operands, None)
+        with in_kernel():
+            found = tuple(operands) if keeps_order(op) else Call.of(op, ALONE)(operands, None)
     results = found if isinstance(found, tuple) else (found,)
     types = [dtype_of(result.type).numpy for result in op.results]
     return tuple(x.astype(dtype) for x, dtype in zip(results, types, strict=True))

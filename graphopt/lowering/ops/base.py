@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
 import jax
 import numpy as np
+from jax import lax
 from jax import numpy as jnp
 
 from graphopt.ir.dtypes import DType, converted
@@ -50,6 +53,39 @@ def limit(x: Array, low: float, high: float) -> Array:
     """x kept in [low, high]; as in Paddle 2.6, no gradient at the bounds."""
     bottom, top = (constant(bound, x.dtype) for bound in _in_range(low, high, x.dtype))
     return jnp.where(x <= bottom, bottom, jnp.where(x >= top, top, x))
+
+
+_in_kernel = ContextVar("_in_kernel", default=False)
+
+
+@contextmanager
+def in_kernel() -> Generator[None]:
+    """Rules compute a part of a kernel in this block, whose language has no barriers."""
+    token = _in_kernel.set(True)
+    try:
+        yield
+    finally:
+        _in_kernel.reset(token)
+
+
+def unseen(value: float, dtype: Any) -> Array:
+    """A number whose value XLA does not know, so that it joins it with no other one.
+
+    It would compute (x * 2) * 0.5 as x, where the product may overflow. A scalar behind a barrier
+    is an argument of the fused loop and costs nothing.
+    """
+    number = constant(value, dtype)
+    return jnp.asarray(number) if _in_kernel.get() else lax.optimization_barrier(number)
+
+
+def apart(x: Array) -> Array:
+    """x, and XLA does not see how it was computed; a denormal number is 0.
+
+    It would join some functions to others that differ where the first overflows or is undefined:
+    log(exp(x)) to x, sqrt(x * x) to |x|, log(x ** 0.5) to log(|x|) / 2. The product costs less
+    than one of ten of the instructions of such a function.
+    """
+    return x * unseen(1.0, x.dtype) if is_floating(x) else x
 
 
 def _in_range(low: float, high: float, dtype: Any) -> Sequence[float]:

@@ -30,7 +30,10 @@ def full_like(x: Array, value: float, dtype: DType | None) -> Array:
 
 @lowers(ops.AssignValue)
 def assign_value(shape: tuple[int, ...], values: tuple[float, ...], dtype: DType) -> Array:
-    return jnp.asarray(np.reshape([constant(v, dtype.numpy) for v in values], shape), dtype.numpy)
+    listed = np.reshape([constant(v, dtype.numpy) for v in values], shape)
+    made = jnp.asarray(listed, dtype.numpy)
+    # XLA would add up constants while it compiles, and floats in float64 then
+    return lax.optimization_barrier(made) if dtype.is_floating else made
 
 
 @lowers(ops.Arange)

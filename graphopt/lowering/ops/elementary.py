@@ -13,13 +13,13 @@ from jax.scipy import special
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import elementary as ops
-from graphopt.lowering.ops.base import Array, is_floating, limit, wide, widened
+from graphopt.lowering.ops.base import Array, apart, is_floating, limit, wide, widened
 from graphopt.lowering.registry import lowers
 
 
 def logarithm(base: float) -> Callable[[Array], Array]:
     """The logarithm to a base."""
-    return lambda x: lax.log(x) / math.log(base)
+    return lambda x: lax.log(apart(x)) / math.log(base)
 
 
 def whole(rounded: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -52,10 +52,10 @@ FUNCTIONS: Mapping[type[PdOp], Callable[[Array], Array]] = {
     ops.Expm1: lax.expm1,
     ops.Floor: whole(lax.floor),
     ops.Lgamma: lgamma,
-    ops.Log1p: lax.log1p,
+    ops.Log1p: lambda x: lax.log1p(apart(x)),
     ops.Log2: logarithm(2),
     ops.Log10: logarithm(10),
-    ops.Reciprocal: lambda x: 1 / x,
+    ops.Reciprocal: lambda x: 1 / apart(x),
     ops.Round: whole(lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO)),
     ops.Sign: lax.sign,
     ops.Sin: lax.sin,
@@ -88,7 +88,7 @@ def stanh(x: Array, scale_a: float, scale_b: float) -> Array:
 def logit(x: Array, eps: float) -> Array:
     if eps:
         x = limit(x, eps, 1 - eps)
-    return lax.log(x) - lax.log1p(-x)
+    return lax.log(apart(x)) - lax.log1p(-x)
 
 
 @lowers(ops.I0)

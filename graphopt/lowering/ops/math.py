@@ -11,7 +11,16 @@ from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops import math as ops
 from graphopt.ir.dtypes import DType
-from graphopt.lowering.ops.base import Array, constant, is_floating, limit, wide, widened
+from graphopt.lowering.ops.base import (
+    Array,
+    apart,
+    constant,
+    is_floating,
+    limit,
+    unseen,
+    wide,
+    widened,
+)
 from graphopt.lowering.registry import lowers
 
 
@@ -34,7 +43,7 @@ def multiply(x: Array, y: Array) -> Array:
 def divide(x: Array, y: Array) -> Array:
     if jnp.issubdtype(x.dtype, jnp.integer):
         return lax.div(*jnp.broadcast_arrays(x, y))  # towards zero, where `//` goes down
-    return x / y
+    return apart(x) / apart(y)
 
 
 @lowers(ops.Maximum)
@@ -50,7 +59,7 @@ def minimum(x: Array, y: Array) -> Array:
 @lowers(ops.ElementwisePow)
 def elementwise_pow(x: Array, y: Array) -> Array:
     if not jnp.issubdtype(x.dtype, jnp.integer):
-        return jnp.power(x, y)
+        return jnp.power(apart(x), apart(y))
     # a negative power of an integer is cut to 0, except of 1 and -1
     return jnp.where((y < 0) & (jnp.abs(x) > 1), 0, jnp.power(x, jnp.abs(y)))
 
@@ -122,22 +131,22 @@ def logical_not(x: Array) -> Array:
 
 @lowers(ops.Exp)
 def exp(x: Array) -> Array:
-    return lax.exp(x)
+    return apart(lax.exp(x))  # else x / exp(y) is x * exp(-y), and exp(x) * exp(y) exp(x + y)
 
 
 @lowers(ops.Log)
 def log(x: Array) -> Array:
-    return lax.log(x)
+    return lax.log(apart(x))
 
 
 @lowers(ops.Sqrt)
 def sqrt(x: Array) -> Array:
-    return lax.sqrt(x)
+    return apart(lax.sqrt(apart(x)))
 
 
 @lowers(ops.Rsqrt)
 def rsqrt(x: Array) -> Array:
-    return lax.rsqrt(x)
+    return lax.rsqrt(apart(x))
 
 
 @lowers(ops.Erf)
@@ -147,7 +156,7 @@ def erf(x: Array) -> Array:
 
 @lowers(ops.Square)
 def square(x: Array) -> Array:
-    return lax.square(x)
+    return x * x  # of which the derivative does not double x, as that of lax.square
 
 
 @lowers(ops.Abs)
@@ -163,8 +172,8 @@ def pow_(x: Array, factor: float) -> Array:
         return elementwise_pow(x, jnp.full_like(x, int(factor)))
     # small whole powers are products, and have a gradient at 0 and below
     if factor == int(factor) and abs(factor) <= 64:
-        return lax.integer_pow(x, int(factor))
-    return jnp.power(x, factor)
+        return lax.integer_pow(apart(x), int(factor))
+    return jnp.power(apart(x), factor)
 
 
 @lowers(ops.Clip)
@@ -175,9 +184,13 @@ def clip(x: Array, min: float, max: float) -> Array:
 @lowers(ops.Scale)
 @widened
 def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool) -> Array:
-    factor, offset = constant(scale, x.dtype), constant(bias, x.dtype)
+    offset = constant(bias, x.dtype)
+    number = unseen if is_floating(x) and abs(scale) != 1 else constant
+    factor = number(scale, x.dtype)
     if offset == 0:
         return x * factor  # XLA adds no zero either, and an added one would make 0 of -0
+    if is_floating(x):
+        offset = unseen(bias, x.dtype)
     return x * factor + offset if bias_after_scale else (x + offset) * factor
 
 

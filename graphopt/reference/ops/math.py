@@ -12,7 +12,7 @@ from graphopt.ir.dtypes import DType, converted
 from graphopt.reference.derivatives import erf as error_function
 from graphopt.reference.ops.activation import between
 from graphopt.reference.registry import rule
-from graphopt.reference.tape import Array, value_of
+from graphopt.reference.tape import Array, Node, value_of
 
 
 def is_whole(x: Array) -> bool:
@@ -60,10 +60,10 @@ def minimum(x: Array, y: Array) -> Array:
 @rule(ops.ElementwisePow)
 def elementwise_pow(x: Array, y: Array) -> Array:
     if not is_whole(x):
-        return np.power(x, y)
+        return _power(x, y)
     powers = np.power(x, np.maximum(y, 0))
     signs = np.where(y % 2 == 0, 1, x)
-    return np.where(y >= 0, powers, np.where(np.abs(x) == 1, signs, x == 0))
+    return np.where(y >= 0, powers, np.where(np.abs(x) == 1, signs, 0))
 
 
 @rule(ops.FloorDivide)
@@ -79,6 +79,8 @@ def remainder(x: Array, y: Array) -> Array:
     if is_whole(x):
         return np.remainder(x, y)
     plain = np.remainder(value_of(x), value_of(y))
+    if not isinstance(x, Node) and not isinstance(y, Node):
+        return plain
     # as a function of x and y it is x - n * y
     whole = np.floor_divide(value_of(x), value_of(y))
     return x - whole * y + (plain - (value_of(x) - whole * value_of(y)))
@@ -180,7 +182,13 @@ def pow_(x: Array, factor: float) -> Array:
         return elementwise_pow(x, np.full_like(x, int(factor)))
     if factor in (0.0, 1.0, 2.0):
         return (np.ones_like(x), x, x * x)[int(factor)]
-    return np.power(x, factor)
+    return _power(x, factor)
+
+
+def _power(x: Array, y: Any) -> Array:
+    """x to the power y as C has it: NumPy takes the square root, which is nan at -inf, -0 at -0."""
+    found, half = np.power(x, y), value_of(y) == 0.5
+    return np.where(half & ((x == -np.inf) | (x == 0)), np.abs(x), found) if np.any(half) else found
 
 
 @rule(ops.Clip)

@@ -46,8 +46,8 @@ def gelu(x: Array, approximate: bool) -> Array:
     else:
         gate = erf(x * math.sqrt(0.5))
     gate += 1
+    gate *= 0.5  # before x, of which the double may overflow
     gate *= x
-    gate *= 0.5
     return gate
 
 

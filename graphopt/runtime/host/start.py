@@ -16,6 +16,7 @@ from graphopt.ir.dialect.ops.math import Cast
 from graphopt.ir.dialect.signature import main_function
 from graphopt.ir.dialect.traits import Movement
 from graphopt.ir.dialect.types import shape_of
+from graphopt.lowering.denormals import flushed_denormals
 from graphopt.reference.registry import RULES
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
@@ -44,7 +45,7 @@ class StartForm:
     ) -> Results:
         """No fetches, and the state."""
         running = Running([None] * self._slots, math.inf, ByLowering(key, self._place, False))
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), flushed_denormals():
             values = self._body.run(running)
         pairs = zip(self._returned, values, strict=True)
         return (), tuple(np.array(NATIVE.left(*pair), order="C") for pair in pairs)
