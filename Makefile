@@ -86,6 +86,7 @@ conformance: $(VENV)/.dev ## run all cases recorded from Paddle; writes docs/ref
 	$(BIN)/python docs/generate.py
 
 SOURCES ?=
+GRAPHNET ?=
 .PHONY: paddle-tests
 paddle-tests: $(VENV)/.dev ## run Paddle's own tests (make paddle-tests SOURCES=FOLDER); writes docs/reference/paddle-tests.md
 	@test -n "$(SOURCES)" || { echo "give the folder of Paddle's tests: SOURCES=..." >&2; exit 2; }
@@ -95,6 +96,11 @@ paddle-tests: $(VENV)/.dev ## run Paddle's own tests (make paddle-tests SOURCES=
 graphnet: $(VENV)/.dev $(PEERS)/paddle/.installed ## run real model graphs (make graphnet SOURCES=FOLDER); writes docs/reference/graphnet.md
 	@test -n "$(SOURCES)" || { echo "give the folder of GraphNet's graphs: SOURCES=..." >&2; exit 2; }
 	$(BIN)/python tests/graphnet/run.py "$(SOURCES)" --paddle $(PEERS)/paddle/bin/python $(GRAPHNET)
+
+.PHONY: operator-defaults
+operator-defaults: $(VENV)/.dev ## the table of operators beside Paddle 2.6.2 (make operator-defaults PADDLE_PYTHON=...)
+	@test -n "$(PADDLE_PYTHON)" || { echo "give a Python that has Paddle: PADDLE_PYTHON=..." >&2; exit 2; }
+	GRAPHOPT_PADDLE_PYTHON="$(PADDLE_PYTHON)" $(BIN)/python -m pytest -n 0 -s tests/ir/test_operator_defaults.py
 
 KILLS ?= 250
 .PHONY: storm-checkpoints

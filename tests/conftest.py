@@ -39,7 +39,10 @@ PINNED = version("jaxlib").startswith("0.10.")
 
 # Variables that say something to a test run. What else programs listen to is taken away, so that
 # tests do the same wherever they are run, and so do the processes that they start.
-SAID = ("GRAPHOPT_CORPUS", "GRAPHOPT_OPTIMIZED_TESTS", "GRAPHOPT_UPDATE_PAGES")
+SAID = (
+    *("GRAPHOPT_CORPUS", "GRAPHOPT_OPTIMIZED_TESTS", "GRAPHOPT_UPDATE_PAGES"),
+    "GRAPHOPT_PADDLE_PYTHON",
+)
 HEARD = re.compile(
     r"(FLAGS|GRAPHOPT|JAX|PADDLE|XLA)_\w+|CPU_NUM|XDG_CACHE_HOME"
     r"|COLUMNS|LINES|(NO|FORCE)_COLOR|PYTHON(OPTIMIZE|WARNINGS)"

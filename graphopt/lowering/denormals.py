@@ -41,8 +41,8 @@ def flushed_denormals() -> Generator[None]:
     library.fegetenv(before)
     flushing = type(before)(*before)
     flushing[place] |= bits
-    library.fesetenv(flushing)
-    try:
+    try:  # an interrupt may come at any time
+        library.fesetenv(flushing)
         yield
     finally:
         library.fesetenv(before)
