@@ -65,9 +65,10 @@ def test_the_norm_of_a_sum_as_paddle_saves_it() -> None:
         block = x.block
         results = {slot: block.create_var(slot, dtype="float32") for slot in outs}
         slots = {"x": x, "bias": b, "residual": x, "norm_weight": w, "norm_bias": b}
-        block.append_op(kind, slots, results, {"residual_alpha": 0.5, "begin_norm_axis": 2})
+        attrs = {"epsilon": 1e-5, "residual_alpha": 0.5, "begin_norm_axis": 2, "quant_scale": -1.0}
+        block.append_op(kind, slots, results, attrs)
         total = block.create_var("total", dtype="float32")
-        block.append_op(kind, {"x": x, "residual": x}, {"out": total}, {})
+        block.append_op(kind, {"x": x, "residual": x}, {"out": total}, attrs | {"residual_alpha": 1.0})
         found = run([*results.values(), total], x=X, w=weight, b=bias)
     added = 1.5 * X + bias
     rows = added.reshape(6, 4)

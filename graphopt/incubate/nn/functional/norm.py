@@ -50,6 +50,10 @@ def fused_rms_norm(
     attrs = {
         "epsilon": arguments.number(epsilon, "epsilon", function),
         "begin_norm_axis": arguments.integer(begin_norm_axis, "begin_norm_axis", function),
+        "quant_scale": -1.0,
+        "quant_round_type": 0,
+        "quant_max_bound": 0.0,
+        "quant_min_bound": 0.0,
     }
     slots = {slot: value for slot, value in given.items() if value is not None}
     helper = LayerHelper("rms_norm")
