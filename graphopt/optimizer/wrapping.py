@@ -20,7 +20,7 @@ class WrappingOptimizer(WithFacts):
     """
 
     kind: ClassVar[str] = ""
-    """What it does, where only one optimizer in another may."""
+    """The effect of which an optimizer has one at most, in words; empty where several may be."""
 
     def __init__(self, inner: Any) -> None:
         require_static()

@@ -137,7 +137,7 @@ _MASTER = re.compile(r"_fp32_master_\d+")
 
 
 def _plain(name: str) -> str:
-    """The name of a master weight, or of its state, as it is without one."""
+    """The name that a parameter or its state has without a master weight."""
     return _MASTER.sub("", name)
 
 

@@ -171,8 +171,8 @@ class CollectiveOptimizer:
         strategy = self._strategy
         if name in _STEPS and (strategy.use_amp or strategy.forward_recompute):
             raise UnsupportedError(
-                f"CollectiveOptimizer.{name}() would leave out what the strategy turns on; call "
-                "minimize()"
+                f"CollectiveOptimizer.{name}() would leave out mixed precision and recomputation, "
+                "which the strategy has; call minimize()"
             )
         return getattr(self._optimizer, name)
 
