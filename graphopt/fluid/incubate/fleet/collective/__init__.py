@@ -164,7 +164,7 @@ class CollectiveOptimizer:
     def __getattr__(self, name: str) -> Any:
         """Other attributes are those of the optimizer: get_lr, backward, apply_gradients, …
 
-        Raises UnsupportedError for the steps of `minimize` where the strategy adds something to them.
+        Raises UnsupportedError for the steps of `minimize` where the strategy adds to them.
         """
         if name in ("_optimizer", "_strategy"):
             raise AttributeError(name)
