@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from graphopt.display.table import Page, Shown
 from graphopt.errors import LockError, StrictError
+from graphopt.ir.formats.commit import write_files
 from graphopt.ir.formats.graph_check import column_names
 from graphopt.ir.program import Program
 from graphopt.ir.translate.interface import data_names, output_names
@@ -105,9 +106,12 @@ class Explanation(Shown):
             raise StrictError("strict: these flags did nothing\n" + "\n".join(lines))
 
     def write_lock(self, path: str | Path) -> None:
-        """Write how often each pass changes something, for `check_lock` to compare with."""
+        """Write how often each pass changes something, for `check_lock` to compare with.
+
+        OSError when it cannot be written; the file is as it was then.
+        """
         text = json.dumps({"schema": 1, "applied": applied_counts(self.report)}, indent=2)
-        Path(path).write_text(text + "\n", "utf-8")
+        write_files({Path(path): [f"{text}\n".encode()]})
 
     def check_lock(self, path: str | Path) -> None:
         """LockError, naming the passes, when one changes more or less than the file says.

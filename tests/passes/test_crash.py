@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -192,4 +197,26 @@ def test_what_interrupts_a_pass(monkeypatch: pytest.MonkeyPatch, folder: Path) -
     model = import_model(LENET)
     with pytest.raises(RuntimeError, match=r"^time is up$"):
         explain(model.program, strategy())
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.usefixtures("raises")
+def test_a_full_disk_leaves_no_part_of_a_file(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    """Else the same crash would name the part for the whole, when there is room again."""
+    model, fdopen = import_model(LENET), os.fdopen
+
+    @contextmanager
+    def full(*args: Any, **options: Any) -> Iterator[Any]:
+        with fdopen(*args, **options) as file:
+            file.write("a part")
+            file.flush()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        yield
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fdopen", full)
+        with pytest.raises(PassError, match=r"no file was written: OSError: .*No space"):
+            explain(model.program, strategy())
     assert not list(folder.iterdir())

@@ -393,3 +393,50 @@ def test_no_machine_paths_or_index_hosts() -> None:
         if FOREIGN.search(line)
     ]
     assert not found, "\n" + "\n".join(found)
+
+
+# -- what is caught --------------------------------------------------------------------------------
+
+CATCH_ALL = {
+    "lowering.host called": "the run raises it when the step has ended",
+    "runtime.compile.kernel_trial main": "a process of its own",
+    "runtime.disk.entries _read": "on a thread of its own, by call_aside",
+    "runtime.distributed.meeting Meeting._watch": "a thread of its own",
+    "runtime.state.aside aside": "raised when the call has ended",
+    "runtime.state.aside aside.run": "a thread of its own",
+    "runtime.steps.rivals Rival.work": "the thread of the background",
+    "runtime.steps.tiers Successor.work": "the thread of the background",
+}
+"""The functions on the way of a run that keep any exception to themselves, and the reason."""
+
+
+def catching_all(tree: ast.AST, name: str = "") -> Iterator[str]:
+    """The functions that catch any exception, and neither raise it nor see whether it comes again.
+
+    A handler of a signal, or another thread, may raise it between any two instructions.
+    """
+    for node in ast.iter_child_nodes(tree):
+        is_named = isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        inner = f"{name}.{node.name}".strip(".") if is_named else name
+        if isinstance(node, ast.ExceptHandler):
+            caught = {"Exception"} if node.type is None else names_in(node.type)
+            raises = isinstance(node.body[-1], ast.Raise) or "comes_again" in names_in(node)
+            if not caught.isdisjoint({"Exception", "BaseException"}) and not raises:
+                yield inner
+        yield from catching_all(node, inner)
+
+
+def names_in(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def test_what_interrupts_a_run_is_not_caught() -> None:
+    """But where the table says why."""
+    rooms = ("ir", "passes", "lowering", "reference", "runtime", "frontend.calls")
+    found = {
+        f"{name.removeprefix('graphopt.')} {function}"
+        for name, file in modules().items()
+        if name.removeprefix("graphopt.").startswith(rooms)
+        for function in catching_all(ast.parse(file.read_text("utf-8")))
+    }
+    assert found == set(CATCH_ALL)

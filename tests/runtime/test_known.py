@@ -22,8 +22,8 @@ from jax.experimental.compilation_cache import compilation_cache
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.nn import functional as F
 from graphopt.ir.formats import commit
+from graphopt.nn import functional as F
 from graphopt.runtime.devices.cache_place import is_private, machine_directory
 from graphopt.runtime.disk import entries as disk
 from graphopt.runtime.disk import known, summaries

@@ -10,6 +10,7 @@ all operands and the result share once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from xdsl.ir import Attribute, Region, SSAValue
@@ -18,7 +19,7 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from graphopt.errors import ProgramError
+from graphopt.errors import ProgramError, comes_again
 from graphopt.ir.dialect.definition import (
     attr_kinds,
     attr_values,
@@ -75,9 +76,12 @@ def _follow(op: IRDLOperation, groups: Sequence[Sequence[SSAValue]], rule: TypeR
     if not op.results:
         return True
     types = [[value.type for value in group] for group in groups]
+    infer = partial(rule, types, attr_values(type(op), op.properties))
     try:
-        inferred = rule(types, attr_values(type(op), op.properties))
-    except Exception:  # an op whose type rule fails is printed, too
+        inferred = infer()
+    except Exception as error:  # an op whose type rule fails is printed, too
+        if not comes_again(infer, error):
+            raise
         return False
     return [result.type for result in op.results] == list(inferred)
 

@@ -92,13 +92,20 @@ class Crash:
 
     def reported(self) -> PassError:
         """The error to raise: the failed step, and the path of the file."""
-        step, note = self.steps[-1], ""
-        if self.again is not None:
-            try:
-                before, step, left = self._narrowed(self.again)
-                note = self._stored(before, step, left)
-            except Exception as error:  # the failure of the pass is what matters
-                note = f"\n(no file was written: {type(error).__name__}: {error})"
+
+        def stored() -> tuple[Step, str]:
+            if self.again is None:
+                return self.steps[-1], ""
+            before, step, left = self._narrowed(self.again)
+            return step, self._stored(before, step, left)
+
+        try:
+            step, note = stored()
+        except Exception as error:  # the failure of the pass is what matters
+            if not comes_again(stored, error):
+                raise
+            step = self.steps[-1]
+            note = f"\n(no file was written: {type(error).__name__}: {error})"
         if isinstance(self.error, PassError):
             return PassError(f"{self.error}{note}")
         name = type(self.error).__name__
@@ -158,8 +165,12 @@ def store(replay: ReplayFile, folder: Path, name: str) -> Path:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         return path
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+    except BaseException:  # the same crash would keep a part of the file for the whole
+        path.unlink()
+        raise
     return path
 
 

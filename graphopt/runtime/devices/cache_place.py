@@ -52,7 +52,7 @@ def is_private(folder: Path) -> bool:
     for each in dict.fromkeys((folder.absolute(), *folder.absolute().parents, real, *real.parents)):
         status = each.stat()
         by_others = status.st_mode & (stat.S_IWOTH | stat.S_IWGRP)
-        # in a folder like /tmp nobody replaces what is another's
+        # in a folder like /tmp no user replaces what is another's
         is_shared = bool(status.st_mode & stat.S_ISVTX) and each not in (folder, real)
         of_others = status.st_uid not in (os.geteuid(), 0)
         if of_others or (by_others and not is_shared):

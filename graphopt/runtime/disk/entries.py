@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def read_entry(file: Path, made_of: Callable[[bytes], T]) -> T | None:
-    """What `made_of` makes of the bytes of an entry; None without one.
+    """The value that `made_of` makes of the bytes of an entry; None without one.
 
     One that is damaged, or that nothing can be made of, is removed.
     """
@@ -48,7 +48,7 @@ def _read(file: Path, made_of: Callable[[bytes], T]) -> T | None:
         os.utime(file)
     try:
         return made_of(payload)
-    except Exception:  # whatever it is, what is made anew is good
+    except Exception:  # whatever it is, making it again makes a good one
         remove_entry(file)
         return None
 

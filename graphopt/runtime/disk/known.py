@@ -121,7 +121,7 @@ class _Reader(serialize_executable._JaxPjrtUnpickler):
     """
 
     def find_class(self, module: str, name: str, /) -> Any:
-        """What a pickle names so; UnpicklingError for what no executable has."""
+        """The class or function of this name; UnpicklingError for one that no executable has."""
         if name not in _NAMES or module.partition(".")[0] not in ("jax", "jaxlib", "numpy"):
             raise UnpicklingError(f"{module}.{name} is no part of an executable")
         return super().find_class(module, name)

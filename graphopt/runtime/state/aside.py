@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def call_aside(call: Callable[[], T]) -> T:
-    """What `call` returns, on a thread of its own; raises what it raises, and what interrupts it.
+    """The result of a call on a thread of its own; raises what it raises, and what interrupts it.
 
     What the call itself catches is its own, so it may catch all that it raises.
     """
