@@ -145,7 +145,8 @@ def _product_of(op: Einsum) -> _Product | Reason:
         return _no_product(f"it has {len(inputs)} tensors, and a matmul two")
     if not dtype_of(op.results[0].type).is_floating:
         return _no_product(f"it is of {dtype_of(op.results[0].type)!s}, not of floating point")
-    first, second, result = _without_dots(op, *terms.split(","), result)
+    left, right = terms.split(",")
+    first, second, result = _without_dots(op, left, right, result)
     found = _Product(inputs[0], inputs[1], (first, second), result)
     for term in (first, second, result):
         twice = next((c for c in term if term.count(c) > 1), "")
