@@ -358,3 +358,20 @@ def test_wrappers_by_backward_and_apply_gradients(name: str) -> None:
     """The two steps of `minimize` do what it does."""
     fleet.init(is_collective=True)
     np.testing.assert_allclose(trained((name,), in_two_steps=True), by_hand((name,)), rtol=5e-6)
+
+
+def test_two_optimizers_merge_by_their_own_count() -> None:
+    """In one program; by Paddle's names they share one count, and the first never updates."""
+    with fresh() as (main, _):
+        a, b = weight("a", [1.0]), weight("b", [1.0])
+        for parameter, k in ((a, 2), (b, 3)):
+            merge(paddle.optimizer.SGD(0.25, parameters=[parameter]), k).minimize(
+                paddle.sum(parameter * 1.0)
+            )
+        assert main.global_block().has_var("gradient_merge_step")
+        start()
+        found: list[list[float]] = []
+        for _ in range(6):
+            run()
+            found.append([float(p.get_value().numpy()[0]) for p in (a, b)])
+    assert found == [[1, 1], [0.75, 1], [0.75, 0.75], [0.5, 0.75], [0.5, 0.75], [0.25, 0.5]]

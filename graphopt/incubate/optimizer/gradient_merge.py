@@ -15,6 +15,7 @@ from graphopt.ir.program import (
     VarKind,
     default_main_program,
     program_guard,
+    unique_name,
 )
 from graphopt.optimizer.optimizer import Optimizer, Pairs
 from graphopt.optimizer.state import persistable
@@ -85,12 +86,15 @@ class GradientMergeOptimizer(WrappingOptimizer):
         return made
 
     def _counted(self, block: Block) -> Variable:
-        """Append the operators that count steps modulo k; True in the steps that update."""
+        """Append the operators that count steps modulo k; True in the steps that update.
+
+        A second optimizer in the program counts its own.
+        """
         k, zero, step = (
-            create_global_var([1], value, "int32", persistable=True, name=f"gradient_merge_{name}")
+            create_global_var([1], value, "int32", persistable=True, name=_own(block, name))
             for name, value in (("k", self.k_steps), ("zero", 0), ("step", 0))
         )
-        due = block.create_var("gradient_merge_cond", [1], "bool", stop_gradient=True)
+        due = block.create_var(_own(block, "cond"), [1], "bool", stop_gradient=True)
         _append(block, "increment", {"X": step}, step, step=1.0)
         _append(block, "elementwise_mod", {"X": step, "Y": k}, step, axis=-1)
         _append(block, "equal", {"X": step, "Y": zero}, due)
@@ -107,6 +111,14 @@ class GradientMergeOptimizer(WrappingOptimizer):
             attrs = {"shape": list(total.shape), "dtype": total.dtype.code, "value": 0.0}
             _append(block, "fill_constant", {}, total, **attrs)
         return made
+
+
+def _own(block: Block, name: str) -> str:
+    """Paddle's name for a variable of the count, or a new one where that is taken."""
+    name = f"gradient_merge_{name}"
+    while block.has_var(name):
+        name = unique_name.generate(name)
+    return name
 
 
 def _append(block: Block, type: str, inputs: Any, out: Variable, **attrs: Any) -> Operator:
