@@ -104,7 +104,9 @@ def _pull_region(
     read = {operand for op in block.walk() for operand in op.operands}
     own = [value for value in wanted if value in read]
     inner = _decided_in(block)
-    if inner is None:
+    if not own:
+        pulled: tuple[Array, ...] = ()
+    elif inner is None:
         pulled = _pull_branch(block, context, env, seeds, own)
     else:
         for op in block.ops:

@@ -160,9 +160,22 @@ def test_a_value_that_is_kept_needs_no_copy() -> None:
 def test_arrays_are_swapped() -> None:
     """A body that returns other arrays than it was given, as in Paddle 3."""
     i = paddle.zeros([1], "int64")
-    arrays = [paddle.tensor.array_write(one(value), i) for value in (1, 2)]
+    values = [one(value) * 1 for value in (1, 2)]
+    for value in values:
+        value.stop_gradient = False
+    arrays = [paddle.tensor.array_write(value, i) for value in values]
     _, *made = while_loop(lambda i, *_: i < 3, lambda i, a, b: [i + 1, b, a], [i, *arrays])
-    assert [float(v[0]) for v in run([paddle.tensor.array_read(a, i) for a in made])] == [2, 1]
+    ends = [paddle.tensor.array_read(array, i) for array in made]
+    gradients = static.gradients([ends[0] * ends[0] + ends[1]], values)
+    assert [float(v[0]) for v in run([*ends, *gradients])] == [2, 1, 1, 4]
+
+
+def test_a_condition_that_is_a_loop_variable() -> None:
+    """The next condition is of the new values, which may be old ones too."""
+    p, q = paddle.full([1], True), paddle.full([1], False)
+    i = paddle.zeros([1], "int64")
+    i, *made = while_loop(lambda i, p, q: p, lambda i, p, q: [i + 1, q, p], [i, p, q])
+    assert [bool(v[0]) for v in run(made)] == [False, True]
 
 
 def numbers_one_after_the_other(x: Any) -> Any:

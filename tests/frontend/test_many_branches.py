@@ -197,6 +197,17 @@ def test_a_branch_computed_again_draws_the_same_numbers() -> None:
         np.testing.assert_allclose(got, kept)
 
 
+def test_branches_that_read_nothing_have_no_gradient() -> None:
+    """Constants among the branches."""
+    x, i = _data()
+    functions = [_times(x, j) if j % 2 else lambda: paddle.ones([2]) for j in range(MANY)]
+    y = _switch(i, functions)
+    (gradient,) = static.gradients([y], [x])
+    for index, wanted in ((2, X * 0), (3, 6 * X)):
+        (found,) = run([gradient], x=X, i=np.array([index], "int32"))
+        np.testing.assert_allclose(found, wanted)
+
+
 def test_the_second_derivative() -> None:
     x, i = _data()
     y = _switch(i, [lambda j=j: x * x * x * float(j) for j in range(MANY)])

@@ -411,8 +411,8 @@ def _loop(
                 f"loop_vars, but they are {found}"
             )
         again = check_flag(cond(*after), "the result of cond", "while_loop")
-        assign_together(list(_carried(nest.leaves(after), nest.leaves(list(loop_vars)))))
-        assign(again, flag)
+        carried = _carried(nest.leaves(after), nest.leaves(list(loop_vars)))
+        assign_together([*carried, (again, flag)])
     return loop_vars
 
 
@@ -427,7 +427,7 @@ def _carried(after: Sequence[Any], before: Sequence[Any]) -> Iterator[tuple[Any,
                 )
             continue
         if is_array(new) or is_array(old):
-            if is_array(new) and is_array(old) and new is not old:
+            if is_array(new) and is_array(old) and new.name != old.name:
                 yield new, old
             continue
         if isinstance(new, Variable) and new.dtype != old.dtype:
@@ -447,8 +447,8 @@ def assign_together(pairs: Sequence[tuple[Any, Variable]]) -> None:
     written: set[str] = set()
     values: list[Any] = []
     for value, target in pairs:
-        overwritten = isinstance(value, Variable) and value.name in written - {target.name}
-        values.append(_assigned(value) if overwritten else value)
+        name = value.name if isinstance(value, Variable) else None
+        values.append(_assigned(value) if name in written and name != target.name else value)
         written.add(target.name)
     for value, (_, target) in zip(values, pairs, strict=True):
         _assigned(value, target)
