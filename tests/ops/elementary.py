@@ -111,6 +111,7 @@ SAMPLES = {
         sample(i64([-1, 0, 2]), i64([5, 6, 7])).gives(lambda x, y: [0, 6, 1]),
     ],
     ops.Gcd: [
+        sample(i64([-(2**63), -(2**63), 6]), i64([6, 1, -4])).gives(lambda x, y: [2, 1, 2]),
         sample(i64([12, -18, 0]), i64([8, 12, 5])).gives(np.gcd),
         sample(i32(2, 1), i32(3)).gives(np.gcd),
     ],

@@ -69,6 +69,7 @@ def test_a_constant_divisor(name: str) -> None:
         lambda y: paddle.shape(y)[1].astype("int64"),
         lambda y: paddle.maximum(y, paddle.full([1], 1, "int64")),
         lambda y: paddle.clip(y, 1, 9),
+        lambda y: paddle.where(y == 0, paddle.ones_like(y), y),
     ],
 )
 def test_what_is_no_zero_costs_nothing(divisor: Callable[[Any], Any]) -> None:

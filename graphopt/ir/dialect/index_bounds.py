@@ -35,6 +35,7 @@ from graphopt.ir.dialect.ops.math import (
     Maximum,
     NotEqual,
     Remainder,
+    Where,
 )
 from graphopt.ir.dialect.ops.reduce import All, Max, Min
 from graphopt.ir.dialect.ops.scatter import (
@@ -202,12 +203,17 @@ def _are_sizes(elements: Elements | None) -> bool:
 
 
 def _is_positive(value: SSAValue) -> bool:
-    """True for numbers that an op before has kept above 0."""
+    """True for numbers that an op before has kept above 0, or other than 0."""
     owner = value.owner
+    if isinstance(owner, FullLike):
+        return owner.attr("value") >= 1
     if isinstance(owner, Clip):
         return owner.attr("min") >= 1
     if isinstance(owner, Maximum):
         return any(map(_is_positive, owner.operands))
+    if isinstance(owner, Where) and isinstance(test := owner.condition.owner, Equal):
+        # where(d == 0, 1, d)
+        return test.x is owner.y and known_numbers(test.y) == (0,) and _is_positive(owner.x)
     if isinstance(owner, _MOVING):
         return _is_positive(owner.operands[0])
     numbers = known_numbers(value)

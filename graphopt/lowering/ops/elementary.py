@@ -169,7 +169,9 @@ def heaviside(x: Array, y: Array) -> Array:
 
 @lowers(ops.Gcd)
 def gcd(x: Array, y: Array) -> Array:
-    return jnp.gcd(x, y)
+    # of the sizes without a sign: that of the least number has none with one, and the loop no end
+    sizes = (_unsigned(jnp.abs(value)) for value in (x, y))
+    return jnp.gcd(*sizes).astype(x.dtype)
 
 
 def _unsigned(x: Array) -> Array:
