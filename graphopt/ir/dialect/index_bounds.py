@@ -180,7 +180,7 @@ def _sizes_known(module: ModuleOp) -> Known:
     """What is known of all values, where fed lengths are sizes."""
     main = main_function(module)
     ports = zip(main.body.block.args, function_signature(main).arguments, strict=True)
-    sizes = {
+    sizes: dict[SSAValue, Elements | None] = {
         argument: np.full(shape_of(argument.type), size_of(argument, 0), object)
         for argument, port in ports
         if port.name.endswith(LENGTHS) and UNKNOWN not in shape_of(argument.type)
@@ -223,11 +223,12 @@ def _is_positive(value: SSAValue) -> bool:
 def _division_check(divisor: SSAValue, bound: IndexBound) -> list[PdOp]:
     """The ops that stop a step which divides by 0."""
     zero = FullLike.make(divisor, value=0.0)
-    inside = NotEqual.make(divisor, zero)
-    held = All.make(inside)
+    inside = NotEqual.make(divisor, zero.results[0])
+    held = All.make(inside.results[0])
     name = divisor.name_hint or "a computed divisor"
     message = f"{bound.division}: '{name}' holds a 0; keep it off with paddle.clip or paddle.where"
-    return [zero, inside, held, Assert.make(held, [], variables=(name,), message=message)]
+    check = Assert.make(held.results[0], [], variables=(name,), message=message)
+    return [zero, inside, held, check]
 
 
 def _assertion(ids: SSAValue, bound: IndexBound) -> list[PdOp]:
