@@ -17,7 +17,7 @@ from graphopt_tests.ir.record_operators import joined, wrapped
 
 TEXT = Path(package.__file__).with_name("operators.txt").read_text("utf-8")
 ROWS = operators()
-COLUMNS = ("attrs", "pd", "tensors", "pir", "version", "only")
+COLUMNS = ("attrs", "old", "pd", "tensors", "pir", "version", "only")
 
 
 def test_rows_are_sorted_and_wrapped() -> None:

@@ -5,6 +5,7 @@ output slots; a slot with `*` holds several variables, one with `?` may be empty
 each after a `|`:
 
     attrs NAME:KIND=DEFAULT ...     known to Paddle 2.6.2; without a kind, to another release alone
+    old NAME=ATTR ...               names of attributes in Paddle 1.8
     pd OP (SLOTS) PROPERTY=ATTR ... the op of the dialect, with the slots of its operands and
                                     results if not those of the row, and renamed attributes
     tensors SLOT=PROPERTY ...       slots whose tensors give properties; the first filled counts

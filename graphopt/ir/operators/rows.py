@@ -103,6 +103,11 @@ class OperatorRow:
         each = self.attributes.items()
         return {name: own.constant for name, own in each if own.stated is not None}
 
+    @cached_property
+    def old_names(self) -> Mapping[str, str]:
+        """The names that Paddle 1.8 gave attributes, and those of today."""
+        return dict(_pair(word) for word in self._words("old"))
+
     @property
     def op_name(self) -> str:
         """The name of the op of the dialect, "" when there is none."""

@@ -53,12 +53,13 @@ class Attributes(dict[str, Any]):
 def noting(op: Operator) -> Operator:
     """`op` with `Attributes`: under today's names, and with Paddle's defaults."""
     twin = copy(op)
-    renamed = OLD_NAMES.get(op.type)
-    given = op.attrs
-    if renamed is not None:
-        given = {renamed.get(name, name): value for name, value in given.items()}
     row = operators().get(op.type)
-    twin.attrs = Attributes(given, {} if row is None else row.defaults)
+    if row is None:
+        return twin
+    renamed, given = row.old_names, op.attrs
+    if renamed:
+        given = {renamed.get(name, name): value for name, value in given.items()}
+    twin.attrs = Attributes(given, row.defaults)
     return twin
 
 
@@ -170,11 +171,3 @@ USUAL: Mapping[str, Sequence[Any]] = {
     "use_global_beta_pow": (False,),
 }
 """Meaningful attributes with the values that are understood."""
-
-OLD_NAMES: Mapping[str, Mapping[str, str]] = {
-    "roll": {"dims": "axis"},
-    "flip": {"dims": "axis"},
-    "trace": {"dim1": "axis1", "dim2": "axis2"},
-    "yolo_box": {"downsample": "downsample_ratio"},
-}
-"""Attribute names of Paddle 1.8: operator type -> its name -> today's name."""
