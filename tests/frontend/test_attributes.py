@@ -141,7 +141,7 @@ def test_an_unknown_type_has_a_nearest(type: str, near: str) -> None:
     ("type", "attrs", "near"),
     [
         ("partial_sum", {"start_indx": 1, "length": 2}, "start_index"),
-        ("spp", {"pyramid_heigth": 1}, "pyramid_height"),
+        ("partial_concat", {"lenght": 1}, "length"),
         ("fill_diagonal", {"vlaue": 1.0}, "value"),
         ("add_position_encoding", {"alhpa": 1.0}, "alpha"),
     ],
@@ -150,6 +150,11 @@ def test_a_misspelt_attribute_is_refused(type: str, attrs: dict[str, Any], near:
     """Of operators that only a translation knows, too."""
     with pytest.raises(UnsupportedError, match=f"did you mean '{near}'"):
         run(type, {"X": np.ones((1, 2, 2, 2))[:, :, 0]}, attrs)
+
+
+def test_an_attribute_that_paddle_requires_is_required() -> None:
+    with pytest.raises(ProgramError, match="spp needs the attribute 'pyramid_height'"):
+        run("spp", {"X": np.ones((1, 2, 4, 4))}, {"pyramid_heigth": 1, "pooling_type": "max"})
 
 
 def test_an_attribute_like_no_other_is_ignored() -> None:

@@ -68,7 +68,9 @@ def test_the_norm_of_a_sum_as_paddle_saves_it() -> None:
         attrs = {"epsilon": 1e-5, "residual_alpha": 0.5, "begin_norm_axis": 2, "quant_scale": -1.0}
         block.append_op(kind, slots, results, attrs)
         total = block.create_var("total", dtype="float32")
-        block.append_op(kind, {"x": x, "residual": x}, {"out": total}, attrs | {"residual_alpha": 1.0})
+        block.append_op(
+            kind, {"x": x, "residual": x}, {"out": total}, attrs | {"residual_alpha": 1.0}
+        )
         found = run([*results.values(), total], x=X, w=weight, b=bias)
     added = 1.5 * X + bias
     rows = added.reshape(6, 4)

@@ -63,37 +63,28 @@ def noting(op: Operator) -> Operator:
     return twin
 
 
-def check_known(op: Operator) -> None:
-    """Refuse an attribute that the row of `op` does not list, but one of a like name.
+def check_read(op: Operator) -> None:
+    """Refuse a meaningful attribute that the translation of `op` did not read.
 
-    Raises UnsupportedError for a script's; others are ignored with a warning, as Paddle ignores
-    them. `op` is what `noting` gave.
+    `op` is what `noting` gave. Raises UnsupportedError with the attribute and its value. One that
+    Paddle does not know either is ignored with a warning, as Paddle ignores it; but a script's
+    whose name is like a known one is refused, too.
     """
     row, attributes = operators().get(op.type), op.attrs
     if row is None or not isinstance(attributes, Attributes):
         return
-    for name in sorted(attributes.stated - row.attributes.keys() - HINTS - USUAL.keys()):
-        if not name.endswith(_NOTES):
-            _unknown(op, name, attributes.unnoticed(name), row.attributes)
-
-
-def check_read(op: Operator) -> None:
-    """Refuse a meaningful attribute that the translation of `op` did not read.
-
-    `op` is what `noting` gave. Raises UnsupportedError with the attribute and its value.
-    """
-    attributes = op.attrs
-    if not isinstance(attributes, Attributes):
-        return
-    for name in sorted((attributes.stated - attributes.read) & USUAL.keys()):
+    for name in sorted(attributes.stated - attributes.read - HINTS):
         value = attributes.unnoticed(name)
         if isinstance(value, tuple):
             value = [*cast(tuple[Any, ...], value)]
-        if value not in USUAL[name]:
-            raise UnsupportedError(
-                f"operator {op.type} with {name} = {value!r} is not supported, only with "
-                f"{USUAL[name][0]!r}"
-            )
+        if name in USUAL:
+            if value not in USUAL[name]:
+                raise UnsupportedError(
+                    f"operator {op.type} with {name} = {value!r} is not supported, only with "
+                    f"{USUAL[name][0]!r}"
+                )
+        elif name not in row.attributes and not name.endswith(_NOTES):
+            _unknown(op, name, value, row.attributes)
 
 
 def _unknown(op: Operator, name: str, value: Any, known: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from graphopt.errors import GraphoptError, ProgramError, UnsupportedError
 from graphopt.ir.program import Operator
-from graphopt.ir.translate.operators.attributes import check_known, check_read, noting
+from graphopt.ir.translate.operators.attributes import check_read, noting
 from graphopt.ir.translate.operators.builder import OpBuilder
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import TRANSLATIONS, Translation
@@ -32,7 +32,6 @@ class Translator(OpBuilder):
         """
         with errors_of(op):
             noted = noting(op)
-            check_known(noted)
             written = _translation(op.type)(Emitter(self, noted))
             check_read(noted)
             return written
