@@ -89,7 +89,7 @@ class _Save:
     rename stays within a file system; such a target is replaced after the others.
     """
 
-    def __init__(self, home: Path, *, has_prefix: bool, lasting: bool) -> None:
+    def __init__(self, home: Path, *, has_prefix: bool, lasting: bool = True) -> None:
         self.home, self.has_prefix, self.lasting = home, has_prefix, lasting
         self.id = secrets.token_hex(5)
         self.count = 0
