@@ -99,8 +99,8 @@ def test_strategy_names_its_passes() -> None:
     flags = "fuse_gemm_epilogue=1,fuse_bn_add_act_ops=0"
     given = [model, "--build-strategy", flags, "--dump-pass-pipeline"]
     status, by_flag, err = opt(*given, "--platform", "none")
-    first = "fold-identity,drop-dropout,fold-constants,settle-shapes,simplify"
-    assert (status, err) == (0, f"{first},fuse-gemm-epilogue,cse\n")
+    first = "fold-identity,drop-dropout,fold-constants,settle-shapes,einsum-to-matmul,simplify"
+    assert (status, err) == (0, f"{first},recognise-gelu,fuse-gemm-epilogue,cse\n")
     assert opt(model, "-p", err.strip() + ",dce")[1] == by_flag
     status, by_flag, err = opt(*given)
     assert (status, err.split(",")[-1]) == (0, "store-filters\n")  # as programs run here

@@ -160,6 +160,8 @@ def test_every_pass_has_a_class() -> None:
         "all-reduce-gradients",
         "shard-updates",
         "sort-ops",
+        "einsum-to-matmul",
+        "recognise-gelu",
         "fused-attention",
         "fused-feedforward",
         "fuse-dot-product-attention",

@@ -76,7 +76,8 @@ class _Product:
 
     def turned(self) -> _Product:
         """y times x."""
-        return _Product(self.y, self.x, self.terms[::-1], self.result)
+        first, second = self.terms
+        return _Product(self.y, self.x, (second, first), self.result)
 
     def sizes(self) -> dict[str, int]:
         """The size of each letter; where one term has 1 and broadcasts, that of the other."""

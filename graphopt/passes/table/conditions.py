@@ -68,6 +68,16 @@ def reduces(reduction: str) -> When:
 
 WITH_STRATEGY = When(ANY_STRATEGY, lambda context: bool(context.flags))
 """There is a strategy; a plain program runs as it was written."""
+_OF_LAYERS = tuple(
+    flag(name)
+    for name in (
+        "fused_attention", "fused_feedforward", "fuse_dot_product_attention", "fuse_gemm_epilogue",
+    )
+)  # fmt: skip
+FUSES_LAYERS = When(
+    "fusions of layers", lambda context: any(when.holds(context) for when in _OF_LAYERS)
+)
+"""A flag asks for fusions of attention or linear layers, of which programs have other forms."""
 REPLICATED = When("data parallel", lambda context: context.communicates)
 """Several replicas run the program; one device has no collectives."""
 RECOMPUTES = When("checkpoints", lambda context: context.recompute)

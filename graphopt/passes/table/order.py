@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from graphopt.passes.table.conditions import (
     ASKS_FOR_KERNELS,
+    FUSES_LAYERS,
     RECOMPUTES,
     REPLICATED,
     SCALED,
@@ -107,11 +108,11 @@ ROWS: tuple[Row, ...] = (
         "before the identities, some of which look for constants"),
     Row(CLEAN, "cleanup", "settle-shapes", WITH_STRATEGY,
         "after the constants, which shapes have in them; fusions look for plain reshapes"),
-    Row(CLEAN, "cleanup", "einsum-to-matmul", WITH_STRATEGY,
+    Row(CLEAN, "cleanup", "einsum-to-matmul", FUSES_LAYERS,
         "before simplify, which joins its transposes and reshapes with others"),
     Row(CLEAN, "cleanup", "simplify", WITH_STRATEGY,
         "before the fusions: what changes nothing would hide their patterns"),
-    Row(CLEAN, "cleanup", "recognise-gelu", WITH_STRATEGY,
+    Row(CLEAN, "cleanup", "recognise-gelu", FUSES_LAYERS,
         "after the constants, which its formula has; before the fusions that apply activations"),
     Row(CLEAN, "storage", "drop-kept-state", on("cpu") & ~REPLICATED,
         "before the passes that look for what no step writes"),
