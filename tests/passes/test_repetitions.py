@@ -1,12 +1,9 @@
-"""Runs in sequences of numbers, against all periods at all places, and how their work grows."""
+"""Runs in sequences of numbers against all periods at all places, and the layers they give."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
@@ -101,51 +98,3 @@ def test_rows_between_fetched_values_are_all_rolled() -> None:
 def test_long_layers_begin_where_one_value_goes_on() -> None:
     layer = ["w", "tanh", *["past", "past", "tanh"] * 12, "relu"]
     assert layers(module(layer * 12 + ["tanh"] * 40)) == [(12, len(layer))]
-
-
-def calls(function: Any) -> int:
-    """The number of calls of functions, of Python and of C, while one runs."""
-    count = 0
-
-    def one(*_: Any) -> None:
-        nonlocal count
-        count += 1
-
-    sys.setprofile(one)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return count
-
-
-def part_of(ops: int, layer: Sequence[str]) -> list[str]:
-    return (list(layer) * ops)[:ops]
-
-
-ROW = ["w"] * 36 + ["relu"] * 4
-
-
-@pytest.mark.parametrize(
-    ("steps", "distance"),
-    [
-        (lambda ops: ["tanh"] * ops, 0),
-        (lambda ops: ["past"] * ops, 0),
-        (lambda ops: part_of(ops, ["w", "tanh", "past"]), 0),
-        (lambda ops: part_of(ops, ["w", "tanh", "past"]), 39),
-        (lambda ops: part_of(ops, ["w", *["past"] * (ops // 14 - 1)]), 0),
-        (
-            lambda ops: [step for part in range(ops // 40) for step in (["w"] * 36 + ["relu"] * 4)],
-            0,
-        ),
-    ],
-    ids=["chain", "two values", "layers", "fetches", "long layers", "many rows"],
-)
-def test_the_work_grows_as_the_program(steps: Any, distance: int) -> None:
-    """Four times the ops take five times the calls at most."""
-
-    def work(ops: int) -> int:
-        made = module(steps(ops), range(0, ops, distance) if distance else ())
-        return calls(lambda: RollLayers().rewrite(made))
-
-    assert work(800) <= 5 * work(200)

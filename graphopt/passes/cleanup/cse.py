@@ -1,5 +1,7 @@
 """Ops that compute the same thing twice are computed once: xDSL's cse, minus differentiated values.
 
+xDSL compares ops with regions one by one where their operands are alike, and copies what it knows
+for each region; here regions are part of the key, and what was met inside is forgotten after it.
 Two equal values stay apart when a gradient is taken with respect to one of them, or when one starts
 a gradient, which data parallelism scales. Random ops differ in their `rng_id`, and prints and
 asserts have effects, so these stay.
@@ -7,19 +9,65 @@ asserts have effects, so these stay.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.transforms.common_subexpression_elimination import CSEDriver
+from xdsl.transforms.common_subexpression_elimination import CSEDriver, KnownOps, OperationInfo
 from xdsl.transforms.dead_code_elimination import dce
 
 from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.regions import captured_values, inner_ops
 from graphopt.passes.engine import validation as instance
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import differentiated_values
+
+
+class _Key(OperationInfo):
+    """xDSL's key of an op, of which regions are a part: the kinds of their ops, what they read."""
+
+    def __init__(self, op: Operation) -> None:
+        super().__init__(op)
+        inside = hash((*captured_values(op), *(inner.name for inner in inner_ops(op))))
+        self._hash = hash((super().__hash__(), inside))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+class _Known(KnownOps):
+    """The ops that were met, in nested scopes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before: list[tuple[OperationInfo, Operation | None]] = []
+
+    def __setitem__(self, k: Operation, v: Operation) -> None:
+        key = _Key(k)
+        self._before.append((key, self._known_ops.get(key)))
+        self._known_ops[key] = v
+
+    def __contains__(self, k: Operation) -> bool:
+        return _Key(k) in self._known_ops
+
+    def get(self, k: Operation, default: Any = None) -> Any:
+        return self._known_ops.get(_Key(k), default)
+
+    @contextmanager
+    def scope(self) -> Generator[None]:
+        """Forget at the end what is met inside."""
+        begin = len(self._before)
+        yield
+        while len(self._before) > begin:
+            key, op = self._before.pop()
+            del self._known_ops[key]
+            if op is not None:
+                self._known_ops[key] = op
 
 
 @dataclass
@@ -27,6 +75,13 @@ class _Driver(CSEDriver):
     """xDSL's, which passes over the ops whose results are differentiated."""
 
     kept: set[SSAValue] = field(default_factory=set[SSAValue])
+
+    def _simplify_region(self, region: Region) -> None:
+        if len(region.blocks) == 1:
+            known = self._known_ops if isinstance(self._known_ops, _Known) else _Known()
+            self._known_ops = known
+            with known.scope():
+                self._simplify_block(region.block)
 
     def _simplify_operation(self, op: Operation) -> None:
         if not any(result in self.kept for result in op.results):
