@@ -80,6 +80,10 @@ def _form(text: str) -> str:
     """The form of the output, and its options."""
     name = text.partition("{")[0]
     if name not in FORMS:
+        if name == "onnx":
+            raise argparse.ArgumentTypeError(
+                "no form is ONNX; graphopt convert writes .pdmodel, which paddle2onnx converts"
+            )
         near = get_close_matches(name, FORMS, 1) or FORMS
         raise argparse.ArgumentTypeError(
             f"no form is named {name!r}; did you mean {' or '.join(near)}?"

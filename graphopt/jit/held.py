@@ -135,8 +135,8 @@ class Held:
         for (old, _), value in zip(writes.values(), values, strict=True):
             assign(value, old)
         for place in changed:
-            replaced = self._replaced(place.before, place.after)
-            if any(old.name in writes for old, _ in replaced):
+            leaves = self._replaced(place.before, place.after)
+            if any(old.name in writes for old, _ in leaves):
                 place.restore()
         return outputs
 

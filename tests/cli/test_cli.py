@@ -123,6 +123,16 @@ def test_files_of_another_kind(data: bytes, words: str, tmp_path: Path) -> None:
         assert (status, words in error) == (1, True), error
 
 
+def test_onnx_is_written_by_another_tool() -> None:
+    """Of the saved model, which is named."""
+    for command in (
+        ("convert", LENET / "model", "-o", "lenet.onnx"),
+        ("opt", LENET / "model.pdmodel", "--emit", "onnx"),
+    ):
+        status, _, error = graphopt(*command)
+        assert (status != 0, "paddle2onnx" in error) == (True, True), error
+
+
 def test_info() -> None:
     out = output("info", LENET)
     assert "ProgramDesc, version 2.6.2, inference model" in out

@@ -62,8 +62,10 @@ def format_of(path: Path, format: str | None = None) -> str:
     for suffix, name in FORMATS.items():
         if path.name.endswith(suffix):
             return name
+    onnx = "write .pdmodel, and convert it with paddle2onnx" if path.suffix == ".onnx" else ""
     raise ValueError(
-        f"{path} has none of the suffixes {', '.join(FORMATS)}; use one, or say the format"
+        f"{path} has none of the suffixes {', '.join(FORMATS)}; "
+        f"{onnx or 'use one, or say the format'}"
     )
 
 
