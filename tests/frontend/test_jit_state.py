@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
-from graphopt import jit, nn
+from graphopt import jit, nn, static
 from graphopt.errors import UnsupportedError
 from graphopt.static import InputSpec
-from graphopt_tests.frontend.programs import fresh
+from graphopt_tests.frontend.programs import fresh, run, start
 
 X = np.array([[1.0, 2.0]], "float32")
 Forward = Callable[[Any, Any], Any]
@@ -383,6 +383,25 @@ def test_what_only_a_call_has() -> None:
     assert values(jit.to_static(layer)) == [2, 4, 6]
     with pytest.raises(UnsupportedError, match="or return it from the function"):
         print(layer.made[0] + 1)
+
+
+def test_a_program_keeps_a_persistable_buffer() -> None:
+    """A layer that is called while a program is built, traced or not, writes it in each run."""
+
+    class Persistent(Counter):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("n", static.create_global_var([1], 0.0, "float32", True))
+
+        def forward(self, x: Any) -> Any:
+            super().forward(x)
+            return x[0] * 0 + self.n
+
+    x = static.data("x", [1, 2])
+    fetches = [Persistent()(x), jit.to_static(Persistent())(x)]
+    start()
+    counts = [[float(value[0]) for value in run(fetches, x=X)] for _ in range(3)]
+    assert counts == [[1, 1], [2, 2], [3, 3]]
 
 
 def test_a_number_is_no_buffer() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.missing import member_error
-from graphopt.frontend.mode import static_mode
+from graphopt.frontend.mode import static_mode, would_be_dynamic
 from graphopt.frontend.parameters import as_param_attr
 from graphopt.frontend.tracing import current_trace, traceable
 from graphopt.ir.program import Parameter, Variable, unique_name
@@ -84,6 +84,11 @@ class Layer:
         holder = kind or next((k for k in kinds if name in self.__dict__.get(k, ())), None)
         if holder is None or not isinstance(value, (Variable, Layer, type(None))):
             object.__setattr__(self, name, value)
+            return
+        if holder == "_buffers" and _is_written(self.__dict__[holder].get(name), value):
+            LayerHelper("assign").append_op(
+                "assign", {"X": value}, {"Out": self.__dict__[holder][name]}
+            )
             return
         for other in kinds:
             self.__dict__[other].pop(name, None) if other != holder else None
@@ -311,6 +316,21 @@ class Layer:
             return f"{type(self).__name__}({self.extra_repr()})"
         inner = "\n".join(lines).replace("\n", "\n  ")
         return f"{type(self).__name__}(\n  {inner}\n)"
+
+
+def _is_written(buffer: Any, value: Any) -> bool:
+    """True where a new value of a buffer is written to it, so that the next run finds it.
+
+    That is in a program, as in Paddle; a trace looks at its end what became of the buffers.
+    """
+    return (
+        isinstance(buffer, Variable)
+        and isinstance(value, Variable)
+        and buffer.persistable
+        and value is not buffer
+        and not would_be_dynamic()
+        and current_trace() is None
+    )
 
 
 def _register(hooks: dict[int, Hook], hook: Hook) -> HookHandle:
