@@ -50,6 +50,15 @@ def test_wrong_forms() -> None:
         net.run(FEED, [net.loss, 3])
 
 
+def test_a_feed_in_another_byte_order() -> None:
+    """It is of the right dtype by name, so the byte order is named."""
+    net = fc_mean(train=False)
+    ((name, value),) = FEED.items()
+    words = r"are float32 in the byte order of other machines \('>f4'\); .*astype\('float32'\)"
+    with pytest.raises(FeedError, match=words):
+        net.run({name: value.astype(">f4")}, net.loss)
+
+
 def test_a_misspelt_name() -> None:
     """The nearest variable that a fetch can have is named."""
     net = fc_mean()
