@@ -7,6 +7,7 @@ asserts, and for divisors there are asserts where they may be 0.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,6 @@ from graphopt.ir.dialect.signature import FEED, function_signature, main_functio
 from graphopt.ir.dialect.size_rules import Elements
 from graphopt.ir.dialect.sums import Sum, size_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of
-from graphopt.ir.program import LENGTHS
 
 # ops whose result has the elements of the operand and no others
 _MOVING = (Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Assign)
@@ -127,17 +127,17 @@ def divisor_of(op: Operation) -> tuple[SSAValue, IndexBound] | None:
     return op.y, IndexBound(0, 0, None, _reader(op), divides=True)
 
 
-def fed_bounds(module: ModuleOp) -> dict[str, tuple[IndexBound, ...]]:
+def fed_bounds(module: ModuleOp, sizes: Collection[str] = ()) -> dict[str, tuple[IndexBound, ...]]:
     """The bounds of the feeds whose elements are looked up unchanged, by name.
 
-    Ops in branches and loops are left out, because they may not run.
+    `sizes` are feeds that hold sizes, which are not 0. Ops in branches and loops are left out, because they may not run.
     """
     found: dict[str, dict[tuple[int, int, int | None], IndexBound]] = {}
     for op in main_function(module).body.block.ops:
         checked = bound_of(op) or divisor_of(op)
         if checked and (feed := _feed_of(module, checked[0])):
             bound = checked[1]
-            if bound.divides and feed.endswith(LENGTHS):
+            if bound.divides and feed in sizes:
                 continue
             key = bound.low, bound.high, bound.allowed
             found.setdefault(feed, {}).setdefault(key, bound)
@@ -154,17 +154,17 @@ def assert_bounds(module: ModuleOp) -> None:
         rewriter.insert_op(_assertion(*checked), InsertPoint.before(op))
 
 
-def assert_divisors(module: ModuleOp) -> bool:
+def assert_divisors(module: ModuleOp, sizes: Collection[str] = ()) -> bool:
     """Insert a `pd.assert` before each op that divides integers by computed numbers; False if none.
 
     Not where they are known to be none or are sizes, which are 0 for tensors without elements
-    alone. Raises CheckError for constants with a 0.
+    alone, as in the feeds `sizes`. Raises CheckError for constants with a 0.
     """
     main = main_function(module).body.block
     divided = [(op, *found) for op in module.walk() if (found := divisor_of(op))]
     if not divided:
         return False
-    known, inserted = _sizes_known(module), False
+    known, inserted = _sizes_known(module, sizes), False
     for op, divisor, bound in divided:
         is_fed = op.parent is main and _feed_of(module, divisor) is not None
         if is_fed or _is_positive(divisor) or _are_sizes(known.elements(divisor)):
@@ -176,14 +176,14 @@ def assert_divisors(module: ModuleOp) -> bool:
     return inserted
 
 
-def _sizes_known(module: ModuleOp) -> Known:
-    """What is known of all values, where fed lengths are sizes."""
+def _sizes_known(module: ModuleOp, fed: Collection[str]) -> Known:
+    """What is known of all values, where these feeds are sizes."""
     main = main_function(module)
     ports = zip(main.body.block.args, function_signature(main).arguments, strict=True)
     sizes: dict[SSAValue, Elements | None] = {
         argument: np.full(shape_of(argument.type), size_of(argument, 0), object)
         for argument, port in ports
-        if port.name.endswith(LENGTHS) and UNKNOWN not in shape_of(argument.type)
+        if port.name in fed and UNKNOWN not in shape_of(argument.type)
     }
     known = Known(sizes)
     for op in module.walk():

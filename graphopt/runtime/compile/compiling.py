@@ -21,8 +21,14 @@ from graphopt.ir.dialect.ops.control import Fence, FusionGroup
 from graphopt.ir.dialect.ops.conv import Conv2dBase
 from graphopt.ir.dialect.ops.dynamic import draws
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.signature import check_finite, checks_finite, hash_dropout
+from graphopt.ir.dialect.signature import (
+    check_finite,
+    checks_finite,
+    hash_dropout,
+    signature_of,
+)
 from graphopt.ir.dialect.types import byte_count, show
+from graphopt.ir.program import LENGTHS
 from graphopt.ir.program.location import caller_level
 from graphopt.lowering.plan import Plan
 from graphopt.passes.padding.dims import CannotPad
@@ -60,10 +66,12 @@ def compile_program(compilation: Compilation) -> Compiled:
     if context.communicates:
         for flag, text in refused(context).items():
             warnings.warn(f"{flag}: {text}", stacklevel=caller_level())
-    bounds = fed_bounds(module)
+    fed = [port.name for port in signature_of(module).arguments]
+    sizes = [name for name in fed if name.endswith(LENGTHS)]
+    bounds = fed_bounds(module, sizes)
     if checks_all_ids():
         assert_bounds(module)
-    asserts = checks_ids() and assert_divisors(module)
+    asserts = checks_ids() and assert_divisors(module, sizes)
     if masked is not None and (asserts or any(b.divides for each in bounds.values() for b in each)):
         raise CannotPad("integer-division", "integers would be divided by the zeros of spare rows")
     report = optimize(module, context, again=compilation.parsed)
