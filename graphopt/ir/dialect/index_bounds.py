@@ -130,7 +130,8 @@ def divisor_of(op: Operation) -> tuple[SSAValue, IndexBound] | None:
 def fed_bounds(module: ModuleOp, sizes: Collection[str] = ()) -> dict[str, tuple[IndexBound, ...]]:
     """The bounds of the feeds whose elements are looked up unchanged, by name.
 
-    `sizes` are feeds that hold sizes, which are not 0. Ops in branches and loops are left out, because they may not run.
+    `sizes` are feeds that hold sizes, which are not 0. Ops in branches and loops are left out,
+    because they may not run.
     """
     found: dict[str, dict[tuple[int, int, int | None], IndexBound]] = {}
     for op in main_function(module).body.block.ops:
