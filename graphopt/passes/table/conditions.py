@@ -11,6 +11,7 @@ from graphopt.passes.table.flags import BUILD_FLAGS
 
 # in place of a flag: rows that run with every strategy; on a platform, with none, too
 ANY_STRATEGY, ANY_PROGRAM = "any strategy", "any program"
+ANY_OF_LAYERS = "any fusion of layers"
 
 Options = Mapping[str, Any]
 
@@ -74,10 +75,8 @@ _OF_LAYERS = tuple(
         "fused_attention", "fused_feedforward", "fuse_dot_product_attention", "fuse_gemm_epilogue",
     )
 )  # fmt: skip
-FUSES_LAYERS = When(
-    "fusions of layers", lambda context: any(when.holds(context) for when in _OF_LAYERS)
-)
-"""A flag asks for fusions of attention or linear layers, of which programs have other forms."""
+FUSES_LAYERS = When(ANY_OF_LAYERS, lambda context: any(when.holds(context) for when in _OF_LAYERS))
+"""A flag fuses attention or linear layers, which programs have in other forms, too."""
 REPLICATED = When("data parallel", lambda context: context.communicates)
 """Several replicas run the program; one device has no collectives."""
 RECOMPUTES = When("checkpoints", lambda context: context.recompute)

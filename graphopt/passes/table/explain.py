@@ -12,13 +12,12 @@ from graphopt.display.table import Page
 from graphopt.display.units import several, times
 from graphopt.passes.engine.fusion import Applied, Declined
 from graphopt.passes.engine.near_misses import TAKEN, NearMiss
-from graphopt.passes.table.conditions import ANY_PROGRAM, ANY_STRATEGY
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.order import ROWS
 from graphopt.passes.table.overview import overview
 from graphopt.passes.table.report import ByOp, Ran, Report
-from graphopt.passes.table.rows import BlockRow, block_rows, refusal_rows
+from graphopt.passes.table.rows import AUTOMATIC, BlockRow, block_rows, refusal_rows
 from graphopt.passes.table.times import time_line, time_rows
 
 SCHEMA = 1
@@ -207,7 +206,7 @@ def _by_op_lines(report: Report) -> Iterator[str]:
 def _pass_lines(report: Report, ran: Ran) -> Iterator[str]:
     applied, declined = report.applied(ran.pass_name), report.declined(ran.pass_name)
     near = report.near_misses(ran.pass_name)
-    if ran.flag in (ANY_STRATEGY, ANY_PROGRAM) and not (report.times(ran) or declined):
+    if ran.flag in AUTOMATIC and not (report.times(ran) or declined):
         return  # a clean-up that found nothing to clean
     counts = f"applied {times(len(applied))}, declined {times(len(declined))}"
     if ran.pass_name in JOINED:

@@ -13,11 +13,11 @@ from graphopt.passes.engine.blocks import CodeBlock, Fused
 from graphopt.passes.engine.costs import Cost
 from graphopt.passes.engine.fusion import Declined
 from graphopt.passes.engine.near_misses import TAKEN, NearMiss
-from graphopt.passes.table.conditions import ANY_PROGRAM, ANY_STRATEGY
+from graphopt.passes.table.conditions import ANY_OF_LAYERS, ANY_PROGRAM, ANY_STRATEGY
 from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.report import Ran, Report
 
-AUTOMATIC = (ANY_PROGRAM, ANY_STRATEGY)
+AUTOMATIC = (ANY_PROGRAM, ANY_STRATEGY, ANY_OF_LAYERS)
 """In place of a flag: passes that run without one."""
 # reasons to decline that say that the ops are fused all the same
 _HAD = ("left-to-larger", TAKEN)
