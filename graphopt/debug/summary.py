@@ -8,7 +8,9 @@ counts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -171,6 +173,24 @@ def _shape(value: SSAValue) -> Shape:
 # -- a layer ---------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _unchanged(net: Any) -> Iterator[None]:
+    """Give the layers their attributes back, which a call may set to tensors of its program."""
+    layers = [vars(layer) for layer in net.sublayers(include_self=True)]
+    values = [value for attributes in layers for value in attributes.values()]
+    holders = [*layers, *(value for value in values if isinstance(value, (list, dict)))]
+    kept = [(holder, copy(holder)) for holder in holders]
+    try:
+        yield
+    finally:
+        for holder, before in kept:
+            if isinstance(holder, list):
+                holder[:] = before
+            else:
+                holder.clear()
+                holder.update(before)
+
+
 def summary_of_layer(net: Any, inputs: Sequence[tuple[Shape, Any]]) -> Summary:
     """The layers inside of a layer without layers of their own, for inputs of these types.
 
@@ -190,7 +210,7 @@ def summary_of_layer(net: Any, inputs: Sequence[tuple[Shape, Any]]) -> Summary:
             ]
     net.eval()
     try:
-        with static_mode(), program_guard(program, Program()):
+        with _unchanged(net), static_mode(), program_guard(program, Program()):
             block = program.global_block()
             fed = [
                 block.create_var(

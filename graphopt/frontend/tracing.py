@@ -38,11 +38,11 @@ class TracedProgram(Program):
     """A program that takes over the variables of other programs that it reads.
 
     They are parameters, buffers and constants, which were made before the trace. Each becomes a
-    persistable variable here, whose value is in the global scope. `held` sees each layer
-    before its call, and knows the tensors that objects of the script hold.
+    persistable variable here, whose value is in the global scope. `held`, where there is one, sees
+    each layer before its call, and knows the tensors that objects of the script hold.
     """
 
-    def __init__(self, sources: Iterable[Program], held: Holders) -> None:
+    def __init__(self, sources: Iterable[Program], held: Holders | None = None) -> None:
         super().__init__()
         self.held = held
         self.blocks = [_Borrowing(self, 0)]

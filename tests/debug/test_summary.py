@@ -107,3 +107,24 @@ def test_errors(net: Net) -> None:
         paddle.summary(net, (1, 1, 28, 28), ["float32", "int64"])
     with pytest.raises(TypeError, match="must be a Layer or a Program"):
         paddle.summary(3)
+
+
+def test_a_layer_with_state_keeps_its_own() -> None:
+    """The call for the summary leaves no tensor of its program in the layer."""
+
+    class Counter(paddle.nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", paddle.zeros([1]))
+            self.steps = [paddle.zeros([1])]
+
+        def forward(self, x):  # type: ignore[no-untyped-def]
+            self.calls = self.calls + 1
+            self.steps[0] = self.steps[0] + 10
+            return x * 0 + self.calls + self.steps[0]
+
+    net = Counter()
+    summary_of_layer(net, [((1,), "float32")])
+    traced = paddle.jit.to_static(net)
+    one = paddle.to_tensor(np.ones(1, "float32"))
+    assert [float(traced(one).numpy()[0]) for _ in range(2)] == [11.0, 22.0]

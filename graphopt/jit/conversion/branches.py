@@ -56,7 +56,7 @@ def with_held(read: Read, write: Write, names: Sequence[str]) -> tuple[Read, Wri
     A function that is called in a branch or a loop may change these.
     """
     trace = current_trace()
-    if trace is None:
+    if trace is None or trace.held is None:
         return read, write, names
     held = trace.held.tensors().besides(nest.leaves(read()))
 

@@ -285,7 +285,7 @@ class Layer:
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         trace = current_trace()
-        if trace is not None:
+        if trace is not None and trace.held is not None:
             trace.held.watch(self)
         return self._with_hooks(traceable(self.forward), inputs, kwargs)
 
