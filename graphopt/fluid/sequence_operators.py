@@ -16,6 +16,7 @@ from typing import Any
 from graphopt.frontend.layer_helper import LayerHelper as _Layer
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import variable_of
+from graphopt.ir.operators import operators
 from graphopt.ir.program import Block, Operator, Variable, program_guard
 from graphopt.ir.program.kinds import SLOT
 from graphopt.tensor.creation import assign
@@ -215,7 +216,13 @@ def _append(
         for slot, values in given.items()
         if values
     }
-    arguments |= {row.attrs[name]: value for name, value in attrs.items() if name in row.attrs}
+    stated = {
+        name: attribute.default
+        for name, attribute in operators()[type].attributes.items()
+        if attribute.stated is not None
+    }
+    values = {**stated, **attrs}  # the operator's defaults, which are not always the layer's
+    arguments |= {row.attrs[name]: value for name, value in values.items() if name in row.attrs}
     arguments |= row.fixed
     own = _OWN.get(type)
     made = own(arguments) if own is not None else _layer(row.layer)(**arguments)

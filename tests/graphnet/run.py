@@ -86,10 +86,6 @@ class Worker:
         )
 
     def _start(self) -> subprocess.Popen[str]:
-        def limit() -> None:
-            os.nice(5)
-            resource.setrlimit(resource.RLIMIT_AS, (self._memory << 30, self._memory << 30))
-
         self._answered = 0
         self._process = subprocess.Popen(
             self._command,
@@ -99,8 +95,10 @@ class Worker:
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
-            preexec_fn=limit,
         )
+        os.setpriority(os.PRIO_PROCESS, self._process.pid, 5)
+        limit = self._memory << 30
+        resource.prlimit(self._process.pid, resource.RLIMIT_AS, (limit, limit))
         return self._process
 
     def end(self) -> None:

@@ -88,7 +88,7 @@ SAMPLE = (
     "drop_dropout._drop: never `not testing and p != 0`",
     "fuse-elewise-add-act `add`: any op of its kind",
     "fuse-relu-depthwise-conv `convolution`: either order",
-    "matching.fits: returns True, not `next(matches(root, op), None) is not None`",
+    "matching._bind: without `and value is producer.results[index]`",
 )
 
 

@@ -194,4 +194,4 @@ def test_no_warnings_in_an_ordinary_run() -> None:
         for _ in range(3):
             net.run(FEED, (net.loss, "w"))
         net.run(FEED, net.loss, net.parallel(2))
-        net.run(rows(1, 2, 3), net.loss, net.parallel(2))
+        net.run(rows(1, 2, 3, 4), net.loss, net.parallel(2))

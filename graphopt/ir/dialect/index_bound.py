@@ -20,5 +20,5 @@ class IndexBound:
 
     @property
     def division(self) -> str:
-        """What is wrong with a 0 that divides; the first words are Paddle's."""
+        """The error of a 0 that divides; the first words are Paddle's."""
         return f"Integer division by zero encountered in {self.reader}"

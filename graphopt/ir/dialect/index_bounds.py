@@ -178,7 +178,7 @@ def assert_divisors(module: ModuleOp, sizes: Collection[str] = ()) -> bool:
 
 
 def _sizes_known(module: ModuleOp, fed: Collection[str]) -> Known:
-    """What is known of all values, where these feeds are sizes."""
+    """The numbers known of all values, where these feeds are sizes."""
     main = main_function(module)
     ports = zip(main.body.block.args, function_signature(main).arguments, strict=True)
     sizes: dict[SSAValue, Elements | None] = {

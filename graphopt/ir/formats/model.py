@@ -142,7 +142,8 @@ def _other_kind(data: bytes) -> str | None:
         text = data.decode()
     except UnicodeDecodeError:
         return None
-    if not all(character.isprintable() or character in "\t\r\n\f" for character in text):
+    is_plain = all(character.isprintable() or character in "\t\r\n\f" for character in text)
+    if not text or not is_plain:
         return None
     if _IR.search(text):
         return "a program as text, which graphopt-opt reads, not a saved model"

@@ -71,7 +71,7 @@ def in_kernel() -> Generator[None]:
 def unseen(value: float, dtype: Any) -> Array:
     """A number whose value XLA does not know, so that it joins it with no other one.
 
-    It would compute (x * 2) * 0.5 as x, where the product may overflow. A scalar behind a barrier
+    It would compute (x * 2) * 0.5 as x, where the product may overflow. A scalar after a barrier
     is an argument of the fused loop and costs nothing.
     """
     number = constant(value, dtype)
