@@ -181,7 +181,7 @@ def appended_as_layer(
 ) -> Operator | None:
     """The last operator of a layer that stands for this one; None where no layer does.
 
-    One with other slots than the row is appended unchanged: its lengths are among its inputs.
+    One with other slots than the row is appended unchanged: it has lengths of its own.
     """
     row = ROWS.get(type)
     if row is None:
@@ -196,7 +196,10 @@ def appended_as_layer(
         return None
     if not all(isinstance(value, Variable) for value in values):
         return None
-    if not row.makes_lengths and not any(map(levels_of, values)):
+    if row.makes_lengths:
+        if not set(outputs or {}) <= set(row.outputs):
+            return None  # its lengths are among its outputs
+    elif not any(map(levels_of, values)):
         return None
     with program_guard(block.program):
         _append(type, row, given, outputs or {}, attrs or {})

@@ -126,5 +126,5 @@ def test_a_layer_with_state_keeps_its_own() -> None:
     net = Counter()
     summary_of_layer(net, [((1,), "float32")])
     traced = paddle.jit.to_static(net)
-    one = paddle.to_tensor(np.ones(1, "float32"))
+    one = np.ones(1, "float32")
     assert [float(traced(one).numpy()[0]) for _ in range(2)] == [11.0, 22.0]
