@@ -14,6 +14,7 @@ from graphopt import static
 from graphopt.errors import FeedError, FetchError
 from graphopt.ir.program import Variable
 from graphopt.runtime.feeds.fetch import merge_replicas
+from graphopt_tests.frontend.programs import fresh, run, start
 from graphopt_tests.runtime.nets import (
     build,
     close,
@@ -172,3 +173,13 @@ def test_tensors_instead_of_arrays(devices: int) -> None:
     found = [float(np.array(tensor).ravel()[0]) for tensor in results]
     close(found, [1.85, 1.7, 1.55])
     assert results[0].shape() == [max(devices, 1), 1]
+
+
+def test_a_slot_that_is_not_computed_is_named() -> None:
+    """Workspaces of Paddle's kernels have no value here."""
+    with fresh() as (main, _):
+        paddle.nn.LSTM(2, 2)(static.data("x", [1, 2, 2], "float32"))
+        (op,) = (op for op in main.global_block().ops if op.type == "rnn")
+        start()
+        with pytest.raises(FetchError, match=r"slot Reserve of operator rnn at .*test_fetch.py"):
+            run(op.output("Reserve"), x=np.ones([1, 2, 2], "float32"))

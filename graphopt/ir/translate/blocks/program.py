@@ -176,17 +176,27 @@ class _Parser(BlockParser):
             self.block.add_op(empty)
             return empty.results[0]
         if not known and (variable is None or not variable.persistable):
-            raise FetchError(
-                f"Cannot find fetched variable({name}): the program has no variable name '{name}' "
-                f"that an operator writes or that was fed{self._hint(name)}"
-            )
+            raise FetchError(f"Cannot find fetched variable({name}): {self._reason(name)}")
         return self.read(name)
 
-    def _hint(self, name: str) -> str:
-        """The variable that a wrong name may stand for."""
-        written = [n for op in self.program.global_block().ops for n in op.output_arg_names]
+    def _reason(self, name: str) -> str:
+        """The reason why a variable cannot be fetched, with the nearest one that can."""
+        ops = self.program.global_block().ops
+        for op in ops:
+            for slot in op.output_names:
+                if name in op.output(slot):
+                    at = "" if op.location is None else f" at {op.location}"
+                    return (
+                        f"it is in the slot {slot} of operator {op.type}{at}, which graphopt does "
+                        "not compute; fetch another result"
+                    )
+        written = [n for op in ops for n in op.output_arg_names]
         near = get_close_matches(name, {*written, *self.feeds}, 1)
-        return f"; did you mean '{near[0]}'?" if near else ""
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        return (
+            f"the program has no variable name '{name}' that an operator writes or that was fed"
+            f"{hint}"
+        )
 
     def finish(self, results: Sequence[tuple[str, str, SSAValue]]) -> ModuleOp:
         self.block.add_op(ReturnOp(*(value for _, _, value in results)))
