@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 
 from graphopt.debug.compare import interpreted, run_module
 from graphopt.ir.dialect.context import new_context
+from graphopt.ir.dialect.data_sized import data_sized
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.math import Scale
 from graphopt.ir.dialect.signature import signature_of
@@ -34,6 +35,7 @@ from graphopt.passes.table.registry import own_passes
 from graphopt.passes.table.schedule import select, steps
 from graphopt.passes.target.fuse_conv_epilogue import FuseConvEpilogue
 from graphopt.testing import Case, check_case, check_preserves_meaning, load_page, programs
+from graphopt.testing.pages import parse
 from graphopt.testing.programs import Generated
 from graphopt.testing.transformers import planter_of
 
@@ -81,8 +83,9 @@ def test_page(case: Case) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.pass_name}: {c.title}")
 def test_page_by_xla(case: Case) -> None:
-    """The same of every case, computed by XLA."""
-    check_case(case, run_module)
+    """The same of every case, computed by XLA where it can compile the program."""
+    by_op = any(data_sized(parse(case.before)))
+    check_case(case, interpreted if by_op else run_module)
 
 
 def test_every_pass_has_a_page() -> None:
