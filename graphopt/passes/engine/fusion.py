@@ -141,6 +141,7 @@ def sweep(
 ) -> list[Outcome]:
     """Apply (pass name, rule) pairs everywhere, last op first; the outcomes, in that order.
 
+    Ops that a fusion adds in front of its own, such as the sum of two masks, are looked at next.
     `numerics` are the classes of the passes; a pass without one claims to be bit-exact.
     """
     classes = numerics or {}
@@ -153,14 +154,17 @@ def sweep(
             by_root.setdefault(op_class, []).append(entry)
     outcomes: list[Outcome] = []
     ops = list(module.walk())
-    candidates = [op for op in ops if type(op) in by_root]
+    waiting = [op for op in ops if type(op) in by_root]
     with open_operands(ops):
-        for op in reversed(candidates):
+        while waiting:
+            op = waiting.pop()
             assert isinstance(op, PdOp)
             for entry in by_root[type(op)]:
                 if op.parent is None:
                     break  # an earlier fusion took it
-                outcome = _try(entry, op, by_root, watchers)
+                added: list[Operation] = []
+                outcome = _try(entry, op, by_root, watchers, added)
+                waiting += [each for each in added if type(each) in by_root]
                 if outcome is not None:
                     outcomes.append(outcome)
     return outcomes
@@ -181,7 +185,9 @@ def _try(
     root: PdOp,
     by_root: Mapping[type[Operation], Sequence[_Ranked]],
     watchers: Sequence[Watcher],
+    added: list[Operation],
 ) -> Outcome | None:
+    """The outcome of a rule at an op; notes in `added` the ops in front of those that it makes."""
     declined: Declined | None = None
     for match in matches(entry.rule.root, root):
         reason = refusal(entry.rule, match) or _left_to_larger(entry, match, by_root)
@@ -202,8 +208,11 @@ def _try(
             instance.take_back(values)
             declined = Declined(entry.name, anchor, vetoed, location)
             continue
+        made = _between(before, root)
         for watcher in watchers:
-            watcher.took(entry.name, list(match.ops.values()), _between(before, root))
+            watcher.took(entry.name, list(match.ops.values()), made)
+        results = {value.owner for value in values.values()}
+        added += [op for op in made if op not in results]
         replaced = tuple(show_op(op) for op in match.ops.values())
         _replace(match, values)
         return Applied(entry.name, anchor, replaced, location)
