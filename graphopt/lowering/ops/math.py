@@ -204,8 +204,9 @@ def cast(x: Array, dtype: DType) -> Array:
 def _cut(x: Array, dtype: DType) -> Array:
     """Floats as integers like `converted` of `ir/dtypes.py`, where XLA keeps them in range."""
     whole = np.dtype(np.int64 if dtype.numpy.itemsize == 8 else np.int32)
-    # below the range XLA has the least number, too
-    held = x < np.asarray(2.0 ** (8 * whole.itemsize - 1), x.dtype)
+    with np.errstate(over="ignore"):  # infinite in float16
+        bound = np.asarray(2.0 ** (8 * whole.itemsize - 1), x.dtype)
+    held = x < bound  # below the range XLA has the least number, too
     found = jnp.where(held, x.astype(whole), np.iinfo(whole).min)
     return found.astype(dtype.numpy)
 
