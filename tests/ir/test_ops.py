@@ -115,7 +115,8 @@ def with_floats(sample: Sample, make: Callable[..., Array]) -> Sample:
             return [convert(item) for item in operand]  # pyright: ignore
         if operand is None or not as_dtype(operand.dtype).is_floating:
             return operand
-        return np.asarray(operand).astype(dtype)
+        with np.errstate(over="ignore"):  # a sample's number may be infinite in float16
+            return np.asarray(operand).astype(dtype)
 
     return replace(sample, operands=tuple(convert(operand) for operand in sample.operands))
 
