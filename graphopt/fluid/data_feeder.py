@@ -82,9 +82,7 @@ class DataFeeder:
         """The feed for the rows of a batch: a LoDTensor for each variable, by name."""
         columns: list[list[Any]] = [[] for _ in self._variables]
         for rows, row in enumerate(iterable):
-            if not isinstance(row, (list, tuple)) and not (
-                isinstance(row, np.ndarray) and row.ndim
-            ):
+            if not _is_row(row):
                 raise TypeError(
                     f"DataFeeder.feed(): row {rows} of the batch should be a tuple with a value "
                     f"for each of {', '.join(self.feed_names)}, found {row!r:.60}; a reader gives "
