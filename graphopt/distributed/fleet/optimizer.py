@@ -10,14 +10,15 @@ from graphopt.distributed.fleet.base.role_maker import RoleMakerBase
 from graphopt.errors import UnsupportedError
 from graphopt.incubate.optimizer.gradient_merge import GradientMergeOptimizer
 from graphopt.incubate.optimizer.recompute import RecomputeOptimizer
-from graphopt.ir.program import Operator, Program, Variable, program_guard, undo
+from graphopt.ir.program import Operator, Program, Variable, undo
 from graphopt.optimizer import Adam, AdamW, Lamb, LarsMomentum, Momentum
 from graphopt.optimizer.optimizer import Optimizer, Pairs
+from graphopt.optimizer.wrapping import WrappingOptimizer
 from graphopt.runtime import BuildStrategy, CompiledProgram, ExecutionStrategy
 from graphopt.static import amp
 
 
-class DistributedOptimizer:
+class DistributedOptimizer(WrappingOptimizer):
     """An optimizer whose programs all trainers run together; `distributed_optimizer` makes it.
 
     `minimize` wraps the optimizer as the strategy says, in Paddle's order: lars or lamb, recompute,
@@ -36,21 +37,6 @@ class DistributedOptimizer:
         self._made: Any = None
         self._loss: Variable | None = None
 
-    def minimize(
-        self,
-        loss: Variable,
-        startup_program: Program | None = None,
-        parameter_list: Sequence[Any] | None = None,
-        no_grad_set: Any = None,
-    ) -> tuple[list[Operator], Pairs]:
-        """Append the backward pass and the updates, and let executors obey the strategy.
-
-        Returns the operators that update and the pairs of parameters and gradients. Raises
-        ValueError for recompute without checkpoints.
-        """
-        pairs = self.backward(loss, startup_program, parameter_list, no_grad_set)
-        return self.apply_optimize(loss, startup_program, pairs), pairs
-
     def backward(
         self,
         loss: Variable,
@@ -59,20 +45,14 @@ class DistributedOptimizer:
         no_grad_set: Any = None,
         callbacks: Any = None,
     ) -> Pairs:
-        """Append the backward pass as the strategy says; the pairs of parameters and gradients."""
+        """Append the backward pass as the strategy says; the pairs of parameters and gradients.
+
+        Raises ValueError for recompute without checkpoints.
+        """
         if self._loss is not None:
             self._made = None  # another loss has wrappers of its own
         self._loss = loss
-        return self.inner_opt.backward(
-            loss, startup_program, parameter_list, no_grad_set, callbacks
-        )
-
-    def apply_optimize(
-        self, loss: Variable, startup_program: Program | None, params_grads: Pairs
-    ) -> list[Operator]:
-        """As `apply_gradients`, in the program of `loss`."""
-        with program_guard(loss.block.program, startup_program):
-            return self.apply_gradients(params_grads)
+        return super().backward(loss, startup_program, parameter_list, no_grad_set, callbacks)
 
     def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
         """Append the updates as the strategy says, and let executors obey it.
@@ -92,7 +72,7 @@ class DistributedOptimizer:
         return operators
 
     @property
-    def inner_opt(self) -> Any:
+    def inner_opt(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The optimizer as the strategy says."""
         if self._made is None:
             self._made = self._wrapped(self.user_defined_strategy)
