@@ -171,7 +171,9 @@ def assert_divisors(module: ModuleOp, sizes: Collection[str] = ()) -> bool:
         if is_fed or _is_positive(divisor) or _are_sizes(known.elements(divisor)):
             continue
         if op.parent is main and known.array(divisor) is not None:
-            raise CheckError(f"{bound.division}: it divides by a constant with a 0")
+            raise CheckError(
+                f"{bound.division}: the divisor is a constant with a 0; give it other numbers"
+            )
         Rewriter().insert_op(_division_check(divisor, bound), InsertPoint.before(op))
         inserted = True
     return inserted

@@ -17,8 +17,7 @@ def check_ids(bounds: Mapping[str, Sequence[IndexBound]], feeds: Mapping[str, An
     """Refuse feeds with numbers that an op could not look up.
 
     Raises IndexRangeError with the variable, the number, where it is, and the op, and CheckError
-    for a 0 that divides. The flag
-    `FLAGS_graphopt_check_ids` leaves this out.
+    for a 0 that divides. The flag `FLAGS_graphopt_check_ids` leaves this out.
     """
     if not checks_ids():
         return
