@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import resource
@@ -87,6 +88,7 @@ def no_trace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
+@pytest.mark.smoke
 def test_a_known_program_is_loaded(request: pytest.FixtureRequest) -> None:
     """It trains to the same bits: it passes on its state, and takes the buffers of the old one."""
     wanted, _ = trained()
@@ -162,6 +164,30 @@ def test_a_forged_entry_runs_nothing(tmp_path: Path) -> None:
         file.write_bytes(disk._digest(file, payload) + payload)
     assert [*map(float, trained()[0])] == [*map(float, wanted)]
     assert not (tmp_path / "was here").exists()
+
+
+class _Attribute:
+    """Pickled, an attribute that the reader looks up, as the first releases of 3.11 write enums."""
+
+    def __init__(self, owner: object, name: str) -> None:
+        self.owner, self.name = owner, name
+
+    def __reduce__(self) -> Any:
+        return getattr, (self.owner, self.name)
+
+
+def _read_record(value: object) -> Any:
+    device = jax.devices("cpu")[0]
+    return known._Reader(io.BytesIO(pickle.dumps(value)), device.client, [device]).load()
+
+
+def test_members_of_enumerations_are_read() -> None:
+    """They alone: an attribute of another class could be any function."""
+    space = type(jax.typeof(np.float32(0)).memory_space)
+    assert [_read_record(_Attribute(space, m.name)) for m in space] == [*space]
+    for owner, name in ((space, "__init__"), (jax.ShapeDtypeStruct, "update")):
+        with pytest.raises(pickle.UnpicklingError, match="no part of an executable"):
+            _read_record(_Attribute(owner, name))
 
 
 def test_an_entry_under_another_name_is_none(tmp_path: Path) -> None:
