@@ -219,12 +219,8 @@ def _append(
         for slot, values in given.items()
         if values
     }
-    stated = {
-        name: attribute.default
-        for name, attribute in operators()[type].attributes.items()
-        if attribute.stated is not None
-    }
-    values = {**stated, **attrs}  # the operator's defaults, which are not always the layer's
+    # the operator's defaults, which are not always the layer's
+    values = {**operators()[type].defaults, **attrs}
     arguments |= {row.attrs[name]: value for name, value in values.items() if name in row.attrs}
     arguments |= row.fixed
     own = _OWN.get(type)

@@ -132,7 +132,7 @@ class OperatorRow:
     @property
     def version(self) -> int:
         """The version of the operator in Paddle 2.6.2."""
-        return int(self._columns.get("version", "0")[0])
+        return int(self._columns.get("version", ["0"])[0])
 
     @property
     def only(self) -> str:

@@ -127,8 +127,10 @@ class Emitter:
         try:
             return declared.read(value)
         except (TypeError, ValueError, OverflowError):
+            kind = declared.kind or type(declared.default).__name__
             raise ProgramError(
-                f"operator {self.op.type}: attribute '{name}' is {value!r}"
+                f"operator {self.op.type}: attribute '{name}' should be of the kind {kind}, found "
+                f"{value!r}"
             ) from None
 
     def several(self, name: str) -> Sequence[Any]:
