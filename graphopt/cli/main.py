@@ -47,6 +47,7 @@ COMMANDS = {
 }
 _OF_XDSL = (ParseError, DiagnosticException)
 _WRONG = re.compile(r"argument COMMAND: invalid choice: '(.*?)'")
+_MISSING = re.compile(r"the following arguments are required: (.*)")
 # what other tools and the front end have as a name
 _ELSEWHERE = {
     "explain": (
@@ -58,17 +59,25 @@ _OPT = "print a program after passes, as graphopt-opt does (graphopt opt --help)
 
 
 class _Commands(argparse.ArgumentParser):
-    """The parser of the command line, which knows what a wrong command may stand for."""
+    """A parser of the command line, whose errors are one line that says what to do."""
 
     def error(self, message: str) -> NoReturn:
-        found = _WRONG.search(message)
-        if found is None:
-            super().error(message)
-        if found[1] in _ELSEWHERE:
-            super().error(f"no command is named '{found[1]}'; {_ELSEWHERE[found[1]]}")
-        near = get_close_matches(found[1], (*COMMANDS, "opt"), 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join((*COMMANDS, 'opt'))}"
-        super().error(f"no command is named '{found[1]}'; {hint}")
+        if found := _WRONG.search(message):
+            message = _unknown_command(found[1])
+        elif found := _MISSING.search(message):
+            missing = found[1].split(", ")
+            actions = [a for a in self._actions if "/".join(a.option_strings) in missing]
+            message += "".join(f"; {a.option_strings[0]} {a.metavar} {a.help}" for a in actions)
+        self.exit(2, f"{self.prog}: error: {message} ({self.prog} --help says more)\n")
+
+
+def _unknown_command(name: str) -> str:
+    """The message for a command that there is not."""
+    if name in _ELSEWHERE:
+        return f"no command is named '{name}'; {_ELSEWHERE[name]}"
+    near = get_close_matches(name, (*COMMANDS, "opt"), 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join((*COMMANDS, 'opt'))}"
+    return f"no command is named '{name}'; {hint}"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -82,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"graphopt {__version__}")
     commands = top.add_subparsers(
-        dest="command", required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser
+        dest="command", required=True, metavar="COMMAND", parser_class=_Commands
     )
     for name, (module, words) in COMMANDS.items():
         command = commands.add_parser(

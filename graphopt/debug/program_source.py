@@ -107,8 +107,11 @@ def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject
 
     # an entry keeps its compiled program alive, so that the id is not reused
     found: dict[int, tuple[Any, Subject]] = {}
+    seen = False
 
     def watch(compiled: Any, inputs: dict[str, Any], key: Any) -> None:
+        nonlocal seen
+        seen = True
         if id(compiled) in found or not (plain or _is_changed(compiled)):
             return
         module = compiled.compilation.parsed()
@@ -126,6 +129,10 @@ def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject
 
     with watching(watch):
         status = run_script(path, arguments)
+    if not seen:
+        raise ValueError(
+            f"{path} ended with {status} and ran no program, which static.Executor.run does"
+        )
     if not found:
         raise ValueError(
             f"{path} ended with {status} and ran no program that a pass changes; give "

@@ -105,6 +105,21 @@ def test_no_such_command(command: str, words: str) -> None:
     assert (status, words in error) == (2, True), error
 
 
+def test_a_missing_argument_is_one_line() -> None:
+    """It says what the argument is for, without the list of all others."""
+    status, _, error = graphopt("convert", "model")
+    assert (status, error.count("\n")) == (2, 1), error
+    assert "required: -o/--output; -o OUT ends in one of .stablehlo.mlir," in error
+    assert "graphopt convert --help says more" in error
+
+
+def test_a_page_of_a_script_without_programs(tmp_path: Path) -> None:
+    script = tmp_path / "nothing.py"
+    script.write_text("print(1)\n", "utf-8")
+    status, _, error = graphopt("report", str(script), "-o", str(tmp_path / "page.html"))
+    assert (status, "nothing.py ended with 0 and ran no program, which" in error) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
