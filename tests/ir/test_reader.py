@@ -249,8 +249,8 @@ def test_a_program_made_here_gets_fitting_kinds() -> None:
     op = again.global_block().ops[0]
     kind = AttrKind
     expected = {
-        "scale": (kind.FLOAT, 2.0),
-        "padding_idx": (kind.LONG, -1),
+        "scale": (kind.INT, 2),
+        "padding_idx": (kind.INT, -1),
         "big": (kind.LONG, 1 << 40),
         "flag": (kind.BOOLEAN, True),
         "name": (kind.STRING, "ö"),
@@ -274,6 +274,28 @@ def test_a_program_made_here_gets_fitting_kinds() -> None:
     assert again.global_block().var("x").need_check_feed
     assert saved_version(again) == 2006002
     assert write_program(again) == write_program(program)
+
+
+def test_kinds_are_those_of_the_operator() -> None:
+    """A whole number may be a float, and an offset is one for no operator on triangles."""
+    program = Program()
+    block = program.global_block()
+    given = {
+        "scale": {"scale": 2, "bias": 0},
+        "lookup_table_v2": {"padding_idx": 1},
+        "lookup_table_v2_grad": {"padding_idx": 1},
+        "tril_indices": {"offset": 1},
+        "fill_diagonal_tensor": {"offset": 1},
+        "prroi_pool": {"spatial_scale": 1, "pooled_width": 1},
+    }
+    for type, attrs in given.items():
+        block.ops.append(Operator(block, type, {}, {}, attrs))
+    ops = read_program(write_program(program)).global_block().ops
+    kind = AttrKind
+    assert [list(op.attr_kinds.values()) for op in ops] == [
+        *([kind.FLOAT, kind.FLOAT], [kind.LONG], [kind.LONG]),
+        *([kind.INT], [kind.LONG], [kind.FLOAT, kind.INT]),
+    ]
 
 
 @pytest.mark.parametrize("value", [object(), 1 << 64, [1, "a"], {"a": 1}, b"bytes", 1e300])

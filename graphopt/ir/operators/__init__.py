@@ -4,7 +4,8 @@ A row is a line and the indented lines after it. It begins with the operator typ
 output slots; a slot with `*` holds several variables, one with `?` may be empty. Columns follow,
 each after a `|`:
 
-    attrs NAME:KIND=DEFAULT ...     known to Paddle 2.6.2; without a kind, to another release alone
+    attrs NAME:KIND=DEFAULT ...     known to Paddle 2.6.2, or to the release that `only` names;
+                                    without a kind, to another release alone
     old NAME=ATTR ...               names of attributes in Paddle 1.8
     pd OP (SLOTS) PROPERTY=ATTR ... the op of the dialect, with the slots of its operands and
                                     results if not those of the row, and renamed attributes

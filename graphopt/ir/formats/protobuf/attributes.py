@@ -1,7 +1,7 @@
 """Operator attributes: between the kinds that a ProgramDesc stores and plain Python values.
 
 Reading is exact, since every stored attribute names its kind. Writing has to choose one for values
-that no file gave: by a table where Paddle's operators insist, else by the type of the value.
+that no file gave: by the row of the operator, else by the type of the value.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from graphopt.ir.formats.protobuf.message import INT32, INT64, UNKNOWN, Message,
 from graphopt.ir.formats.protobuf.schema import ATTRIBUTE, ATTRIBUTE_KIND, SCALAR
 from graphopt.ir.formats.protobuf.wire import WireReader
 from graphopt.ir.formats.quote import quote
+from graphopt.ir.operators import operators
 from graphopt.ir.program import AttrKind, Block, Operator, Variable
 
 # Where the message of each kind has its value; the names in the plural are lists.
@@ -88,7 +89,7 @@ def attribute_message(op: Operator, name: str) -> Message:
     Raises ProgramError, naming operator and attribute, for a value that no kind can hold.
     """
     value = _plain(op.attrs[name])
-    remembered, usual = op.attr_kinds.get(name), _table_kind(op.type, name)
+    remembered, usual = op.attr_kinds.get(name), _stated_kind(op.type, name)
     kinds = (kind for kind in (remembered, usual) if kind is not None and _FITS[kind](value))
     kind = next(kinds, _value_kind(value))
     if kind is None:
@@ -130,90 +131,26 @@ def _plain(value: Any) -> Any:
     return value
 
 
-# The kinds of attributes whose values do not show it: a whole number may be a FLOAT, a list empty.
-# First by name, as nearly every operator has it, then for single operators.
-_NAMED_KINDS = {
-    AttrKind.FLOAT: """Alpha Beta Scale_in Scale_in_eltwise Scale_out Scale_x Scale_y alpha
-        attn_dropout_rate batch_size beta beta1 beta2 bg_thresh_hi bg_thresh_lo bias box_clip coeff
-        conf_thresh constant decay delta diag_val dist_threshold dropout1_rate dropout2_rate
-        dropout_prob dropout_rate eps epsilon eta factor fg_fraction fg_thresh fuse_alpha fuse_beta
-        fuse_brelu_threshold gaussian_sigma iou_aware_factor l1 l2 lambda lars_coeff
-        lars_weight_decay ln1_epsilon ln2_epsilon ln_epsilon lr_power lr_ratio margin1
-        margin2 margin3 max max_norm mean min min_size momentum mu negative_overlap nms_eta
-        nms_thresh nms_threshold offset pad_value padding_value porder positive_overlap
-        post_threshold pre_ln_epsilon rcond regularization_coeff rescale_grad rho
-        rpn_fg_fraction rpn_negative_overlap rpn_positive_overlap rpn_straddle_thresh scale scale_a
-        scale_b scale_out scale_x scale_x_y score_threshold shift_ratio sigma slope smooth
-        soft_max_lower_bound soft_max_up_bound spatial_scale std step step_h step_w
-        summary_decay_rate t_max t_min temperature threshold tol value weight_decay""",
-    AttrKind.FLOATS: """Scale_weights anchor_sizes aspect_ratios bbox_reg_weights fixed_ratios
-        fixed_sizes fp32_values max_sizes min_sizes scale_y variance variances""",
-    AttrKind.FLOAT64S: "fp64_values",
-    AttrKind.INTS: "bool_values int32_values",
-    AttrKind.LONG: "min_row_size_to_use_multithread mod_by padding_idx seek summarize",
-    AttrKind.LONGS: """concated_ranks concated_shapes decrease_axes height_sections int64_values
-        none_axes shifts steps""",
-    AttrKind.STRINGS: """backward_skip_vars epmap ex_states op_callstack op_role_var
-        skip_eager_deletion_vars states table_names""",
-    AttrKind.BLOCK: "sub_block",
-    AttrKind.BLOCKS: "blocks",
-    AttrKind.SCALARS: "values",
+# The kinds of attributes that operators of any type may have, or that lookups had, in no row.
+_STRINGS = "epmap ex_states op_callstack op_role_var skip_eager_deletion_vars states table_names"
+_COMMON_KINDS = {
+    **dict.fromkeys(_STRINGS.split(), AttrKind.STRINGS),
+    "sub_block": AttrKind.BLOCK,
+    "blocks": AttrKind.BLOCKS,
+    "height_sections": AttrKind.LONGS,
 }
-_OPERATOR_KINDS = {
-    "anchor_generator stride": AttrKind.FLOATS,
-    "arg_max axis": AttrKind.LONG,
-    "arg_min axis": AttrKind.LONG,
-    "as_strided dims": AttrKind.LONGS,
-    "as_strided offset": AttrKind.LONG,
-    "as_strided stride": AttrKind.LONGS,
-    "ctc_align padding_value": AttrKind.INT,
-    "data shape": AttrKind.LONGS,
-    "diag_embed offset": AttrKind.INT,
-    "diag_v2 offset": AttrKind.INT,
-    "diagonal offset": AttrKind.INT,
-    "dist p": AttrKind.FLOAT,
-    "dpsgd clip": AttrKind.FLOAT,
-    "eye num_columns": AttrKind.LONG,
-    "eye num_rows": AttrKind.LONG,
-    "fill value": AttrKind.FLOATS,
-    "fill_constant shape": AttrKind.LONGS,
-    "fill_diagonal offset": AttrKind.INT,
-    "gaussian_random shape": AttrKind.LONGS,
-    "bicubic_interp_v2 scale": AttrKind.FLOATS,
-    "bilinear_interp_v2 scale": AttrKind.FLOATS,
-    "histogram bins": AttrKind.LONG,
-    "histogram max": AttrKind.INT,
-    "histogram min": AttrKind.INT,
-    "lars_momentum lars_weight_decay": AttrKind.FLOATS,
-    "linear_interp_v2 scale": AttrKind.FLOATS,
-    "lrn k": AttrKind.FLOAT,
-    "nearest_interp_v2 scale": AttrKind.FLOATS,
-    "nll_loss ignore_index": AttrKind.LONG,
-    "print summarize": AttrKind.INT,
-    "randint shape": AttrKind.LONGS,
-    "reduce_all dim": AttrKind.LONGS,
-    "reduce_amax dim": AttrKind.LONGS,
-    "reduce_amin dim": AttrKind.LONGS,
-    "reduce_any dim": AttrKind.LONGS,
-    "renorm p": AttrKind.FLOAT,
-    "roll axis": AttrKind.LONGS,
-    "rrelu lower": AttrKind.FLOAT,
-    "rrelu upper": AttrKind.FLOAT,
-    "sequence_enumerate pad_value": AttrKind.INT,
-    "set_value axes": AttrKind.LONGS,
-    "set_value ends": AttrKind.LONGS,
-    "set_value shape": AttrKind.LONGS,
-    "set_value starts": AttrKind.LONGS,
-    "trace offset": AttrKind.INT,
-    "trilinear_interp_v2 scale": AttrKind.FLOATS,
-    "uniform_random shape": AttrKind.LONGS,
-}
-_KIND_OF_NAME = {name: kind for kind, names in _NAMED_KINDS.items() for name in names.split()}
 
 
-def _table_kind(op_type: str, name: str) -> int | None:
-    forward = op_type.removesuffix("_grad")
-    return _OPERATOR_KINDS.get(f"{forward} {name}", _KIND_OF_NAME.get(name))
+def _stated_kind(op_type: str, name: str) -> int | None:
+    """The kind that the row of an operator, or of the one it derives, has for an attribute.
+
+    Values do not show it: a whole number may be a FLOAT, a list empty.
+    """
+    row = operators().get(op_type.removesuffix("_grad"))
+    own = None if row is None else row.attributes.get(name)
+    if own is None:
+        return _COMMON_KINDS.get(name)
+    return getattr(AttrKind, own.kind.upper()) if own.kind else _value_kind(own.default)
 
 
 def _value_kind(value: Any) -> int | None:
