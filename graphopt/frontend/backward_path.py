@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from graphopt.errors import ProgramError
+from graphopt.ir.operators import row_of
 from graphopt.ir.program import Block, Operator, Variable, is_sparse_lookup
-from graphopt.ir.program.constant_slots import CONSTANT_SLOTS
 from graphopt.ir.program.gradients_on_demand import carried
 from graphopt.ir.program.sub_blocks import sub_blocks
 
@@ -167,7 +167,7 @@ def _read_by(op: Operator) -> list[str]:
     one element of an array.
     """
     keeps = _may_not_run(op) or op.type == "write_to_array"
-    fixed = CONSTANT_SLOTS.get(op.type, ())
+    fixed = row_of(op.type).constant
     names = [name for slot in op.inputs if slot not in fixed for name in op.input(slot)]
     return [*names, *(op.output_arg_names if keeps else ())]
 

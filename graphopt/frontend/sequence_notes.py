@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphopt.ir.operators import row_of
 from graphopt.ir.program import GRAD_SUFFIX, LENGTHS, Block, Operator, Variable, undo, unique_name
 from graphopt.ir.program.kinds import SLOT
 from graphopt.ir.program.location import caller_location
@@ -20,37 +21,8 @@ Levels = tuple[Level, ...]
 _NOTE = "_sequence_lengths"
 # the slots whose first variable operators share the lengths of, as Paddle's shape rules do
 _FIRST = ("X", "Input", "Ids", "Logits")
-# operators that keep the number of rows, but not the sequences
-_FORGET = frozenset(
-    [
-        "transpose",
-        "transpose2",
-        "arg_max",
-        "arg_min",
-        "gather",
-        "gather_nd",
-        "flip",
-        "reverse",
-        "norm",
-        "p_norm",
-        "smooth_l1_loss",
-        "maxout",
-        "where_index",
-        "fill_constant_batch_size_like",
-        "uniform_random_batch_size_like",
-        "gaussian_random_batch_size_like",
-        "sequence_pool",
-        "sequence_pad",
-        "sequence_scatter",
-        "shape",
-        "recurrent",
-        "while",
-        "conditional_block",
-        "pylayer",
-        "write_to_array",
-        "read_from_array",
-    ]
-)
+# the attributes of operators that run blocks
+_BLOCKS = ("sub_block", "blocks")
 
 
 def fed_name(name: str, level: int, count: int) -> str:
@@ -184,10 +156,15 @@ def _feed_of(x: Variable) -> Variable | None:
     return found if is_feed and is_open and found.lod_level == 0 else None
 
 
+def _forgets(op: Operator) -> bool:
+    """True for an operator whose results have the rows of its input, but not the sequences."""
+    return row_of(op.type).forgets_lengths or not op.attrs.keys().isdisjoint(_BLOCKS)
+
+
 def _shares_with(op: Operator) -> Variable | None:
     """The variable whose lengths the results of an operator share."""
     slot = next((slot for slot in _FIRST if op.input(slot)), None)
-    if slot is None or op.type in _FORGET or SLOT in op.inputs:
+    if slot is None or _forgets(op) or SLOT in op.inputs:
         return None
     source = op.block.find_var(op.input(slot)[0])
     if source is None or not source.has_type or 0 in (op.attrs.get("axes") or ()):

@@ -17,7 +17,8 @@ from graphopt_tests.ir.record_operators import joined, wrapped
 
 TEXT = Path(package.__file__).with_name("operators.txt").read_text("utf-8")
 ROWS = operators()
-COLUMNS = ("attrs", "old", "pd", "tensors", "pir", "version", "only")
+COLUMNS = ("attrs", "old", "pd", "tensors", "pir", "grad", "derivative", "constant", "forgets")
+COLUMNS += ("version", "only")
 
 
 def test_rows_are_sorted_and_wrapped() -> None:
@@ -31,7 +32,7 @@ def test_columns_are_known_and_in_order() -> None:
     for row in joined(TEXT):
         words = [column.split(" ", 1)[0] for column in row.split(" | ")[1:]]
         assert words == sorted(words, key=COLUMNS.index), row
-        assert all(words.count(word) == 1 for word in words if word != "pir"), row
+        assert all(words.count(word) == 1 for word in words if word not in ("pir", "grad")), row
 
 
 def test_attributes_have_kinds_of_paddle_and_defaults_that_are_read() -> None:
@@ -55,6 +56,13 @@ def test_an_op_of_the_dialect_fits_its_row() -> None:
         assert len(row.pd.inputs) <= len(fields.operands) or len(fields.operands) == 1, row.type
         assert {*row.pd.renamed, *row.tensors.values()} <= properties.keys(), row.type
         assert all(legacy in row.attributes for legacy in row.pd.renamed.values()), row.type
+
+
+def test_columns_about_derivatives_name_what_the_row_has() -> None:
+    for row in ROWS.values():
+        assert row.derivative in ("", "zero", "linear", "shape", "piecewise"), row.type
+        assert row.pir_gradients.keys() <= {each.name for each in row.pir}, row.type
+        assert row.constant <= {*row.slots[0]} or not row.slots[0], row.type
 
 
 def test_a_default_is_written_in_its_row_alone() -> None:

@@ -12,6 +12,15 @@ each after a `|`:
     tensors SLOT=PROPERTY ...       slots whose tensors give properties; the first filled counts
     pir NAME (SIGNATURE) NAME=ATTR  the operator in PIR, with the operands and results there, and
                                     attributes that PIR renamed
+    grad NAME (SIGNATURE)           the gradient operator of PIR of that name; `X>XShape` is the
+                                    operand X where Paddle 2 notes the shape of X in its place
+    derivative zero                 it is zero everywhere,
+    derivative linear               or the operator itself gives it; it needs only the shapes of
+                                    inputs, as with `shape`, or, with `piecewise`, on which piece
+                                    of a line they are
+    constant SLOT ...               inputs such as labels and weights that get no gradient in
+                                    Paddle, though the derivative exists
+    forgets lengths                 the results have the rows of the first input, no sequences
     version N                       the version in Paddle 2.6.2, if not 0
     only RELEASE                    where Paddle 2.6.2 lacks it: 1.8, 3, or graphopt
 
@@ -24,6 +33,6 @@ an operand or result that has no slot.
 
 from __future__ import annotations
 
-from graphopt.ir.operators.rows import Attribute, OperatorRow, Signature, operators
+from graphopt.ir.operators.rows import Attribute, OperatorRow, Signature, operators, row_of
 
-__all__ = ["Attribute", "OperatorRow", "Signature", "operators"]
+__all__ = ["Attribute", "OperatorRow", "Signature", "operators", "row_of"]

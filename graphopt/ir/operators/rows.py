@@ -129,6 +129,27 @@ class OperatorRow:
         """The operators of PIR that become this one."""
         return [self._signature(text) for text in self._columns.get("pir", ())]
 
+    @cached_property
+    def pir_gradients(self) -> Mapping[str, Signature]:
+        """The gradient operators of PIR, by the names of what they derive."""
+        each = [self._signature(text) for text in self._columns.get("grad", ())]
+        return {found.name: found for found in each}
+
+    @property
+    def derivative(self) -> str:
+        """The kind of its derivative: zero, linear, shape or piecewise; "" for any other."""
+        return self._columns.get("derivative", [""])[0]
+
+    @cached_property
+    def constant(self) -> frozenset[str]:
+        """The input slots that get no gradient in Paddle, though the derivative exists."""
+        return frozenset(self._words("constant"))
+
+    @property
+    def forgets_lengths(self) -> bool:
+        """True where the results have the rows of the first input, but not its sequences."""
+        return "forgets" in self._columns
+
     @property
     def version(self) -> int:
         """The version of the operator in Paddle 2.6.2."""
@@ -151,6 +172,11 @@ class OperatorRow:
 def _pair(word: str) -> tuple[str, str]:
     name, _, other = word.partition("=")
     return name, other
+
+
+def row_of(type: str) -> OperatorRow:
+    """The row of an operator; one that states nothing for a type that has none."""
+    return operators().get(type) or OperatorRow(type, type)
 
 
 @cache

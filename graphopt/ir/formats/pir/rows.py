@@ -1,13 +1,12 @@
-"""The operators of PIR: as the table of operators has them, and gradients by `gradient_rows.py`."""
+"""The operators of PIR and their gradients, as the table of operators has them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from graphopt.ir.formats.pir.gradient_rows import GRADIENT
-from graphopt.ir.operators import operators
+from graphopt.ir.operators import Signature, operators
 
 GRAD = "_grad"
 
@@ -66,26 +65,18 @@ def _rows() -> dict[str, PirRow]:
     rows: dict[str, PirRow] = {}
     for row in operators().values():
         for each in row.pir:
-            rows[each.name] = _row(row.type, each.inputs, each.outputs, each.renamed)
-    for signature, names in GRADIENT.items():
-        inputs, outputs = (side.split() for side in signature.split("->"))
-        for name in names.split():
-            forward = rows[name]
-            rows[name + GRAD] = _row(forward.type + GRAD, inputs, outputs, forward.renamed, name)
+            rows[each.name] = _row(row.type, each, each.renamed)
+            if (gradient := row.pir_gradients.get(each.name)) is not None:
+                name = each.name + GRAD
+                rows[name] = _row(row.type + GRAD, gradient, each.renamed, each.name)
     return rows
 
 
-def _row(
-    type: str,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    renamed: Mapping[str, str],
-    forward: str = "",
-) -> PirRow:
-    slots = tuple("" if slot == "-" else slot for slot in outputs)
+def _row(type: str, stated: Signature, renamed: Mapping[str, str], forward: str = "") -> PirRow:
+    slots = tuple("" if slot == "-" else slot for slot in stated.outputs)
     # `struct_name` is the layer that made the operator
     names = {"struct_name": "op_namescope", **renamed}
-    return PirRow(type, tuple(map(_operand, inputs)), slots, names, forward)
+    return PirRow(type, tuple(map(_operand, stated.inputs)), slots, names, forward)
 
 
 def _operand(text: str) -> Operand:

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from graphopt.ir.operators import row_of
 from graphopt.ir.program import GRAD_SUFFIX, Block
 from graphopt.ir.program.gradient_types import forward_type
 from graphopt.ir.translate.gradients.explicit import Link
 from graphopt.ir.translate.gradients.flow import NOTHING, Contribution, GradientFlow, Seed, Terms
-from graphopt.ir.translate.gradients.types import FLAT, PIECEWISE_LINEAR
 from graphopt.ir.translate.gradients.versions import OpPosition, Value
 from graphopt.ir.translate.operators.updates import updates_parameters
+
+# the derivatives that depend on inputs by the piece of a line that they are on, at most
+_BY_PIECE = ("linear", "shape", "piecewise")
 
 
 @dataclass(frozen=True)
@@ -228,9 +231,10 @@ class BackwardPass:
     def _differentiable(self, index: int) -> dict[OpPosition, Value]:
         """The operands that an operator's results depend on; shapes and signs do not count."""
         op, reads = self.ops[index], self.versions.reads[index]
-        if op.type in FLAT:
+        if row_of(op.type).derivative == "zero":
             return {}
-        if forward_type(op.type) in PIECEWISE_LINEAR:
+        forward = forward_type(op.type)
+        if forward is not None and row_of(forward).derivative in _BY_PIECE:
             return {p: v for p, v in reads.items() if p.slot.endswith(GRAD_SUFFIX)}
         return {p: v for p, v in reads.items() if self._is_float(v)}
 

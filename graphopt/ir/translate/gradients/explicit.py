@@ -16,9 +16,9 @@ from graphopt.ir.program import GRAD_SUFFIX, Operator
 from graphopt.ir.program.gradient_types import forward_type
 from graphopt.ir.translate.gradients.types import (
     HINTS,
-    LINEAR,
-    SHAPE_ONLY,
     TRANSPOSES,
+    is_linear,
+    needs_shapes_only,
     same_attributes,
 )
 from graphopt.ir.translate.gradients.versions import Mentions, OpPosition, Value, Versions
@@ -102,7 +102,7 @@ def _later(versions: Versions, forward: int, at: int) -> Mentions | None:
 
 def _only_shape(op: Operator, slot: str) -> bool:
     """True when the gradient needs only the shape of an input."""
-    return op.type in SHAPE_ONLY or (op.type.startswith("lookup_table") and slot == "W")
+    return needs_shapes_only(op) or (op.type.startswith("lookup_table") and slot == "W")
 
 
 def _is_in_place(value: Value, read: Value | None, writes: Mentions) -> bool:
@@ -184,7 +184,7 @@ def find_disguised(
     already.
     """
     op = versions.ops[at]
-    if not any(op.type == kind for _, kind in TRANSPOSES) and op.type not in LINEAR:
+    if not any(op.type == kind for _, kind in TRANSPOSES) and not is_linear(op):
         return None
     slots = [p for p in versions.reads[at] if p.slot in ("X", "Input")]
     gradients = [versions.reads[at][p] for p in slots]
@@ -197,7 +197,7 @@ def find_disguised(
     forward = versions.producer[of[0]]
     outputs = [v for p, v in versions.writes[forward].items() if p.slot in ("Out", "Y", "Output")]
     target = versions.ops[forward]
-    if forward_type(target.type) == op.type and op.type in LINEAR:
+    if forward_type(target.type) == op.type and is_linear(op):
         return _derives_linear(versions, forward, at, dict(zip(of, gradients, strict=True)))
     check = TRANSPOSES.get((target.type, op.type))
     if check is None or of != outputs or not check(target, op):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from graphopt.ir.operators import row_of
 from graphopt.ir.program import Operator
 from graphopt.ir.translate.gradients.versions import Value, Versions
 
@@ -76,25 +77,14 @@ TRANSPOSES: Mapping[tuple[str, str], Transpose] = {
 }
 
 
-# The derivative of their gradient is the operator itself.
-LINEAR = _words(
-    "reduce_sum reduce_mean mean concat slice stack transpose2 reshape2 squeeze2 unsqueeze2 "
-    "expand_v2 tile flatten_contiguous_range pad3d cast"
-)
-SHAPE_ONLY = LINEAR | _words("elementwise_add elementwise_sub sum split unbind")
-# Their gradient depends on their inputs in no other way than which piece of a line they are on.
-PIECEWISE_LINEAR = SHAPE_ONLY | _words(
-    "relu relu6 leaky_relu abs reduce_max reduce_min gather lookup_table_v2 lookup_table "
-    "max_pool2d_with_index hard_sigmoid scale elementwise_max elementwise_min strided_slice "
-    "assign hard_shrink brelu clip where"
-)
+def is_linear(op: Operator) -> bool:
+    """True when the derivative of its gradient is the operator itself."""
+    return row_of(op.type).derivative == "linear"
 
 
-# Their derivative is zero everywhere.
-FLAT = _words(
-    "fill_any_like fill_zeros_like fill_zeros_like2 fill_constant_batch_size_like shape sign floor "
-    "ceil round one_hot one_hot_v2 size"
-)
+def needs_shapes_only(op: Operator) -> bool:
+    """True when its gradient needs nothing but the shapes of its inputs."""
+    return row_of(op.type).derivative in ("linear", "shape")
 
 
 def is_zero(op: Operator) -> bool:

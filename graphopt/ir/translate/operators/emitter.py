@@ -23,9 +23,8 @@ from graphopt.ir.dialect.ops.activation import (
 from graphopt.ir.dialect.ops.math import Cast, Scale
 from graphopt.ir.dialect.ops.shape import Concat, Flatten, Reshape, StopGradient
 from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
-from graphopt.ir.operators import operators
+from graphopt.ir.operators import operators, row_of
 from graphopt.ir.program import EMPTY, Operator
-from graphopt.ir.program.constant_slots import CONSTANT_SLOTS
 from graphopt.ir.translate.operators.builder import OpBuilder
 from graphopt.ir.translate.operators.properties import names_variables, row_attrs
 from graphopt.ir.translate.operators.table import BY_TYPE, Row
@@ -77,7 +76,7 @@ class Emitter:
     def _in(self, slot: str, name: str) -> SSAValue:
         """The value of a name in a slot: a constant to derivatives, where it is one in Paddle."""
         value = self.read(name)
-        fixed = slot in CONSTANT_SLOTS.get(self.op.type, ()) and isinstance(value, OpResult)
+        fixed = slot in row_of(self.op.type).constant and isinstance(value, OpResult)
         if not fixed or not dtype_of(value.type).is_differentiable:
             return value
         return self(StopGradient, value)
