@@ -6,8 +6,9 @@ import ast
 from pathlib import Path
 
 from graphopt.ir import operators as package
-from graphopt.ir.dialect.definition import attr_kinds, definition
+from graphopt.ir.dialect.definition import attr_kinds, default_attrs, definition
 from graphopt.ir.dialect.families import BY_NAME
+from graphopt.ir.dtypes import DType
 from graphopt.ir.operators import operators
 from graphopt.ir.program import AttrKind
 from graphopt.ir.translate import operators as translations
@@ -63,6 +64,37 @@ def test_columns_about_derivatives_name_what_the_row_has() -> None:
         assert row.derivative in ("", "zero", "linear", "shape", "piecewise"), row.type
         assert row.pir_gradients.keys() <= {each.name for each in row.pir}, row.type
         assert row.constant <= {*row.slots[0]} or not row.slots[0], row.type
+
+
+def test_an_op_of_the_dialect_has_the_defaults_of_its_row() -> None:
+    """Text leaves defaults out; no translation depends on them."""
+    found = set[str]()
+    for row in ROWS.values():
+        if row.pd is None:
+            continue
+        for name, value in default_attrs(BY_NAME[f"pd.{row.pd.name}"]).items():
+            attribute = row.pd.renamed.get(name, name)
+            default = row.defaults.get(attribute)
+            if attribute not in row.defaults or isinstance(value, DType):  # rows have its code
+                continue
+            if (tuple(value) if isinstance(value, list) else value) != default:
+                found.add(f"{row.pd.name}.{name}")
+    assert found == {*_OF_NO_USE.split(), *_IN_OTHER_WORDS.split()}
+
+
+# defaults of Paddle that no program means, where the dialect has those of the function
+_OF_NO_USE = """
+    adamw.with_decay auc.num_thresholds conv3d_transpose.data_format density_prior_box.clip
+    flatten.start_axis flatten.stop_axis group_norm.groups nanmedian.keepdim pool2d.pooling_type
+    pool3d.pooling_type prior_box.aspect_ratios prior_box.clip prior_box.flip prior_box.variances
+    scale.bias tril_triu.lower
+"""
+# Paddle has text for a number, an axis beside `reduce_all`, a code, or the digits of a float32
+_IN_OTHER_WORDS = """
+    all.axis allclose.atol allclose.rtol amax.axis amin.axis any.axis full_like.dtype isclose.atol
+    isclose.rtol lars_momentum.lars_weight_decay logsumexp.axis max.axis mean.axis min.axis
+    p_norm.axis prod.axis rrelu.upper selu.alpha selu.scale sum.axis
+"""
 
 
 def test_a_default_is_written_in_its_row_alone() -> None:
