@@ -152,6 +152,7 @@ def chosen(make: Any, rows: int = 1 << 20) -> list[str]:
         x = static.data("x", [None, 4, 4], "float32")
         loss = paddle.mean(static.nn.fc(x, 4))
         make(x, loss)
+        paddle.optimizer.SGD(0.1).minimize(loss)
     return measures(main, (loss.name,), rows, first=True)
 
 
@@ -164,6 +165,21 @@ def test_what_is_no_measure() -> None:
     assert chosen(lambda _, loss: loss * 2.0) != []
     many = chosen(lambda _, loss: [loss * float(n) for n in range(2, 20)])
     assert len(many) == MOST_MEASURES
+
+
+def test_no_pass_sees_a_measure() -> None:
+    """What stands between two ops of the step stays there: passes join such ops."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [None, 1], "float32")
+        number = static.nn.fc(x, 1, activation="relu", bias_attr="b")
+        loss = paddle.mean(paddle.square(number - 1.0))
+        accuracy = loss * 2.0
+        test = main.clone(for_test=True)
+        paddle.optimizer.SGD(0.1).minimize(loss)
+    rows = 1 << 26
+    assert measures(main, (loss.name,), rows, first=True) == [accuracy.name]
+    assert measures(test, (loss.name,), rows, first=True) == []
 
 
 def test_sequences_share_fetches() -> None:

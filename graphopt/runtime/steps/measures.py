@@ -1,17 +1,19 @@
 """Variables that are compiled as fetches in addition to those that were requested.
 
 A measure such as an accuracy costs next to nothing beside the step of a large model, and compiling
-that model once more costs seconds. So the measures of such a program are fetches from its first
-compilation on. Other variables follow when fetches change from run to run.
+that model once more costs seconds. So the measures of such a training program are fetches from its
+first compilation on, where no pass could have computed what they read in another way. Other
+variables follow when fetches change from run to run.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import prod
 
 from graphopt.ir.program import GRAD_SUFFIX, Block, Operator, Program, Variable
+from graphopt.ir.program.gradient_types import GRAD_TYPE, forward_type
 
 Names = tuple[str, ...]
 
@@ -40,14 +42,25 @@ _OF_MEASURES = frozenset(
     )
 )
 
+# patterns of passes begin after these, and end before them
+_REDUCTIONS = ("mean", "reduce_", "accuracy", "auc", "squared_l2_norm")
+_ENDS = (
+    *(*_REDUCTIONS, "arg_max", "bce_loss", "cross_entropy", "huber_loss", "log_loss", "nll_loss"),
+    *("sigmoid_cross_entropy_with_logits", "softmax_with_cross_entropy", "square_error_cost"),
+    *("top_k",),
+)
+
 
 def measures(program: Program, names: Names, rows: int, *, first: bool) -> list[str]:
-    """Numbers that a program computes of its feeds, and that cost next to nothing beside `names`.
+    """Numbers that training computes of its feeds, and that cost next to nothing beside `names`.
 
-    Open sizes count as `rows`. Of a small program, whose step they would prolong and which compiles
-    quickly, there are none with its `first` fetches.
+    None stands or reads inside of what passes rewrite. Open sizes count as `rows`. Of a small
+    program, whose step they would prolong and which compiles quickly, there are none with its
+    `first` fetches.
     """
     block = program.global_block()
+    if not any(map(_is_derivative, block.ops)):
+        return []
     work = rows * _weights(block)
     if first and work < MUCH_WORK:
         return []
@@ -61,6 +74,9 @@ def measures(program: Program, names: Names, rows: int, *, first: bool) -> list[
         extra = _ancestors(block, [name]) - needed
         ops = [block.ops[at] for at in sorted(extra)]
         if not all(_is_of_measures(block, op) for op in ops):
+            continue
+        read = {name, *(each for op in ops for each in op.input_arg_names)}
+        if any(_is_inside(block, needed, each) for each in read):
             continue
         elements = sum(_elements(block, op, rows) for op in ops)
         if elements <= left:
@@ -119,6 +135,20 @@ def _ancestors(block: Block, names: Iterable[str]) -> set[int]:
             found.add(at)
             wanted.update(op.input_arg_names)
     return found
+
+
+def _is_derivative(op: Operator) -> bool:
+    return op.type == GRAD_TYPE or forward_type(op.type) is not None
+
+
+def _is_inside(block: Block, needed: Collection[int], name: str) -> bool:
+    """True for a value between two of the ops that are `needed`, which a pass may join."""
+    ops = [block.ops[at] for at in sorted(needed)]
+    made = next((op.type for op in ops if name in op.output_arg_names), "")
+    if not made or made.startswith(_REDUCTIONS):
+        return False
+    readers = [op for op in ops if name in op.input_arg_names and not _is_derivative(op)]
+    return not all(op.type.startswith(_ENDS) for op in readers)
 
 
 def _is_of_measures(block: Block, op: Operator) -> bool:
