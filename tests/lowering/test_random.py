@@ -18,7 +18,7 @@ from graphopt_tests.runtime.nets import value
 DISTRIBUTIONS = {
     "uniform": partial(random.uniform, min=-2.0, max=3.0),
     "gaussian": partial(random.gaussian, mean=1.0, std=0.5),
-    "truncated_gaussian": partial(random.truncated_gaussian, mean=1.0, std=0.5),
+    "truncated_gaussian": partial(random.truncated_gaussian, mean=1.0, std=0.5, a=-2.0, b=2.0),
 }
 # less than a block, whole blocks, one and a bit, and more than a part
 SHAPES = ((3, 5), (2, random.BLOCK), (random.BLOCK + 1,), (random.BLOCK * random.PART + 7,))

@@ -260,6 +260,25 @@ def test_each_form_is_one_op(form: str) -> None:
     np.testing.assert_allclose(losses(fused_attention=True), plain, rtol=1e-4)
 
 
+def test_windows_of_heads_that_were_reshaped() -> None:
+    """One reshape takes them apart, so that a second run of the passes finds nothing to do."""
+    flag = "fuse_dot_product_attention"
+    with fresh() as (main, _):
+        flat = static.data("flat", [2, HEADS * ROWS * SIZE], "float32")
+        q = paddle.reshape(flat, [2, HEADS, ROWS, SIZE])
+        k, v = (static.data(name, [2, HEADS, ROWS, SIZE], "float32") for name in "kv")
+        scores = paddle.matmul(q, k, transpose_y=True) * 0.5
+        apart = paddle.reshape(scores, [1, 2, HEADS, ROWS, ROWS])
+        apart = apart + static.data("mask", [1, 2, 1, ROWS, ROWS], "float32")
+        out = weighted(paddle.reshape(apart, [-1, HEADS, ROWS, ROWS]), v)
+        fed = ["flat", "k", "v", "mask"]
+        module = parse_program(main, fed, [out.name, (q + 1.0).name])
+    context = PassContext({flag: True}, frozenset({flag}))
+    assert len(optimize(module, context).applied(flag.replace("_", "-"))) == 1
+    again = optimize(module, context).outcomes
+    assert not [outcome for outcome in again if isinstance(outcome, Applied)]
+
+
 def needed(report: Report) -> set[str]:
     return {str(o.reason) for o in report.declined("fused-attention")}
 
