@@ -12,7 +12,9 @@ from graphopt.lowering.registry import lowers
 @lowers(ops.Cholesky)
 @widened
 def cholesky(x: Array, upper: bool) -> Array:
-    return jnp.linalg.cholesky(x, upper=upper, symmetrize_input=False)
+    # from the triangle that is named, whatever the other one holds
+    named = x.mT.conj() if upper else x
+    return jnp.linalg.cholesky(named, upper=upper, symmetrize_input=False)
 
 
 @lowers(ops.Inverse)
