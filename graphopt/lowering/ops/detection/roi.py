@@ -61,17 +61,19 @@ def roi_align(
 def _adapted(start: Array, end: Array, count: Array, pixels: int) -> Array:
     """The mean weights [r, cells, pixels] of `count` [r] points in each cell of a box.
 
-    Boxes may be as large as they like, so the points are visited one after the other.
+    Boxes may be as large as they like, so the points are visited one after the other. They are
+    half a pixel apart or more, and those outside of the image weigh nothing.
     """
     each = jnp.maximum(count, 1)[:, None]
+    first = jnp.clip(jnp.floor((-1 - start) / ((end - start) / each) - 0.5), 0, each)
 
     def visit(number: Array, total: Array) -> Array:
-        points = start + (end - start) * ((number.astype(start.dtype) + 0.5) / each)
-        return total + jnp.where(
-            (number < count)[:, None, None], _between_pixels(points, pixels), 0
-        )
+        place = first + number.astype(start.dtype)
+        points = start + (end - start) * ((place + 0.5) / each)
+        inside = (place < count[:, None])[..., None]
+        return total + jnp.where(inside, _between_pixels(points, pixels), 0)
 
-    most = jnp.max(count, initial=0).astype("int32")
+    most = jnp.minimum(jnp.max(count, initial=0), 2 * pixels + 6).astype("int32")
     total = lax.fori_loop(0, most, visit, jnp.zeros((*start.shape, pixels), start.dtype))
     return total / each[..., None]
 
@@ -172,4 +174,5 @@ def roi_pool(
     none = jnp.asarray(-jnp.inf, x.dtype)
     lines = jnp.where(columns[:, None, None], images[:, :, :, None], none).max(4)
     found = jnp.where(rows[:, None, :, :, None], lines[:, :, None], none).max(3)
-    return jnp.where(jnp.isneginf(found), 0, found).astype(x.dtype)
+    some = rows.any(2)[:, None, :, None] & columns.any(2)[:, None, None]
+    return jnp.where(some, found, 0).astype(x.dtype)
