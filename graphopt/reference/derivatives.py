@@ -183,11 +183,14 @@ def getitem(x: Array, key: Any) -> Array:
     return linear(x, lambda v: v[key], lambda g: place(g, key, x.shape))
 
 
-def place(g: Array, key: Any, shape: tuple[int, ...]) -> Array:
-    """Zeros of this shape, to which g is added at `key`, once for each mention there."""
+def place(g: Array, key: Any, shape: tuple[int, ...], start: float = 0.0) -> Array:
+    """Zeros of this shape, to which g is added at `key`, once for each mention there.
+
+    With the start -0.0, which added to a number changes none, a -0 is kept.
+    """
 
     def forward(v: Array) -> Array:
-        out = np.zeros(shape, v.dtype)
+        out = np.full(shape, start, v.dtype)
         np.add.at(out, key, v)
         return out
 

@@ -97,4 +97,4 @@ def scaled_bessel(order: int, x: Array) -> Array:
     found = np.where(
         size <= 30, total * np.exp(-near), ending / (math.sqrt(2 * math.pi) * np.sqrt(far))
     )
-    return np.where(x < 0, -found, found) if order else found
+    return np.where(np.signbit(x), -found, found) if order else found

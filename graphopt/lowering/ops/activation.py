@@ -168,8 +168,7 @@ def thresholded_relu(x: Array, threshold: float, value: float) -> Array:
     above = x > threshold
     if value:
         return jnp.where(above, x, constant(value, x.dtype))
-    # Paddle multiplies by 0 and 1, which makes nan of -inf
-    return jnp.where(above | ~lax.is_finite(x), jnp.where(x == -jnp.inf, jnp.nan, x), 0)
+    return jnp.where(above, x, x * 0)  # Paddle multiplies by 0, which makes nan of -inf
 
 
 @lowers(ops.Prelu)

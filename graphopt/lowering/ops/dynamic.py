@@ -12,6 +12,7 @@ from jax import numpy as jnp
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.ops import dynamic as ops
+from graphopt.lowering.denormals import flushed_denormals
 from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
@@ -21,7 +22,9 @@ Ints = tuple[int, ...]
 
 @lowers(ops.Nonzero)
 def nonzero(condition: Array) -> Array:
-    found = np.argwhere(concrete(condition, "the size of nonzero"))
+    values = concrete(condition, "the size of nonzero")
+    with flushed_denormals():
+        found = np.argwhere(values)
     return jnp.asarray(found, "int64")
 
 
@@ -35,13 +38,9 @@ def masked_select(x: Array, mask: Array) -> Array:
 @lowers(ops.Unique)
 def unique(x: Array, axis: Ints, dtype: Any) -> tuple[Array, ...]:
     values = concrete(x, "the size of unique")
-    out, *found = np.unique(
-        values,
-        return_index=True,
-        return_inverse=True,
-        return_counts=True,
-        axis=axis[0] if axis else None,
-    )
+    along = axis[0] if axis else None
+    with flushed_denormals():
+        out, *found = np.unique(values, True, True, True, along)
     return jnp.asarray(out), *(jnp.asarray(i.reshape(-1), dtype.numpy) for i in found)
 
 
@@ -51,7 +50,8 @@ def unique_consecutive(x: Array, axis: Ints, dtype: Any) -> tuple[Array, ...]:
     slices = np.moveaxis(values, axis[0], 0) if axis else values.reshape(-1)
     rows = slices.reshape(len(slices), math.prod(slices.shape[1:]))
     starts = np.ones(len(rows), bool)
-    starts[1:] = (rows[1:] != rows[:-1]).any(1)
+    with flushed_denormals():
+        starts[1:] = (rows[1:] != rows[:-1]).any(1)
     first = np.flatnonzero(starts)
     counts = np.diff(np.append(first, len(rows)))
     out = np.moveaxis(slices[first], 0, axis[0]) if axis else slices[first]

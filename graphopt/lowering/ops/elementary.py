@@ -57,7 +57,7 @@ FUNCTIONS: Mapping[type[PdOp], Callable[[Array], Array]] = {
     ops.Log10: logarithm(10),
     ops.Reciprocal: lambda x: 1 / apart(x),
     ops.Round: whole(lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO)),
-    ops.Sign: lax.sign,
+    ops.Sign: lambda x: jnp.where(x == 0, jnp.zeros((), x.dtype), lax.sign(x)),  # 0 of -0, too
     ops.Sin: lax.sin,
     ops.Sinh: lax.sinh,
     ops.Tan: lax.tan,

@@ -66,7 +66,9 @@ def elementwise_pow(x: Array, y: Array) -> Array:
 
 @lowers(ops.FloorDivide)
 def floor_divide(x: Array, y: Array) -> Array:
-    return jnp.floor_divide(x, y)
+    down = jnp.floor_divide(x, y)
+    # a zero has the sign of the quotient
+    return jnp.where(down == 0, lax.stop_gradient(x / y) * 0, down) if is_floating(x) else down
 
 
 @lowers(ops.Remainder)

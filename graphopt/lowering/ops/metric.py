@@ -7,7 +7,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops.metric import Accuracy, Auc
-from graphopt.lowering.ops.base import Array, wide
+from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
 
 
@@ -16,8 +16,11 @@ def auc(
     x: Array, label: Array, stat_pos: Array, stat_neg: Array, num_thresholds: int, slide_steps: int
 ) -> tuple[Array, ...]:
     buckets = num_thresholds + 1
-    scores = wide(x[:, -1])
+    scores = x[:, -1].astype(np.float32)  # Paddle finds the bucket in this dtype
+    # a probability outside [0, 1] has no rank: it is not counted, and the result shows it
+    valid = (scores >= 0) & (scores <= 1)
     bins = lax.convert_element_type(scores * num_thresholds, np.dtype(np.int32))
+    bins = jnp.where(valid, bins, buckets)
     label = label.reshape(-1)
     counted: list[Array] = []
     kept: list[Array] = []
@@ -27,9 +30,7 @@ def auc(
         counted.append(total)
         kept.append(state.reshape(stat.shape))
     area = _area(*counted)
-    # a probability outside [0, 1] has no rank; the result must show it
-    valid = jnp.all((scores >= 0) & (scores <= 1))
-    return (jnp.where(valid, area, jnp.full_like(area, jnp.nan)), *kept)
+    return (jnp.where(jnp.all(valid), area, jnp.full_like(area, jnp.nan)), *kept)
 
 
 def _slide(stat: Array, new: Array, buckets: int, slide_steps: int) -> tuple[Array, Array]:

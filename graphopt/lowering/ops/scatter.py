@@ -98,8 +98,9 @@ def put_along_axis(
 def _combined(x: Array, value: Array, kept: Array, places: tuple[Any, ...], kind: str) -> Array:
     if kind == "mul":
         return jnp.where(kept, x, jnp.ones((), x.dtype)).at[places].multiply(value)
-    info = jnp.finfo(x.dtype) if is_floating(x) else jnp.iinfo(x.dtype)
-    worst = np.asarray(info.max if kind == "amin" else info.min, x.dtype)
+    info = jnp.iinfo(x.dtype) if not is_floating(x) else None
+    highest, lowest = (info.max, info.min) if info else (np.inf, -np.inf)
+    worst = np.asarray(highest if kind == "amin" else lowest, x.dtype)
     target = jnp.where(kept, x, worst).at[places]
     return target.min(value) if kind == "amin" else target.max(value)
 

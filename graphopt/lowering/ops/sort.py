@@ -114,7 +114,9 @@ def histogram(
     if min == max and x.size:
         low, high = jnp.min(x), jnp.max(x)
     low, high = jnp.where(low == high, low - 1, low), jnp.where(low == high, high + 1, high)
-    at = jnp.floor((x - low) * bins / (high - low)).astype(np.int32)
+    # one by one: XLA would multiply by the inverse, which is 0 for the largest numbers
+    width = lax.optimization_barrier(jnp.broadcast_to(high - low, x.shape))
+    at = jnp.floor((x - low) * bins / width).astype(np.int32)
     amounts = ((x >= low) & (x <= high)).astype(np.int64)
     if weight is not None:
         amounts = jnp.where(amounts, weight.reshape(x.size).astype(np.float32), 0)

@@ -18,7 +18,8 @@ from graphopt.reference.tape import Array
 def half_away(x: Array) -> Array:
     """The nearest whole number; halves go away from zero."""
     down = np.trunc(x)
-    return down + np.where(np.abs(x - down) >= 0.5, np.copysign(1.0, x), 0.0)
+    # the sum of -0 and 0 is 0, that of -0 and -0 is -0
+    return down + np.copysign(np.where(np.abs(x - down) >= 0.5, 1.0, 0.0), x)
 
 
 def whole(function: Callable[[Array], Array]) -> Callable[[Array], Array]:

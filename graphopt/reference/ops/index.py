@@ -70,7 +70,9 @@ def shard_index(
 
 
 @rule(ops.DequantizeRows)
-def dequantize_rows(x: Array) -> Array:
+def dequantize_rows(x: Array, dtypes: Any) -> Array:
+    if dtypes[0] != "float32":
+        raise Unsupported("pd.dequantize_rows", "of bytes in other elements than float32")
     given = np.asarray(x, np.float32)
     stored = np.frombuffer(np.ascontiguousarray(given[..., 2:]).tobytes(), np.uint8)
     scale = (given[..., 1:2] - given[..., :1]) / 256

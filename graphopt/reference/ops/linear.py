@@ -32,12 +32,10 @@ def bilinear(x: Array, y: Array, weight: Array, bias: Array | None) -> Array:
 
 @rule(RowConv)
 def row_conv(x: Array, filter: Array) -> Array:
-    steps = x.shape[1]
-    total = x * 0.0
-    for ahead in range(min(filter.shape[0], steps)):
-        moved = np.pad(x[:, ahead:], ((0, 0), (0, ahead), (0, 0)))
-        total = total + moved * filter[ahead]
-    return total
+    steps, after = x.shape[1], filter.shape[0] - 1
+    longer = np.pad(x, ((0, 0), (0, after), (0, 0)))
+    parts = [longer[:, ahead : ahead + steps] * filter[ahead] for ahead in range(after + 1)]
+    return sum(parts[1:], parts[0])
 
 
 @rule(ops.Kron)

@@ -30,14 +30,14 @@ def cross_entropy_with_softmax(
     axis %= logits.ndim
     scores = log_softmax(logits, axis) if use_softmax else logits
     if soft_label:
-        positive = label != 0
-        logs = scores if use_softmax else np.log(np.where(positive, scores, 1.0))
+        counts = (label != 0) | np.isnan(scores)
+        logs = scores if use_softmax else np.log(np.where(counts, scores, 1.0))
         loss = -np.sum(label * logs, axis=axis, keepdims=True)
     else:
         numbers = np.expand_dims(label, axis) if label.ndim < logits.ndim else label
         counts = numbers != ignore_index
         score = _picked(scores, np.where(counts, numbers, 0), axis)
-        own = -score if use_softmax else -np.log(score)
+        own = 0.0 - score if use_softmax else -np.log(score)  # a loss of 0 is not -0
         loss = np.where(counts, own, 0.0)
     # the gradient flows through the loss alone
     return held(np.exp(scores) if use_softmax else scores), loss
@@ -71,10 +71,11 @@ def huber_loss(x: Array, y: Array, delta: float) -> tuple[Array, Array]:
 @rule(ops.KldivLoss)
 def kldiv_loss(x: Array, target: Array, reduction: str, log_target: bool) -> Array:
     if log_target:
-        target = np.exp(target)
-    positive = target > 0
-    logs = np.log(np.where(positive, target, 1.0))
-    loss = np.where(positive, target * (logs - x), 0.0)
+        loss = np.exp(target) * (target - x)
+    else:
+        positive = target > 0
+        logs = np.log(np.where(positive, target, 1.0))
+        loss = np.where(positive, target * (logs - x), 0.0)
     if reduction == "none":
         return loss
     count = {"mean": loss.size, "batchmean": loss.shape[0] if loss.ndim else 1}
@@ -88,7 +89,7 @@ def nll_loss(
     counts = label != ignore_index
     numbers = np.where(counts, label, 0)
     score = _picked(x, numbers[:, None], 1)[:, 0]
-    share = counts * 1.0
+    share = counts.astype(x.dtype)
     if weight is not None:
         inside = (numbers >= 0) & (numbers < x.shape[1])
         own = np.where(inside, np.take(weight, np.where(inside, numbers, 0), 0), np.nan)

@@ -79,6 +79,7 @@ def remainder(x: Array, y: Array) -> Array:
     if is_whole(x):
         return np.remainder(x, y)
     plain = np.remainder(value_of(x), value_of(y))
+    plain = np.where(plain == 0, np.copysign(plain, value_of(x)), plain)
     if not isinstance(x, Node) and not isinstance(y, Node):
         return plain
     # as a function of x and y it is x - n * y

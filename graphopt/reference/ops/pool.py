@@ -113,7 +113,8 @@ def max_pool_with_index(
         found = values[(slice(None), slice(None), *grid)]
         rows = [a < end for a, end in zip(starts, ends, strict=True)]
         inside = np.meshgrid(*rows, indexing="ij", sparse=True)
-        better = functools.reduce(np.logical_and, inside) & ((where < 0) | (found > best))
+        larger = (found > best) | (np.isnan(found) & ~np.isnan(best))  # the first nan counts
+        better = functools.reduce(np.logical_and, inside) & ((where < 0) | larger)
         best = np.where(better, found, best)
         where = np.where(better, np.ravel_multi_index(grid, sizes), where)
     flat = np.reshape(x, (*x.shape[:2], math.prod(sizes)))

@@ -152,7 +152,7 @@ def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -
         axis %= x.ndim
         lead = (slice(None),) * axis
         x = np.concatenate([np.zeros_like(x[(*lead, slice(0, 1))]), x[(*lead, slice(0, -1))]], axis)
-    total = np.cumsum(x, axis)
+    total = np.cumsum(x, axis) + np.zeros((), x.dtype)  # a sum of -0 is 0
     return np.flip(total, axis) if reverse else total
 
 

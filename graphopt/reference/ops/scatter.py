@@ -52,7 +52,7 @@ def scatter_nd_add(x: Array, index: Array, updates: Array) -> Array:
     at = np.reshape(_flat(x, index, "pd.scatter_nd_add"), (-1,))
     wanted = (*index.shape[:-1], *x.shape[depth:])
     parts = np.reshape(np.broadcast_to(updates, wanted), (at.size, *x.shape[depth:]))
-    return x + np.reshape(place(parts, at, (count, *x.shape[depth:])), x.shape)
+    return x + np.reshape(place(parts, at, (count, *x.shape[depth:]), -0.0), x.shape)
 
 
 @rule(ops.Scatter)
@@ -122,7 +122,7 @@ def index_add(x: Array, index: Array, add_value: Array, axis: int) -> Array:
     wanted = (index.size, *rows.shape[1:])
     added = np.broadcast_to(np.moveaxis(add_value, axis, 0), wanted)
     at = _checked(index, rows.shape[0], "pd.index_add")
-    return np.moveaxis(rows + place(added, at, rows.shape), 0, axis)
+    return np.moveaxis(rows + place(added, at, rows.shape, -0.0), 0, axis)
 
 
 @rule(IndexPut)
@@ -133,5 +133,5 @@ def index_put(x: Array, indices: tuple[Array, ...], value: Array, accumulate: bo
     wanted = (*index.shape[:-1], *x.shape[depth:])
     parts = np.reshape(np.broadcast_to(value, wanted), (at.size, *x.shape[depth:]))
     rows = np.reshape(x, (math.prod(x.shape[:depth]), *x.shape[depth:]))
-    put = rows + place(parts, at, rows.shape) if accumulate else assigned(rows, at, parts)
+    put = rows + place(parts, at, rows.shape, -0.0) if accumulate else assigned(rows, at, parts)
     return np.reshape(put, x.shape)

@@ -31,9 +31,9 @@ def mode(x: Array, axis: int, keepdim: bool) -> tuple[Array, Array]:
     rows = np.moveaxis(value_of(x), axis, -1)
     where = np.empty(rows.shape[:-1], np.int64)
     for place in np.ndindex(*rows.shape[:-1]):
-        values, counts = np.unique(rows[place], return_counts=True)
-        commonest = values[np.argmax(counts)]
-        where[place] = np.flatnonzero(rows[place] == commonest)[-1]
+        order = np.argsort(rows[place], kind="stable")
+        _, counts = np.unique(rows[place], return_counts=True, equal_nan=False)
+        where[place] = order[: np.sum(counts[: np.argmax(counts) + 1])][-1]
     at = np.expand_dims(where, axis)
     out = np.take_along_axis(x, at, axis)
     return (out, at) if keepdim else (np.squeeze(out, axis), where)

@@ -23,7 +23,9 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 def relu(x: Array) -> Array:
-    return np.fmax(x, 0)  # 0 for NaN, as Paddle has it
+    found = np.fmax(x, 0)  # 0 for NaN, as Paddle has it
+    found += np.zeros((), x.dtype)  # and for -0
+    return found
 
 
 def hardswish(x: Array) -> Array:

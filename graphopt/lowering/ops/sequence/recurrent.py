@@ -330,7 +330,7 @@ def sequence_gru(
         update, reset = both[:size], both[size:]
         candidate = _applied(activation, gate[2 * size :] + (reset * h) @ of_candidate)
         share = 1 - update if origin_mode else update
-        hidden = (1 - share) * h + share * candidate
+        hidden = share * (candidate - h) + h
         return hidden, hidden
 
     rows = _steps(gates, lengths, (h0,), (size,), is_reverse)

@@ -134,7 +134,8 @@ def box_coder(
     variance: Floats,
 ) -> Array:
     pixel = 0.0 if box_normalized else 1.0
-    sizes = prior_box[:, 2:] - prior_box[:, :2] + pixel
+    sizes = prior_box[:, 2:] - prior_box[:, :2]
+    sizes = sizes + pixel if pixel else sizes  # -0 stays
     centres = prior_box[:, :2] + sizes / 2
     by: Array = np.ones(4, target_box.dtype)
     if prior_box_var is not None:

@@ -10,11 +10,17 @@ import numpy as np
 from graphopt.ir.dialect.ops.linalg import decompositions as ops
 from graphopt.ir.dialect.ops.linalg.matrices import Cholesky, Inverse
 from graphopt.reference.registry import Unsupported, rule
-from graphopt.reference.tape import Array
+from graphopt.reference.tape import Array, value_of
 
 
 def _computed(op: str, function: Callable[..., Array], *operands: Array) -> Array:
-    """The function of matrices, or Unsupported for those that have none."""
+    """The function of matrices, or Unsupported for those that have none.
+
+    What LAPACK makes of infinities and nan is that of its version, and a matter of the triangle
+    that it reads.
+    """
+    if not all(map(np.all, map(np.isfinite, map(value_of, operands)))):
+        raise Unsupported(op, "of infinities and nan")
     try:
         return function(*operands)
     except np.linalg.LinAlgError as error:
@@ -44,12 +50,12 @@ def inverse(x: Array) -> Array:
 
 @rule(ops.Det)
 def det(x: Array) -> Array:
-    return np.linalg.det(x)
+    return _computed("pd.det", np.linalg.det, x)
 
 
 @rule(ops.Slogdet)
 def slogdet(x: Array) -> Array:
-    sign, size = np.linalg.slogdet(x)
+    sign, size = _computed("pd.slogdet", np.linalg.slogdet, x)
     return np.stack([sign, size.astype(sign.dtype)])
 
 

@@ -93,7 +93,7 @@ def sequence_softmax(x: Array, lengths: Array) -> Array:
     rows, live = table_of(lengths)
     numbers = np.where(live, np.take(np.reshape(x, (-1,)), rows, 0), -np.inf)
     top = np.max(value_of(numbers), axis=1, keepdims=True, initial=-np.inf)
-    powers = np.exp(numbers - np.where(np.isfinite(top), top, 0.0))
+    powers = np.exp(numbers - np.where(top == -np.inf, 0.0, top))
     shares = powers / np.sum(powers, axis=1, keepdims=True)
     return np.reshape(place(shares[live], rows[live], (x.shape[0],)), x.shape)
 
@@ -110,6 +110,8 @@ def sequence_reverse(x: Array, lengths: Array) -> Array:
 def sequence_expand(x: Array, y: Array, lengths: Array) -> Array:
     sequence = np.repeat(np.arange(x.shape[0]), np.reshape(lengths, -1))
     found = np.take(x, sequence, 0)
+    if len(sequence) == y.shape[0]:
+        return found
     return place(found, np.arange(len(sequence)), (y.shape[0], *x.shape[1:]))
 
 

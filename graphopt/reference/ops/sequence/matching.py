@@ -14,16 +14,17 @@ from graphopt.reference.tape import Array
 def match_matrix_tensor(
     x: Array, x_lengths: Array, y: Array, y_lengths: Array, weight: Array
 ) -> tuple[Array, Array, Array]:
-    channels = weight.shape[1]
+    channels, width = weight.shape[1:]
+    products = np.reshape(np.einsum("nd,dce->nce", x, weight), (x.shape[0], channels * width))
     found: list[Array] = []
     for own, other in zip(rows_of(x_lengths), rows_of(y_lengths), strict=False):
-        left, right = (np.take(z, np.array(n, np.int64), 0) for z, n in ((x, own), (y, other)))
-        pairs = np.einsum("kd,dce,le->ckl", left, weight, right)
+        rows = np.array(own, np.int64), np.array(other, np.int64)
+        left, right = (np.take(z, n, 0) for z, n in zip((products, y), rows, strict=True))
+        pairs = np.einsum("kce,le->ckl", np.reshape(left, (-1, channels, width)), right)
         found.append(np.reshape(pairs, (-1, 1)))
     sizes = channels * np.reshape(x_lengths, -1) * np.reshape(y_lengths, -1)
     out = np.concatenate(found) if found else np.zeros((0, 1), x.dtype)
-    products = np.einsum("nd,dce->nce", x, weight)
-    return out, sizes, np.reshape(products, (x.shape[0], channels * weight.shape[2]))
+    return out, sizes, products
 
 
 @rule(ops.FilterByInstag)

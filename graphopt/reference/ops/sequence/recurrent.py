@@ -39,7 +39,7 @@ def _gru(own: Array, hidden: Array, states: Sequence[Array]) -> tuple[Array, ...
     (own_reset, own_update, own_new), (reset, update, new) = _parts(own, 3), _parts(hidden, 3)
     candidate = np.tanh(own_new + logistic(own_reset + reset) * new)
     update = logistic(own_update + update)
-    return (update * states[0] + (1.0 - update) * candidate,)
+    return ((states[0] - candidate) * update + candidate,)
 
 
 CELLS: dict[str, Callable[[Array, Array, Sequence[Array]], tuple[Array, ...]]] = {
@@ -262,8 +262,8 @@ def _gru_step(
     update, reset = _parts(gates, 2)
     kept = reset * hidden
     candidate = ACTIVATIONS[activation](row[:, 2 * size :] + np.matmul(kept, last))
-    old, new = (update, 1.0 - update) if origin_mode else (1.0 - update, update)
-    return np.concatenate([gates, candidate], 1), kept, old * hidden + new * candidate
+    share = 1.0 - update if origin_mode else update
+    return np.concatenate([gates, candidate], 1), kept, share * (candidate - hidden) + hidden
 
 
 @rule(ops.SequenceGru)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops.sequence import rows as ops
+from graphopt.reference.derivatives import place
 from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array
 
@@ -94,13 +95,10 @@ def sequence_align(
 @rule(ops.SequenceScatter)
 def sequence_scatter(x: Array, index: Array, updates: Array, lengths: Array) -> Array:
     columns, added = np.reshape(index, -1), np.reshape(updates, -1)
-    out = x
-    for number, rows in enumerate(rows_of(lengths)):
-        for row in rows:
-            place = np.zeros(x.shape, x.dtype)
-            place[number, columns[row]] = 1.0
-            out = out + place * added[row]
-    return out
+    rows = rows_of(lengths)
+    numbers = np.repeat(np.arange(len(rows)), [len(own) for own in rows])
+    order = np.array([row for own in rows for row in own], np.int64)
+    return x + place(added[order], (numbers, columns[order]), x.shape, -0.0)
 
 
 @rule(ops.SequenceEnumerate)
