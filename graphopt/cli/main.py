@@ -138,5 +138,5 @@ def _one_line(error: Exception) -> str:
     """The message of an error in one line, and the op that it came from."""
     text = " ".join(part.strip() for part in str(error).strip().splitlines())
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("while ")]
-    where = f" [{notes[0].partition(' : ')[0]}]" if notes else ""
+    where = f" [{notes[0].splitlines()[0].partition(' : ')[0]}]" if notes else ""
     return (text or type(error).__name__) + where

@@ -17,9 +17,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation
 
+from graphopt.errors import ProgramError
 from graphopt.ir.dialect.differentiated import KEPT, is_kept, segment_of
-from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.control import Yield
+from graphopt.ir.dialect.op import PdOp, infer_types
+from graphopt.ir.dialect.ops.control import RegionOp, Yield
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.ops.random import Dropout
@@ -35,6 +36,7 @@ from graphopt.ir.dialect.signature import (
     main_function,
     prepare_function,
 )
+from graphopt.ir.dialect.types import tensor
 from graphopt.lowering.call import Array, Environment, Lanes, jitted
 from graphopt.lowering.collectives import Replicas
 from graphopt.lowering.dynamic import call_of
@@ -192,6 +194,23 @@ def evaluate_op(
     except Exception as error:
         # of nested ops the innermost; JAX adds notes of its own
         if not any(note.startswith(_COMPUTING) for note in getattr(error, "__notes__", ())):
-            error.add_note(f"{_COMPUTING} {op!s} at {op.location}")
+            error.add_note(f"{_COMPUTING} {op!s} at {op.location}{_refusal(op, env)}")
         raise
     env.update(zip(op.results, results, strict=True))
+
+
+def _refusal(op: PdOp, env: Environment) -> str:
+    """A line with what the type rule says to the sizes that came; "" where it takes them."""
+    if isinstance(op, (RegionOp, Dynamic)):
+        return ""
+    try:
+        groups = [
+            [tensor(env[value][0].shape, env[value][0].dtype.name) for value in group]
+            for group in op.operand_groups()
+        ]
+        infer_types(type(op), groups, op.attr_values())
+    except ProgramError as refusal:
+        return f"\n{refusal}"
+    except Exception:  # another error is being reported
+        pass
+    return ""

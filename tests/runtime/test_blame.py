@@ -12,6 +12,7 @@ from graphopt import static
 from graphopt.errors import FeedError, UnsupportedError
 from graphopt.ir.program import Program, Variable
 from graphopt.lowering import regions
+from graphopt.runtime.settings.flags import TIER
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +49,16 @@ def test_rows_that_differ() -> None:
     text = r"different numbers of rows: 'a' \[2, 2\], 'b' \[3, 2\]; .*pd.add.*test_blame.py"
     with pytest.raises(FeedError, match=text):
         exe.run(feed=feed, fetch_list=[a + b])
+
+
+@pytest.mark.parametrize("tier", ["full", "host"])
+def test_the_type_rule_speaks_of_the_sizes_that_came(tier: str) -> None:
+    """As it does when a program declares them, and not JAX."""
+    paddle.set_flags({TIER: tier})
+    found = paddle.topk(static.data("x", [None, 3]), 5, axis=0)[0]
+    text = r"'x' \[3, 3\]; .*pd.topk.* them: k must be from 1 to 3, found 5 \(operands: x"
+    with pytest.raises(FeedError, match=text):
+        static.Executor().run(feed={"x": zeros(3, 3)}, fetch_list=[found])
 
 
 def test_a_scope_that_is_none() -> None:

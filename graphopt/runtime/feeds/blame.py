@@ -15,6 +15,8 @@ from graphopt.runtime.state.arrays import Feed
 
 # What tracing one level of a branch or loop takes of Python's stack is more than this.
 _FRAMES_OF_A_LEVEL = 12
+_COMPUTING = "while computing "
+"""The begin of a note with the operation that raised, and what its type rule says in a line."""
 
 
 def in_words(error: Exception, program: Program, feed: Feed) -> Exception:
@@ -85,7 +87,8 @@ def _dicts(feed: Feed) -> Iterator[Mapping[str, object]]:
 def _misfit(error: Exception, feed: Feed) -> FeedError | None:
     """For an operator that cannot take what it is given, though its types allowed for it."""
     operator = _computing(error)
-    if not operator or not _is_of_jax(error):
+    said = _refusal(error)
+    if not operator or not (said or _is_of_jax(error)):
         return None
     shapes = {
         name: list(np.asarray(value).shape) for one in _dicts(feed) for name, value in one.items()
@@ -93,18 +96,26 @@ def _misfit(error: Exception, feed: Feed) -> FeedError | None:
     shown = ", ".join(f"'{name}' {shape}" for name, shape in shapes.items())
     rows = {shape[0] for shape in shapes.values() if shape}
     what = "have different numbers of rows" if len(rows) > 1 else "do not fit together"
-    reason = (str(error).splitlines() or [""])[0]
+    reason = said or (str(error).splitlines() or [""])[0]
     return FeedError(f"the feeds {what}: {shown}; {operator} cannot compute with them: {reason}")
 
 
 def _computing(error: Exception) -> str:
     """The operation that raised, with its result and line; empty where no rule was at work."""
-    start = "while computing "
-    notes = (note for note in getattr(error, "__notes__", ()) if note.startswith(start))
-    return next(notes, "").partition("\n")[0].removeprefix(start)
+    notes = (note for note in getattr(error, "__notes__", ()) if note.startswith(_COMPUTING))
+    return next(notes, "").partition("\n")[0].removeprefix(_COMPUTING)
+
+
+def _refusal(error: Exception) -> str:
+    """What the type rule of the operation says to the sizes that came; "" where it takes them."""
+    notes = (note for note in getattr(error, "__notes__", ()) if note.startswith(_COMPUTING))
+    return next(notes, "").partition("\n")[2]
 
 
 def _is_of_jax(error: Exception) -> bool:
+    """True for an error that JAX raised, which may have left its own frames out."""
+    if any("JAX has removed its internal frames" in n for n in getattr(error, "__notes__", ())):
+        return True
     entry = error.__traceback__
     while entry is not None and entry.tb_next is not None:
         entry = entry.tb_next
