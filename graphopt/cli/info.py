@@ -18,6 +18,7 @@ from typing import Any
 from graphopt.display.table import table
 from graphopt.display.units import several, shape, size
 from graphopt.errors import GraphoptError
+from graphopt.ir.formats.find import find_parameters, given_parameters
 from graphopt.ir.formats.parameters import stored_variables
 from graphopt.ir.program import EMPTY, Operator, Program, saved_version
 from graphopt.ir.program.gradient_types import GRAD_TYPE
@@ -26,7 +27,6 @@ from graphopt.ir.translate.blocks.program import HANDLERS, parse_program
 from graphopt.ir.translate.inference import block_indices
 from graphopt.ir.translate.operators.registry import TRANSLATIONS
 from graphopt.ir.translate.operators.table import BY_TYPE
-from graphopt.models.find import find_parameters, given_parameters
 from graphopt.models.model import Interface, read_interface, read_parameters
 
 EXAMPLE = "graphopt info resnet18/model.pdmodel"

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphopt.errors import FormatError
 from graphopt.ir.formats.files import settle_at, version_of
+from graphopt.ir.formats.find import find_parameters, find_program, given_parameters
 from graphopt.ir.formats.model import load_model
 from graphopt.ir.formats.parameters import stored_variables
 from graphopt.ir.formats.quote import quote
@@ -19,7 +20,6 @@ from graphopt.ir.program import Program
 from graphopt.ir.translate.interface import data_names, output_names
 from graphopt.models.bundle.layout import is_bundle
 from graphopt.models.bundle.read import read_bundle
-from graphopt.models.find import find_parameters, find_program, given_parameters
 from graphopt.models.parameters import checked, kind_of_file, read_arrays, read_only, read_pickles
 from graphopt.models.saved import SavedModel
 from graphopt.runtime.settings.strategies import BuildStrategy
