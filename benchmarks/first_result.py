@@ -75,9 +75,9 @@ def shapes_of(program: Path, new_sizes: int) -> list[dict[str, Any]]:
 
     Pictures of open height and width are 48 by 192 and grow by 32.
     """
-    from graphopt.models.model import read_interface
+    from graphopt.models.model import read_program_only
 
-    read = read_interface(program)
+    read = read_program_only(program)
     block = read.program.global_block()
     variables = [block.var(name) for name in read.feed_names]
     if not read.is_inference or not variables or any(v.lod_level for v in variables):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from graphopt.display.table import for_stream
 from graphopt.display.units import bytes_of, size
 from graphopt.models.feeds import shapes_for, sizes_of
-from graphopt.models.model import read_interface
+from graphopt.models.model import read_program_only
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import likely_place
 from graphopt.runtime.settings.jax_import import import_jax
@@ -22,7 +22,7 @@ def print_fits(model: str, limit: str, dims: Sequence[str]) -> int:
     import_jax()
     from graphopt.runtime.profiling.memory import Memory, memory_of, rows_that_fit
 
-    most, sizes, read = bytes_of(limit), sizes_of(dims), read_interface(model)
+    most, sizes, read = bytes_of(limit), sizes_of(dims), read_program_only(model)
     names = tuple(read.feed_names), tuple(read.fetch_names)
     compilation = Compilation(read.program, *names, None, (likely_place(),))
     found = memory_of(compilation, shapes_for(read.program, read.feed_names, sizes))

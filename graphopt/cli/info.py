@@ -18,7 +18,8 @@ from typing import Any
 from graphopt.display.table import table
 from graphopt.display.units import several, shape, size
 from graphopt.errors import GraphoptError
-from graphopt.ir.formats.find import find_parameters, given_parameters
+from graphopt.ir.formats.find import find_given, find_parameters
+from graphopt.ir.formats.model import LoadedModel
 from graphopt.ir.formats.parameters import stored_variables
 from graphopt.ir.program import EMPTY, Operator, Program, saved_version
 from graphopt.ir.program.gradient_types import GRAD_TYPE
@@ -27,7 +28,7 @@ from graphopt.ir.translate.blocks.program import HANDLERS, parse_program
 from graphopt.ir.translate.inference import block_indices
 from graphopt.ir.translate.operators.registry import TRANSLATIONS
 from graphopt.ir.translate.operators.table import BY_TYPE
-from graphopt.models.model import Interface, read_interface, read_parameters
+from graphopt.models.model import read_parameters, read_program_only
 
 EXAMPLE = "graphopt info resnet18/model.pdmodel"
 # The operators of derivatives of any order.
@@ -68,7 +69,7 @@ class Info:
 
 def info_of(path: str, params: str | None = None) -> Info:
     """The contents of a model; raises only when `path` is not a readable model."""
-    read = read_interface(path)
+    read = read_program_only(path)
     program = read.program
     ops = [op for block in program.blocks for op in block.ops]
     problem = _problem(read)
@@ -90,7 +91,7 @@ def info_of(path: str, params: str | None = None) -> Info:
     )
 
 
-def _format(read: Interface) -> tuple[str, str]:
+def _format(read: LoadedModel) -> tuple[str, str]:
     with read.path.open("rb") as file:
         head = file.read(512)
     if head.lstrip().startswith(b"{"):
@@ -110,7 +111,7 @@ def _variable(program: Program, name: str) -> dict[str, Any]:
     return {"name": name, "dtype": str(variable.dtype), "shape": shape}
 
 
-def _parameters(read: Interface, params: str | None) -> dict[str, Any]:
+def _parameters(read: LoadedModel, params: str | None) -> dict[str, Any]:
     """The number of variables by declaration, and the contents of the files."""
     variables = stored_variables(read.program)
     typed = [v for v in variables if v.has_type and all(dim >= 0 for dim in v.shape)]
@@ -123,7 +124,7 @@ def _parameters(read: Interface, params: str | None) -> dict[str, Any]:
         "problem": "",
     }
     try:
-        sources = [given_parameters(read.path, Path(params))] if params else []
+        sources = [find_given(read.path, Path(params))] if params else []
         sources = sources or find_parameters(read.path)
         found["files"] = [str(source) for source in sources]
         if read_parameters(read, params) is None and variables:
@@ -140,7 +141,7 @@ def _elements(dims: tuple[int, ...]) -> int:
     return count
 
 
-def _kind(read: Interface, ops: Sequence[Operator]) -> str:
+def _kind(read: LoadedModel, ops: Sequence[Operator]) -> str:
     if read.is_inference:
         return "inference model"
     if any(_GRADIENT.search(op.type) or op.type == GRAD_TYPE for op in ops):
@@ -193,7 +194,7 @@ def _unsupported(op: Operator) -> Unsupported:
     )
 
 
-def _problem(read: Interface) -> str:
+def _problem(read: LoadedModel) -> str:
     try:
         parse_program(read.program, read.feed_names, read.fetch_names)
     except (GraphoptError, ValueError, KeyError) as error:

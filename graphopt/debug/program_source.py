@@ -89,10 +89,10 @@ def _of_text(text: str, source: str) -> Subject:
 
 def _of_model(path: str) -> Subject:
     from graphopt.ir.translate.blocks.program import parse_program
-    from graphopt.models.model import read_interface, read_parameters
+    from graphopt.models.model import read_parameters, read_program_only
 
     start = time.perf_counter()
-    read = read_interface(path)
+    read = read_program_only(path)
     module = parse_program(read.program, read.feed_names, read.fetch_names)
     parse = Part(PARSE, time.perf_counter() - start)
     names = tuple(read.feed_names), tuple(read.fetch_names)

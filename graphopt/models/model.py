@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphopt.errors import FormatError
-from graphopt.ir.formats.files import settle_at, version_of
-from graphopt.ir.formats.find import find_parameters, find_program, given_parameters
-from graphopt.ir.formats.model import load_model
+from graphopt.ir.formats.find import find_given, find_parameters
+from graphopt.ir.formats.model import (
+    LoadedModel,
+    load_program,
+    read_beside,
+    read_one_save,
+    read_tensors,
+    refuse_missing_parameters,
+)
 from graphopt.ir.formats.parameters import stored_variables
-from graphopt.ir.formats.quote import quote
-from graphopt.ir.program import Program
-from graphopt.ir.translate.interface import data_names, output_names
 from graphopt.models.bundle.layout import is_bundle
 from graphopt.models.bundle.read import read_bundle
 from graphopt.models.parameters import checked, kind_of_file, read_arrays, read_only, read_pickles
@@ -80,49 +82,31 @@ def import_model(
 
 def read_model(path: PathLike, params: PathLike | Mapping[str, Any] | None = None) -> ImportedModel:
     """As `import_model`, with the parameters in the model's own scope alone."""
-    if is_bundle(file := _given_path(path)):
-        return _of_bundle(file, params)
-    read, parameters = _of_one_save(path, params)
-    stored = stored_variables(read.program)
-    if parameters is None and read.is_inference and stored:
-        raise FormatError(
-            f"{read.path}: expected a parameter file beside it for the program's {len(stored)} "
-            f"stored variables ({quote(stored[0].name)} ...), found none; pass it as params"
-        )
-    parameters = parameters or {}
+    file = _given_path(path)
+    buckets = None
+    if is_bundle(file):
+        if params is not None:
+            raise ValueError(f"{file} is a bundle, which has its parameters; leave out params")
+        loaded, buckets = read_bundle(file)
+    else:
+        loaded = read_one_save(lambda: _with_parameters(load_program(file), params))
+    scope = Scope()
+    for name, array in loaded.parameters.items():
+        scope.var(name).put(array)
     return ImportedModel(
-        *(read.program, read.feed_names, read.fetch_names),
-        *(parameters, read.path, _scope_of(parameters), {}),
+        *(loaded.program, loaded.feed_names, loaded.fetch_names),
+        *(loaded.parameters, loaded.path, scope, {}, buckets),
     )
 
 
-def _of_bundle(file: Path, params: PathLike | Mapping[str, Any] | None) -> ImportedModel:
-    if params is not None:
-        raise ValueError(f"{file} is a bundle, which has its parameters; leave out params")
-    program, feeds, fetches, parameters, buckets = read_bundle(file)
-    scope = _scope_of(parameters)
-    return ImportedModel(program, feeds, fetches, parameters, file, scope, {}, buckets)
-
-
-def _scope_of(parameters: Mapping[str, Array]) -> Scope:
-    """A scope of its own for these values."""
-    scope = Scope()
-    for name, array in parameters.items():
-        scope.var(name).put(array)
-    return scope
-
-
-def _of_one_save(
-    path: PathLike, params: PathLike | Mapping[str, Any] | None
-) -> tuple[Interface, dict[str, Array] | None]:
-    """A program and its parameters; both again when a save replaced the program meanwhile."""
-    while True:
-        settle_at(_given_path(path))
-        before = version_of(find_program(_given_path(path)))
-        read = read_interface(path)
-        parameters = read_parameters(read, params)
-        if version_of(read.path) == before:
-            return read, parameters
+def _with_parameters(
+    loaded: LoadedModel, params: PathLike | Mapping[str, Any] | None
+) -> LoadedModel:
+    parameters = read_parameters(loaded, params)
+    if parameters is None:
+        refuse_missing_parameters(loaded)
+        return loaded
+    return replace(loaded, parameters=parameters)
 
 
 def _given_path(path: Any, argument: str = "path") -> Path:
@@ -140,56 +124,39 @@ def _given_path(path: Any, argument: str = "path") -> Path:
     return Path(path)
 
 
-class Interface(NamedTuple):
-    """A program file without its parameters; `is_inference` when it names its own interface."""
-
-    path: Path
-    program: Program
-    feed_names: list[str]
-    fetch_names: list[str]
-    is_inference: bool
-
-
-def read_interface(path: PathLike) -> Interface:
-    """The program that `path` means; raises as `import_model`."""
-    file = find_program(_given_path(path))
-    if is_bundle(file):
-        opened = read_bundle(file)
-        return Interface(file, opened.program, opened.feed_names, opened.fetch_names, True)
-    loaded = load_model(file, program_only=True)
-    program, feeds, fetches = loaded.program, loaded.feed_names, loaded.fetch_names
-    if feeds or fetches:
-        return Interface(file, program, feeds, fetches, True)
-    return Interface(file, program, data_names(program), output_names(program), False)
+def read_program_only(path: PathLike) -> LoadedModel:
+    """The program that `path` means; a bundle has its parameters. Raises as `import_model`."""
+    given = _given_path(path)
+    return read_bundle(given)[0] if is_bundle(given) else load_program(given)
 
 
 def has_parameters(path: PathLike) -> bool:
     """True for a program that stores variables; raises as `import_model`."""
-    return bool(stored_variables(read_interface(path).program))
+    return bool(stored_variables(read_program_only(path).program))
 
 
 def read_parameters(
-    read: Interface, params: PathLike | Mapping[str, Any] | None
+    loaded: LoadedModel, params: PathLike | Mapping[str, Any] | None
 ) -> dict[str, Array] | None:
     """The checked parameters; None when nothing was given and nothing is beside the program."""
-    program, file = read.program, read.path
+    program, file = loaded.program, loaded.path
     if params is None and is_bundle(file):
-        return read_bundle(file).parameters
+        return loaded.parameters
     if isinstance(params, Mapping):
         return checked(program, params, "the mapping given as params")
     sources = (
         find_parameters(file)
         if params is None
-        else [given_parameters(file, _given_path(params, "params"))]
+        else [find_given(file, _given_path(params, "params"))]
     )
     if not sources:
         return None
     kinds = {kind_of_file(source) for source in sources}
     if kinds <= {"tensors", "folder"}:
-        loaded = load_model(file, sources[0].absolute())
-        return {name: read_only(array) for name, array in sorted(loaded.parameters.items())}
+        found = read_tensors(loaded, sources[0].absolute())
+        return {name: read_only(array) for name, array in sorted(found.items())}
     if kinds == {"pickle"}:
-        given = read_pickles(sources, file)
+        given = read_pickles(read_beside(loaded, sources), sources)
     else:
         given = {}
         for source in sources:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,8 +17,6 @@ import numpy as np
 
 from graphopt.errors import FormatError, MismatchError
 from graphopt.frontend.framework_io import NAME_TABLE, state_in
-from graphopt.ir.formats.files import read_together
-from graphopt.ir.formats.limits import Limits
 from graphopt.ir.formats.parameters import stored_variables
 from graphopt.ir.formats.quote import quote
 from graphopt.ir.program import Program, Variable
@@ -47,14 +45,8 @@ def kind_of_file(path: Path) -> str:
     return "tensors"
 
 
-def read_pickles(files: Sequence[Path], program: Path) -> dict[str, Any]:
-    """The named values in pickles that belong to one program.
-
-    Raises FormatError when they are of another save than the program, or than each other.
-    """
-    limits = Limits()
-    sizes = {program: limits.program_bytes, **dict.fromkeys(files, limits.params_bytes)}
-    contents = read_together(lambda: sizes)
+def read_pickles(contents: Mapping[Path, bytes], files: Iterable[Path]) -> dict[str, Any]:
+    """The named values in pickles that belong to one program, from what the files hold."""
     given: dict[str, Any] = {}
     for file in files:
         given.update(_structured(state_in(contents[file], file)))

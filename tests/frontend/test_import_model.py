@@ -13,6 +13,9 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import FeedError, FormatError, UnsafeError
+from graphopt.ir.formats import read_program
+from graphopt.ir.formats.find import find_parameters
+from graphopt.models.model import read_model
 from graphopt_tests import model_files
 
 MODELS = model_files.MODELS
@@ -306,3 +309,40 @@ def test_a_bare_startup_program() -> None:
     model = paddle.import_model(MODELS / "train_mlp_sgd" / "pdmodel" / "startup.pdmodel")
     assert (model.feed_names, model.fetch_names, model.parameters) == ([], [], {})
     assert model.run() == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "file"), [("infer_lenet", "model"), ("fluid18_mnist_conv", "model")]
+)
+def test_a_program_is_decoded_once(folder: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parameters of one file, and of one file each."""
+    decoded: list[str] = []
+
+    def counted(data: bytes, source: str, limits: Any) -> Any:
+        decoded.append(source)
+        return read_program(data, source, limits)
+
+    monkeypatch.setattr("graphopt.ir.formats.model.read_program", counted)
+    read_model(MODELS / folder / file)
+    assert len(decoded) == 1
+
+
+def test_a_program_that_is_replaced_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A save between the reading of a program and of its parameters gives the new of both."""
+    for file in LENET.glob("model.pd*"):
+        shutil.copy(file, tmp_path)
+    new, seen = MODELS / "infer_bert_mini", []
+
+    def find(program: Path) -> list[Path]:
+        if not seen:
+            for file in new.glob("model.pd*"):
+                shutil.copy(file, tmp_path)
+        seen.append(program)
+        return find_parameters(program)
+
+    monkeypatch.setattr("graphopt.models.model.find_parameters", find)
+    model = read_model(tmp_path / "model")
+    assert len(seen) == 2
+    assert model.fetch_names == read_model(new / "model").fetch_names

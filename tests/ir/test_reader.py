@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -146,7 +147,8 @@ def test_a_model_is_found_by_prefix_file_and_folder() -> None:
 
 def test_a_training_program_loads_without_parameters() -> None:
     model = load_model(SGD / "main.pdmodel")
-    assert not model.parameters and not model.feed_names and not model.fetch_names
+    assert not model.parameters and not model.is_inference
+    assert model.feed_names == ["x", "y"] and model.fetch_names
     with np.load(SGD / "state0.npz") as state:
         assert set(state) == {v.name for v in stored_variables(model.program)}
     names = [p.name for p in model.program.all_parameters()]
@@ -337,8 +339,10 @@ def test_files_of_other_formats_are_named(tmp_path: Path) -> None:
     (tmp_path / "model.pdmodel").write_bytes(b' {\n "base_code": {"magic": "pir"}}')
     with pytest.raises(FormatError, match="expected the key 'program'"):
         load_model(tmp_path / "model")
+    assert load_model(SGD / "main.pdparams").path == SGD / "main.pdmodel"
+    shutil.copyfile(SGD / "main.pdparams", tmp_path / "__model__")
     with pytest.raises(UnsupportedError, match="pickle"):
-        load_model(SGD / "main.pdparams")
+        load_model(tmp_path)
     with pytest.raises(UnsupportedError, match="pickle"):
         load_model(SGD / "main.pdmodel", SGD / "main.pdparams")
     with pytest.raises(FileNotFoundError, match="looked for"):

@@ -13,7 +13,7 @@ from graphopt.ir.dialect.ops.control import FusionGroup, RowKernel
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.signature import main_function
 from graphopt.ir.translate.blocks.program import parse_program
-from graphopt.models.model import read_interface
+from graphopt.models.model import read_program_only
 from graphopt.passes.engine.fusion import Declined
 from graphopt.passes.engine.naming import show_op
 from graphopt.passes.table.context import PassContext
@@ -43,7 +43,7 @@ class Count:
 
 def count_groups(file: Path) -> Count:
     """The count for a saved program; ops in the regions of loops and branches are not counted."""
-    read = read_interface(file)
+    read = read_program_only(file)
     module = parse_program(read.program, read.feed_names, read.fetch_names)
     report = optimize(module, PassContext({"build_cinn_pass": True}, platform="cpu"))
     declined = {

@@ -72,22 +72,25 @@ def _is_pir(file: Path) -> bool:
         return _PIR.match(opened.read(256)) is not None
 
 
-def find_parameters(program: Path) -> list[Path]:
-    """The parameters beside a program file: tensors, or pickles; nothing without such a file."""
+def find_tensors(program: Path) -> Path | None:
+    """The tensors that Paddle writes beside a program file: a combined file, or the folder."""
     if program.name in _IN_FOLDER:
         combined = program.with_name("__params__")
-        return [combined if combined.is_file() else program.parent]
-    stem = _without_suffix(program, _PROGRAMS)
-    if stem == program:
-        return []
-    tensors = Path(f"{stem}.pdiparams")
-    if tensors.is_file():
+        return combined if combined.is_file() else program.parent
+    tensors = Path(f"{_without_suffix(program, _PROGRAMS)}.pdiparams")
+    return tensors if tensors.is_file() else None
+
+
+def find_parameters(program: Path) -> list[Path]:
+    """The parameters beside a program file: tensors, or pickles; nothing without such a file."""
+    if tensors := find_tensors(program):
         return [tensors]
+    stem = _without_suffix(program, _PROGRAMS)
     pickles = [Path(f"{stem}{suffix}") for suffix in (".pdparams", ".pdopt")]
     return [file for file in pickles if file.is_file()]
 
 
-def given_parameters(program: Path, params: Path) -> Path:
+def find_given(program: Path, params: Path) -> Path:
     """`params`, or its path in the program's folder; FileNotFoundError when neither exists."""
     for candidate in (params, program.parent / params):
         if candidate.exists():

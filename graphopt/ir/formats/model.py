@@ -1,26 +1,29 @@
-"""Loading a saved model: finding its files, recognising formats, joining the parts."""
+"""Loading a saved model: its program in any format, and the tensors beside it."""
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
-from graphopt.errors import FormatError, MissingModelError, UnsupportedError
-from graphopt.ir.formats.files import read_together, settle_at
+from graphopt.errors import FormatError, UnsupportedError
+from graphopt.ir.formats.files import read_one, read_together, settle_at
+from graphopt.ir.formats.find import find_given, find_program, find_tensors
 from graphopt.ir.formats.graph_check import check_program, column_names
-from graphopt.ir.formats.lengths import declare_lengths
 from graphopt.ir.formats.limits import Limits
 from graphopt.ir.formats.parameters import read_combined, read_folder_with, stored_variables
 from graphopt.ir.formats.pir_json.reader import read_pir
 from graphopt.ir.formats.protobuf.program_desc import read_program
 from graphopt.ir.formats.quote import quote
-from graphopt.ir.formats.tensor_stream import Array, SavedTensor
+from graphopt.ir.formats.tensor_stream import Array
 from graphopt.ir.program import Program
+from graphopt.ir.translate.interface import data_names, output_names
 
 PathLike: TypeAlias = str | os.PathLike[str]
+T = TypeVar("T")
 
 # Pickles start with an opcode and a protocol number; a JSON object with its first key. A newline or
 # a brace alone would not do: both are valid in a ProgramDesc. A bracket is not, as a first byte.
@@ -43,65 +46,137 @@ _IR = re.compile(r"func\.func|builtin\.module|\bpd\.\w+")
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A program with its parameters.
+    """A program that was read from a file, with its parameters.
 
-    `feed_names` and `fetch_names` are in the order of the model's inputs and outputs, empty for a
-    training program. `parameters` are read-only arrays by variable name; empty when the program
-    came without them.
+    `feed_names` and `fetch_names` are the model's inputs and outputs in order. The file of an
+    inference model lists them. In a training program they are its data variables, and its loss
+    followed by outputs that nothing reads. `parameters` are read-only arrays by variable name;
+    empty when the program came without them. `content` is what the file held.
     """
 
-    program: Program
+    path: Path
+    program: Program = field(repr=False)
     feed_names: list[str]
     fetch_names: list[str]
-    parameters: dict[str, Array]
+    is_inference: bool
+    content: bytes = field(repr=False)
+    parameters: dict[str, Array] = field(default_factory=dict[str, Array], repr=False)
+
+
+class ReplacedError(FormatError):
+    """Another save replaced the program before its parameters were read."""
 
 
 def load_model(
-    path: PathLike,
-    params: PathLike | None = None,
-    limits: Limits | None = None,
-    *,
-    program_only: bool = False,
+    path: PathLike, params: PathLike | None = None, limits: Limits | None = None
 ) -> LoadedModel:
     """Load a model that Paddle 1.x, 2.x or 3.x saved.
 
-    `path` is a `.pdmodel` or `.json` file or the prefix before that suffix, a folder that holds
-    `__model__` or `__model__.json`, or a file with a bare serialized program. A prefix of both
-    formats means the `.pdmodel`, which needs no translation. `params` is a combined parameter file
-    or a folder with one file per variable, also relative to the program's folder; left out, it is
-    what Paddle writes beside the program; with `program_only` none are read. Formats are recognised
-    by content, never by suffix.
+    `path` means a program as in `find_program`. `params` is a combined parameter file or a folder
+    with one file per variable, also relative to the program's folder; left out, it is what Paddle
+    writes beside the program. Formats are recognised by content, never by suffix.
 
     Raises FormatError for files that are malformed or do not belong together, LimitError for ones
     that exceed `limits`, UnsafeError for ones that point out of their folder, UnsupportedError for
     formats that this reader does not take, and FileNotFoundError.
     """
+
+    def read() -> LoadedModel:
+        loaded = load_program(path, limits)
+        file = loaded.path
+        source = find_tensors(file) if params is None else find_given(file, Path(params))
+        if source is None:
+            refuse_missing_parameters(loaded)
+            return loaded
+        return replace(loaded, parameters=read_tensors(loaded, source, limits))
+
+    return read_one_save(read)
+
+
+def read_one_save(read: Callable[[], T]) -> T:
+    """Read a program and then its parameters, again when a save replaced the program between."""
+    while True:
+        try:
+            return read()
+        except ReplacedError:
+            continue
+
+
+def load_program(path: PathLike, limits: Limits | None = None) -> LoadedModel:
+    """Load the program of `load_model` without its parameters; raises as `load_model`."""
     limits = limits or Limits()
     settle_at(Path(path))
-    file = _program_file(Path(path))
-    source = None
-    if not program_only:
-        source = _beside(file) if params is None else _given(file, Path(params))
-    files = {file: limits.program_bytes}
-    if source is not None and not source.is_dir():
-        files[source] = limits.params_bytes
-    contents = read_together(lambda: files)
-    program = read_any_program(contents[file], str(file), limits)
-    declare_lengths(program)
+    file = find_program(Path(path))
+    return decode_model(read_one(file, limits.program_bytes), file, limits)
+
+
+def decode_model(content: bytes, path: Path, limits: Limits | None = None) -> LoadedModel:
+    """Decode what a program's file holds; raises as `load_model`."""
+    program = read_any_program(content, str(path), limits)
     feeds, fetches = column_names(program, "feed"), column_names(program, "fetch")
-    tensors: dict[str, SavedTensor] = {}
-    if source is None:
-        if not program_only and (feeds or fetches):
-            _refuse_missing_parameters(program, file)
-    elif source.is_dir():
-        beside = {file: limits.program_bytes}
-        tensors, again = read_folder_with(source, stored_variables(program), beside, limits)
-        if again[file] != contents[file]:  # another save since the first look
-            return load_model(path, params, limits)
+    block = program.global_block()
+    if any(name in block.vars and block.vars[name].lod_level for name in feeds):
+        # operators are looked up only for a program that is fed sequences
+        from graphopt.ir.translate.operators import sequences
+
+        sequences.declare_lengths(program)
+    is_inference = bool(feeds or fetches)
+    if not is_inference:
+        feeds, fetches = data_names(program), output_names(program)
+    return LoadedModel(path, program, feeds, fetches, is_inference, content)
+
+
+def read_tensors(
+    loaded: LoadedModel, source: Path, limits: Limits | None = None
+) -> dict[str, Array]:
+    """Read the parameters of a program from a combined file, or a folder of files.
+
+    Raises as `load_model`; ReplacedError when the program's file no longer holds this program.
+    """
+    limits = limits or Limits()
+    stored = stored_variables(loaded.program)
+    if source.is_dir():
+        beside = {loaded.path: limits.program_bytes}
+        tensors, contents = read_folder_with(source, stored, beside, limits)
+        _check_same(loaded, contents)
     else:
-        tensors = _combined(contents[source], program, source, limits)
-    parameters = {name: tensor.array for name, tensor in tensors.items()}
-    return LoadedModel(program, feeds, fetches, parameters)
+        data = read_beside(loaded, [source], limits)[source]
+        if _PICKLE.match(data):
+            raise UnsupportedError(
+                f"{source}: this is a pickle (.pdparams), not a file of tensors; give the "
+                ".pdiparams file that save_inference_model or jit.save wrote"
+            )
+        tensors = read_combined(data, stored, str(source), limits)
+    return {name: tensor.array for name, tensor in tensors.items()}
+
+
+def read_beside(
+    loaded: LoadedModel, sources: Iterable[Path], limits: Limits | None = None
+) -> dict[Path, bytes]:
+    """Read files of parameters that were saved together with a program.
+
+    Raises FormatError for files of different saves; ReplacedError as `read_tensors`.
+    """
+    limits = limits or Limits()
+    sizes = {loaded.path: limits.program_bytes, **dict.fromkeys(sources, limits.params_bytes)}
+    contents = read_together(lambda: sizes)
+    _check_same(loaded, contents)
+    return contents
+
+
+def _check_same(loaded: LoadedModel, contents: Mapping[Path, bytes]) -> None:
+    if contents[loaded.path] != loaded.content:
+        raise ReplacedError(f"{loaded.path}: another save replaced this file; read it again")
+
+
+def refuse_missing_parameters(loaded: LoadedModel) -> None:
+    """Raise FormatError for an inference model that needs parameters."""
+    stored = stored_variables(loaded.program)
+    if stored and loaded.is_inference:
+        raise FormatError(
+            f"{loaded.path}: expected a parameter file beside it for the program's {len(stored)} "
+            f"stored variables ({quote(stored[0].name)} ...), found none; pass it as params"
+        )
 
 
 def read_any_program(
@@ -151,51 +226,3 @@ def _other_kind(data: bytes) -> str | None:
         "a text file, not a saved model; graphopt run SCRIPT.py runs a script, whose name ends "
         "with .py"
     )
-
-
-def _program_file(path: Path) -> Path:
-    # Paddle 3 takes the .json where both are there. They hold one network with the same numbers,
-    # and graphopt has its operators by the names of the .pdmodel.
-    in_folder = [path / "__model__", path / "__model__.json"] if path.is_dir() else [path]
-    candidates = [*in_folder, *(Path(f"{path}{suffix}") for suffix in (".pdmodel", ".json"))]
-    for candidate in candidates:
-        if candidate.exists():
-            return candidate
-    raise MissingModelError(f"no model: looked for {', '.join(map(str, candidates))}")
-
-
-def _beside(file: Path) -> Path | None:
-    """The path of Paddle's parameters for a program file; None without such a file."""
-    if file.name in ("__model__", "__model__.json"):
-        combined = file.with_name("__params__")
-        return combined if combined.exists() else file.parent
-    prefix = str(file).removesuffix(".pdmodel").removesuffix(".json")
-    combined = Path(f"{prefix}.pdiparams")
-    return combined if combined.exists() else None
-
-
-def _given(file: Path, params: Path) -> Path:
-    for candidate in (params, file.parent / params):
-        if candidate.exists():
-            return candidate
-    raise FileNotFoundError(f"no parameters at {params}, nor at {file.parent / params}")
-
-
-def _refuse_missing_parameters(program: Program, file: Path) -> None:
-    stored = stored_variables(program)
-    if stored:
-        raise FormatError(
-            f"{file}: expected a parameter file beside it for the program's {len(stored)} stored "
-            f"variables ({quote(stored[0].name)} ...), found none; pass it as params"
-        )
-
-
-def _combined(
-    data: bytes, program: Program, source: Path, limits: Limits
-) -> dict[str, SavedTensor]:
-    if _PICKLE.match(data):
-        raise UnsupportedError(
-            f"{source}: this is a pickle (.pdparams), not a file of tensors; give the .pdiparams "
-            "file that save_inference_model or jit.save wrote"
-        )
-    return read_combined(data, stored_variables(program), str(source), limits)

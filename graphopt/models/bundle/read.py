@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
 
 from graphopt.frontend.version import OWN
 from graphopt.ir.formats.limits import Limits
+from graphopt.ir.formats.model import LoadedModel, decode_model
 from graphopt.ir.formats.parameters import read_combined, stored_variables
 from graphopt.ir.program import Program
 from graphopt.models.bundle.layout import Bundle, as_format_error
-from graphopt.models.bundle.program import program_of
 from graphopt.passes.padding import records
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.machine import Machine, this_machine
 from graphopt.runtime.devices.places import Place, device_of
 from graphopt.runtime.feeds.buckets import Buckets, automatic
 from graphopt.runtime.settings.flags import checks_all_ids, checks_nan_inf
-from graphopt.runtime.state.arrays import HostArray, shapes_of
+from graphopt.runtime.state.arrays import shapes_of
 from graphopt.runtime.steps.shipped import ship
 
 if TYPE_CHECKING:
@@ -33,31 +34,23 @@ if TYPE_CHECKING:
     from graphopt.runtime.steps.executable import Executables
 
 
-class Opened(NamedTuple):
-    """The model of a bundle; `buckets` where its inputs are padded."""
-
-    program: Program
-    feed_names: list[str]
-    fetch_names: list[str]
-    parameters: dict[str, HostArray]
-    buckets: Buckets | None
-
-
-def read_bundle(path: Path, limits: Limits | None = None) -> Opened:
+def read_bundle(path: Path, limits: Limits | None = None) -> tuple[LoadedModel, Buckets | None]:
     """The model of a bundle, which runs by the bundle's executables where they fit.
 
-    Raises FormatError, LimitError and OSError as `Bundle`, and FormatError as `load_model`.
+    The buckets are those of a bundle whose inputs are padded. Raises FormatError, LimitError and
+    OSError as `Bundle`, and FormatError as `load_model`.
     """
     bundle = Bundle(path, limits)
     record = bundle.manifest
     with as_format_error(path):
-        program_bytes = bundle.piece(record["program"], "the program", bundle.limits.program_bytes)
-        program, feeds, fetches = program_of(program_bytes, str(path), limits)
+        content = bundle.piece(record["program"], "the program", bundle.limits.program_bytes)
+        loaded = decode_model(content, path, limits)
         data = bundle.piece(record["parameters"], "the parameters", bundle.limits.params_bytes)
-        tensors = read_combined(data, stored_variables(program), str(path), limits)
+        tensors = read_combined(data, stored_variables(loaded.program), str(path), limits)
         buckets = _buckets_of(record["padding"])
-        ship(program, InBundle(bundle, program, fetches))
-    return Opened(program, feeds, fetches, {n: t.array for n, t in tensors.items()}, buckets)
+        ship(loaded.program, InBundle(bundle, loaded.program, loaded.fetch_names))
+    parameters = {name: tensor.array for name, tensor in tensors.items()}
+    return replace(loaded, parameters=parameters), buckets
 
 
 def _buckets_of(record: Mapping[str, Any] | None) -> Buckets | None:

@@ -15,6 +15,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.frontend.version import OWN
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.ir.formats.commit import write_files
+from graphopt.ir.formats.model import decode_model
 from graphopt.ir.formats.tensor_stream import write_tensor
 from graphopt.ir.program import Program
 from graphopt.lowering.collectives import ALONE
@@ -24,7 +25,6 @@ from graphopt.lowering.replication import replica_function
 from graphopt.models.bundle.layout import Pieces
 from graphopt.models.bundle.load import compiled_stablehlo
 from graphopt.models.bundle.prepare import prepare_text
-from graphopt.models.bundle.program import program_of
 from graphopt.models.bundle.sizes import Shapes
 from graphopt.models.export.paddle import saved_program
 from graphopt.models.saved import SavedModel
@@ -66,9 +66,10 @@ def write_bundle(
     OSError.
     """
     saved, variables = saved_program(model)
-    program, feed_names, fetch_names = program_of(saved, str(path))
+    read = decode_model(saved, Path(path))
+    names = read.feed_names, tuple(read.fetch_names)
     with for_other_machines():
-        steps, notes = _steps(program, feed_names, tuple(fetch_names), sets, place, buckets)
+        steps, notes = _steps(read.program, *names, sets, place, buckets)
     if not steps:
         raise ValueError(f"nothing to compile: {'; '.join(notes) or 'no sizes are given'}")
     compiled = steps[0].compiled
