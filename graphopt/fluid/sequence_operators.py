@@ -300,4 +300,4 @@ _OWN = {
     "retinanet_target_assign": partial(_assigned, "retinanet_target_assign"),
 }
 
-Block.append_otherwise = staticmethod(appended_as_layer)
+Block.on_append.instead = appended_as_layer

@@ -15,6 +15,7 @@ from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Block, Operator, Program, Variable, undo
 from graphopt.ir.program.kinds import AttrKind
 from graphopt.ir.program.program import saved_version
+from graphopt.ir.translate import infer_outputs
 
 
 def _text(name: str | bytes) -> str:
@@ -160,7 +161,7 @@ class OperatorDesc(_Record):
         Raises ProgramError when the operands do not fit.
         """
         self._changed()
-        Block.infer_outputs(self._op)
+        infer_outputs(self._op)
 
     def infer_var_type(self, block: BlockDesc | None = None) -> None:
         """No effect: `infer_shape` knows the types as well."""

@@ -176,4 +176,4 @@ def _has_the_rows_of(source: Variable, made: Variable) -> bool:
     return made.has_type and made.shape[:1] == source.shape[:1]
 
 
-Block.appended = staticmethod(hand_on)
+Block.on_append.after = hand_on

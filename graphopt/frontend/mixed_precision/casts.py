@@ -8,6 +8,7 @@ from graphopt.ir.dtypes import DType, float32
 from graphopt.ir.program import Block, Operator, Program, Variable, VarKind, undo
 from graphopt.ir.program.gradient_types import GRAD_TYPE
 from graphopt.ir.program.sub_blocks import names_in, sub_blocks
+from graphopt.ir.translate import infer_outputs
 
 Keeps = Callable[[Operator, str], bool]
 """True for a slot of an operator that keeps float32 in half precision, such as running means."""
@@ -152,7 +153,7 @@ def infer_again(program: Program, changed: Container[Operator]) -> None:
     """
     for op in operators(program):
         if op in changed:
-            Block.infer_outputs(op)
+            infer_outputs(op)
 
 
 def operators(program: Program) -> Iterator[Operator]:

@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
 from types import MappingProxyType
@@ -468,6 +469,26 @@ def _no_types(op: Operator) -> None:
     )
 
 
+@dataclass
+class OnAppend:
+    """What other rooms do in `Block.append_op`, in the order of the calls.
+
+    Importing a room sets its entry: a program does without the rooms that it does not use.
+    """
+
+    instead: Callable[..., Operator | None] = _nothing
+    """Append an operator on sequences as a layer, which knows their lengths; None for others.
+
+    Takes the block and the arguments of `append_op`. From `fluid/sequence_operators.py`.
+    """
+
+    infer: Callable[[Operator], None] = _no_types
+    """Set the types of the outputs, by translating the operator. From `ir/translate`."""
+
+    after: Callable[[Operator], None] = _nothing
+    """Note the lengths of sequences on the outputs. From `frontend/sequence_notes.py`."""
+
+
 class Block:
     """Variables by name and operators in order; sub-blocks see their parents' variables.
 
@@ -476,17 +497,7 @@ class Block:
 
     saved: Mapping[str, Any] | None = None
 
-    infer_outputs: ClassVar[Callable[[Operator], None]] = staticmethod(_no_types)
-    """Sets the types of a new operator's outputs; `ir/translate` provides it."""
-
-    append_otherwise: ClassVar[Callable[..., Operator | None]] = staticmethod(_nothing)
-    """Appends an operator on sequences as a layer, which knows their lengths; None for others.
-
-    Takes the block and the arguments of `append_op`. The API of Paddle 1.8 provides it.
-    """
-
-    appended: ClassVar[Callable[[Operator], None]] = staticmethod(_nothing)
-    """Called with each new operator; the front end notes lengths of sequences there."""
+    on_append: ClassVar[OnAppend] = OnAppend()
 
     def __init__(self, program: Program, idx: int, parent_idx: int = -1) -> None:
         self.program = program
@@ -629,11 +640,11 @@ class Block:
         """Append an operator and give its outputs their shapes and dtypes.
 
         Slots take a Variable, a name, or a list of them; None means absent. With `stop_gradient`
-        no gradient flows through the outputs. Raises ProgramError,
-        naming the user's line and the operand types, when the operands do not fit.
+        no gradient flows through the outputs. Other rooms take part, as `OnAppend` lists. Raises
+        ProgramError, naming the user's line and the operand types, when the operands do not fit.
         """
         with undo.transaction():
-            op = Block.append_otherwise(self, type, inputs, outputs, attrs)
+            op = self.on_append.instead(self, type, inputs, outputs, attrs)
             if op is None:
                 op = self._append_op(type, inputs, outputs, attrs)
             for name in op.output_arg_names if stop_gradient else ():
@@ -648,7 +659,7 @@ class Block:
         """As `append_op`, but never as a layer."""
         with undo.transaction():
             op = self._make_op(type, inputs, outputs, attrs)
-            Block.infer_outputs(op)
+            self.on_append.infer(op)
             if not self.program.is_fluid:
                 _pass_stops_on(op)
             if type in COLLECTIVES:
@@ -656,7 +667,7 @@ class Block:
             undo.note(self.ops.pop)
             self.ops.append(op)
             self.program.touch()
-            Block.appended(op)
+            self.on_append.after(op)
         return op
 
     def _insert_op(

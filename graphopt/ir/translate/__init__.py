@@ -7,12 +7,11 @@ first operator is appended: a program that is only read needs none.
 from graphopt.ir.program import Block, Operator
 
 
-def _infer_outputs(op: Operator) -> None:
-    """As `infer_outputs` of `infer`, which takes this one's place."""
-    from graphopt.ir.translate.infer import infer_outputs
+def infer_outputs(op: Operator) -> None:
+    """Set the types of what an operator writes; raises as `infer.infer_outputs`."""
+    from graphopt.ir.translate import infer
 
-    Block.infer_outputs = staticmethod(infer_outputs)
-    infer_outputs(op)
+    infer.infer_outputs(op)
 
 
-Block.infer_outputs = staticmethod(_infer_outputs)
+Block.on_append.infer = infer_outputs
