@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-import graphopt
 from graphopt.buckets import automatic
 from graphopt.errors import FeedError
 from graphopt.frontend.sequence_notes import levels_of
+from graphopt.frontend.version import version
 from graphopt.inference.config import Config, DataType
 from graphopt.models.model import ImportedModel, has_parameters, read_model
 from graphopt.runtime.executor import Executor
@@ -224,7 +224,7 @@ class PredictorPool:
 
 def get_version() -> str:
     """The version of this package (paddle.inference.get_version)."""
-    return f"version: {graphopt.__version__}\n"
+    return f"version: {version()}\n"
 
 
 def get_num_bytes_of_data_type(dtype: DataType) -> int:

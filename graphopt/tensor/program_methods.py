@@ -27,7 +27,7 @@ from graphopt.ir.program.location import caller_level
 from graphopt.tensor.program_internals import METHODS
 
 if TYPE_CHECKING:
-    from graphopt.debug.summary import Summary
+    from graphopt.display.layers import Summary
     from graphopt.runtime.state.scope import Scope
 
 _NOT_STATE = (VarKind.FEED_MINIBATCH, VarKind.FETCH_LIST, VarKind.READER)

@@ -11,6 +11,7 @@ from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.sizes import sizes
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.alignment import sequence_mask as _sequence_mask
+from graphopt.tensor.data_sized import nonzero as _nonzero
 from graphopt.tensor.linalg import transpose as transpose
 from graphopt.tensor.manipulation import reshape as _reshape
 from graphopt.tensor.manipulation import slice as slice
@@ -239,9 +240,7 @@ def sequence_mask(
 
 def where(condition: Variable) -> Variable:
     """The indices of the true elements, int64 [count, rank] (fluid.layers.where)."""
-    from graphopt import nonzero
-
-    return nonzero(condition)
+    return _nonzero(condition)
 
 
 def nonzero(input: Variable, as_tuple: bool = False) -> Any:

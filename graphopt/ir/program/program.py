@@ -471,7 +471,7 @@ def _no_types(op: Operator) -> None:
 
 @dataclass
 class OnAppend:
-    """What other rooms do in `Block.append_op`, in the order of the calls.
+    """The parts of other rooms in `Block.append_op`, in the order of the calls.
 
     Importing a room sets its entry: a program does without the rooms that it does not use.
     """
