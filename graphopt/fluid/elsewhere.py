@@ -29,7 +29,7 @@ _LAYERS: dict[str, str] = {
         "bilinear_tensor_product case cond conv2d_transpose conv3d conv3d_transpose data_norm "
         "group_norm nce prelu py_func row_conv spectral_norm switch_case"
     ),
-    "graphopt.static.nn.blocks": "ConditionalBlock Switch While",
+    "graphopt.tensor.blocks": "ConditionalBlock Switch While",
     "graphopt.static.nn.if_else": "IfElse",
     "graphopt.static.nn.static_rnn": "StaticRNN",
     "graphopt.tensor.array": "array_length array_read array_write create_array",

@@ -18,7 +18,7 @@ from graphopt.ir.program import (
 from graphopt.optimizer.optimizer import Optimizer
 from graphopt.optimizer.state import is_half
 from graphopt.optimizer.wrapping import innermost
-from graphopt.static.nn.blocks import Switch
+from graphopt.tensor.blocks import Switch
 
 
 class LookaheadOptimizer:

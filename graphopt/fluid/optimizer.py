@@ -218,9 +218,9 @@ def _find(name: str) -> Any:
 
 _ELSEWHERE = {
     "ExponentialMovingAverage": "graphopt.static",
-    "GradientMergeOptimizer": "graphopt.incubate.optimizer.gradient_merge",
+    "GradientMergeOptimizer": "graphopt.optimizer.gradient_merge",
     "LookaheadOptimizer": "graphopt.fluid.lookahead",
-    "RecomputeOptimizer": "graphopt.incubate.optimizer.recompute",
+    "RecomputeOptimizer": "graphopt.optimizer.recompute",
 }
 _REFUSED = {
     "PipelineOptimizer": (

@@ -10,15 +10,15 @@ import numpy as np
 
 from graphopt.frontend import arguments
 from graphopt.frontend.mode import get_default_dtype
+from graphopt.frontend.sub_blocks import parent_of_current
 from graphopt.ir.program import Variable, VarKind, default_main_program, unique_name
 from graphopt.nn.functional.activation import log_softmax
 from graphopt.nn.functional.alignment import gather_tree
 from graphopt.nn.layer.batch import batch_filled
 from graphopt.nn.layer.recurrence import swap_time
 from graphopt.nn.layer.structure import first, map_structure
-from graphopt.static.nn.blocks import While
-from graphopt.static.nn.sub_blocks import parent_of_current
 from graphopt.tensor.array import array_write, tensor_array_to_tensor
+from graphopt.tensor.blocks import While
 from graphopt.tensor.creation import assign, full, full_like
 from graphopt.tensor.logic import all as all_of
 from graphopt.tensor.logic import equal, less_equal, logical_and, logical_not, logical_or

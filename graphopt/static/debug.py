@@ -8,7 +8,7 @@ from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.ir.program import Operator, Variable
-from graphopt.static.nn.blocks import check_flag
+from graphopt.tensor.blocks import check_flag
 
 _PRINTED = ("bfloat16", "float16", "float32", "float64", "int32", "int64", "bool")
 

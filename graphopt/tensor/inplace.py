@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from graphopt.frontend.in_place import in_place
-from graphopt.nn.functional import activation
 from graphopt.tensor import (
     accumulate,
+    activation,
     elementary,
     linalg,
     logic,

@@ -11,7 +11,7 @@ from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.mode import get_default_dtype
 from graphopt.ir.program import Variable
-from graphopt.nn.functional import activation
+from graphopt.tensor import activation
 from graphopt.tensor.complexes import as_complex, as_real
 from graphopt.tensor.data_sized import nonzero
 from graphopt.tensor.linalg import bmm, transpose

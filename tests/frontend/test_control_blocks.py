@@ -10,7 +10,6 @@ import pytest
 import graphopt as paddle
 from graphopt import fluid, static
 from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.static.nn.blocks import Switch, While
 from graphopt.static.nn.if_else import IfElse
 from graphopt.static.nn.static_rnn import StaticRNN
 from graphopt.tensor.array import (
@@ -20,6 +19,7 @@ from graphopt.tensor.array import (
     create_array,
     tensor_array_to_tensor,
 )
+from graphopt.tensor.blocks import Switch, While
 from graphopt_tests.frontend.differences import Array, X, check, count, data
 from graphopt_tests.frontend.programs import fresh, run, start
 

@@ -11,7 +11,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import CheckError, ProgramError
-from graphopt.static.nn.blocks import Switch
+from graphopt.tensor.blocks import Switch
 from graphopt_tests.frontend.differences import X, count, data
 from graphopt_tests.frontend.programs import fresh, run, start
 

@@ -29,9 +29,9 @@ from graphopt.ir.formats.protobuf.program_desc import read_program, write_progra
 from graphopt.ir.program import AttrKind, Program
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.ir.translate.prune import prune
-from graphopt.static.nn.blocks import ConditionalBlock
-from graphopt.static.nn.blocks import While as WhileBlock
 from graphopt.tensor.array import array_length, array_read, array_write
+from graphopt.tensor.blocks import ConditionalBlock
+from graphopt.tensor.blocks import While as WhileBlock
 from graphopt.testing import parse
 from graphopt_tests.frontend.programs import fresh
 

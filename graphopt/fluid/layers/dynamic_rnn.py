@@ -16,9 +16,9 @@ from graphopt.fluid.layers.sequence_lod import constant, sequence_pad, sequence_
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sub_blocks import parent_of_current
 from graphopt.ir.program import Variable, default_main_program
 from graphopt.static.nn.static_rnn import StaticRNN
-from graphopt.static.nn.sub_blocks import parent_of_current
 from graphopt.tensor.creation import full
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import cast, unsqueeze

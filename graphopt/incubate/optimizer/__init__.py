@@ -1,13 +1,13 @@
 """Optimizers that wrap others (paddle.incubate.optimizer)."""
 
 from graphopt.frontend.calls import publish
-from graphopt.incubate.optimizer.gradient_merge import (
+from graphopt.optimizer.gradient_merge import (
     GradientMergeOptimizer as GradientMergeOptimizer,
 )
-from graphopt.incubate.optimizer.recompute import RecomputeOptimizer as RecomputeOptimizer
 from graphopt.optimizer.lookahead import LookAhead as LookAhead
 from graphopt.optimizer.model_average import ModelAverage as ModelAverage
 from graphopt.optimizer.momentum import LarsMomentum as LarsMomentumOptimizer
+from graphopt.optimizer.recompute import RecomputeOptimizer as RecomputeOptimizer
 
 __all__ = [
     "GradientMergeOptimizer",

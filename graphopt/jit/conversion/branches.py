@@ -15,19 +15,19 @@ from graphopt.errors import GraphoptError
 from graphopt.frontend import nest
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.mode import get_default_dtype
-from graphopt.frontend.tracing import current_trace
-from graphopt.ir.dialect.shapes import UNKNOWN
-from graphopt.ir.program import Block, Variable, default_main_program, undo, unique_name
-from graphopt.jit.conversion.conditions import Thunk, as_flag
-from graphopt.jit.conversion.jumps import RESULT
-from graphopt.jit.conversion.unknown import NOT_YET, Unknown
-from graphopt.static.nn.sub_blocks import (
+from graphopt.frontend.sub_blocks import (
     append_block_op,
     is_array,
     new_block,
     reads_and_writes,
     scopes_of,
 )
+from graphopt.frontend.tracing import current_trace
+from graphopt.ir.dialect.shapes import UNKNOWN
+from graphopt.ir.program import Block, Variable, default_main_program, undo, unique_name
+from graphopt.jit.conversion.conditions import Thunk, as_flag
+from graphopt.jit.conversion.jumps import RESULT
+from graphopt.jit.conversion.unknown import NOT_YET, Unknown
 from graphopt.tensor.creation import assign, full
 from graphopt.tensor.logic import logical_not
 from graphopt.tensor.manipulation import cast

@@ -12,6 +12,7 @@ from typing import Any
 
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import nest
+from graphopt.frontend.sub_blocks import reads_and_writes
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Block, Variable, default_main_program, undo
 from graphopt.ir.program.location import caller_location
@@ -28,11 +29,10 @@ from graphopt.jit.conversion.branches import (
 from graphopt.jit.conversion.conditions import Thunk, as_flag, negation
 from graphopt.jit.conversion.jumps import RESULT
 from graphopt.jit.conversion.unknown import Unknown
-from graphopt.static.nn.blocks import While
 from graphopt.static.nn.control_flow import copy, while_in_place
-from graphopt.static.nn.sub_blocks import reads_and_writes
 from graphopt.tensor.array import create_array
 from graphopt.tensor.attribute import shape as shape_of
+from graphopt.tensor.blocks import While
 from graphopt.tensor.creation import assign, full
 from graphopt.tensor.manipulation import cast, reshape
 

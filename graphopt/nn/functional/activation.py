@@ -8,8 +8,10 @@ from graphopt.frontend import arguments, lazy
 from graphopt.frontend.in_place import in_place
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.ir.program import Variable
+from graphopt.tensor.activation import sigmoid as sigmoid
+from graphopt.tensor.activation import softmax as softmax
 from graphopt.tensor.manipulation import cast, split
-from graphopt.tensor.math import as_float, multiply, unary, unary_as
+from graphopt.tensor.math import multiply, unary, unary_as
 from graphopt.tensor.math import tanh as tanh
 
 
@@ -26,11 +28,6 @@ def relu6(x: Variable, name: str | None = None) -> Variable:
 def gelu(x: Variable, approximate: bool = False, name: str | None = None) -> Variable:
     """x * Phi(x), exactly or by the tanh formula (paddle.nn.functional.gelu)."""
     return unary("gelu", x, name, approximate=arguments.flag(approximate, "approximate", "gelu"))
-
-
-def sigmoid(x: Variable, name: str | None = None) -> Variable:
-    """1 / (1 + exp(-x)) (paddle.nn.functional.sigmoid)."""
-    return unary("sigmoid", as_float(x, "sigmoid"), name)
 
 
 def silu(x: Variable, name: str | None = None) -> Variable:
@@ -61,12 +58,6 @@ def leaky_relu(x: Variable, negative_slope: float = 0.01, name: str | None = Non
     """x where positive, negative_slope * x elsewhere (paddle.nn.functional.leaky_relu)."""
     alpha = arguments.number(negative_slope, "negative_slope", "leaky_relu")
     return unary("leaky_relu", x, name, alpha=alpha)
-
-
-def softmax(x: Variable, axis: int = -1, dtype: Any = None, name: str | None = None) -> Variable:
-    """exp(x) over its sum along `axis`, after a cast to `dtype` (paddle.nn.functional.softmax)."""
-    x = x if dtype is None else cast(x, dtype)
-    return unary("softmax", x, name, axis=arguments.integer(axis, "axis", "softmax"))
 
 
 def log_softmax(

@@ -16,13 +16,13 @@ import numpy as np
 from graphopt.errors import OperandError, ProgramError
 from graphopt.frontend import arguments, lazy, nest
 from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.sub_blocks import is_array, parent_of_current
 from graphopt.ir.dialect.shapes import UNKNOWN
 from graphopt.ir.program import Variable, default_main_program, unique_name
 from graphopt.ir.program.location import caller_level
 from graphopt.static.debug import Assert as Assert
 from graphopt.static.debug import Print as Print
-from graphopt.static.nn.blocks import ConditionalBlock, While, check_flag
-from graphopt.static.nn.sub_blocks import is_array, parent_of_current
+from graphopt.tensor.blocks import ConditionalBlock, While, check_flag
 from graphopt.tensor.creation import assign, full, full_like
 from graphopt.tensor.logic import equal, less_than, logical_not
 from graphopt.tensor.manipulation import cast, concat, reshape

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.sub_blocks import parent_of_current
 from graphopt.ir.program import Variable, default_main_program, undo, unique_name
-from graphopt.static.nn.blocks import ConditionalBlock
-from graphopt.static.nn.sub_blocks import parent_of_current
+from graphopt.tensor.blocks import ConditionalBlock
 from graphopt.tensor.creation import assign
 
 

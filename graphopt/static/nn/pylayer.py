@@ -9,9 +9,9 @@ from graphopt.errors import ProgramError
 from graphopt.frontend import arguments, nest
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.mode import current_op_attrs
+from graphopt.frontend.sub_blocks import new_block, scopes_of
 from graphopt.ir.program import GRAD_SUFFIX, AttrKind, Block, OpRole, Variable, undo
 from graphopt.static.nn.control_flow import hand_out
-from graphopt.static.nn.sub_blocks import new_block, scopes_of
 from graphopt.tensor.creation import assign
 
 

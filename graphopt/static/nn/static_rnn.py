@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from graphopt.errors import ProgramError
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
-from graphopt.ir.dialect.shapes import UNKNOWN
-from graphopt.ir.program import Block, Variable, default_main_program, undo, unique_name
-from graphopt.static.nn.sub_blocks import (
+from graphopt.frontend.sub_blocks import (
     append_block_op,
     new_block,
     parent_of_current,
     reads_and_writes,
     scopes_of,
 )
+from graphopt.ir.dialect.shapes import UNKNOWN
+from graphopt.ir.program import Block, Variable, default_main_program, undo, unique_name
 
 
 @dataclass

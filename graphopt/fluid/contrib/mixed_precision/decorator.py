@@ -22,7 +22,7 @@ from graphopt.ir.program import (
 from graphopt.optimizer.optimizer import Optimizer, Pairs
 from graphopt.optimizer.wrapping import WrappingOptimizer
 from graphopt.static import amp
-from graphopt.static.nn.blocks import Switch
+from graphopt.tensor.blocks import Switch
 from graphopt.tensor.operators import operate
 
 

@@ -17,7 +17,6 @@ from graphopt.errors import UnsupportedError
 from graphopt.fluid import io
 from graphopt.fluid.contrib.mixed_precision.decorator import OptimizerWithMixedPrecision, decorate
 from graphopt.frontend.calls import publish
-from graphopt.incubate.optimizer.recompute import RecomputeOptimizer
 from graphopt.ir.program import (
     Operator,
     Program,
@@ -28,6 +27,7 @@ from graphopt.ir.program import (
 )
 from graphopt.ir.program.location import caller_level
 from graphopt.optimizer.optimizer import Pairs
+from graphopt.optimizer.recompute import RecomputeOptimizer
 from graphopt.runtime import BuildStrategy, CompiledProgram, ExecutionStrategy
 
 _CHECKPOINT = "__paddle_fleet_checkpoint__"

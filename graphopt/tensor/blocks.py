@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.sub_blocks import append_block_op, new_block, reads_and_writes, scopes_of
 from graphopt.ir.dialect.shapes import UNKNOWN, element_count
 from graphopt.ir.program import Variable, undo
-from graphopt.static.nn.sub_blocks import append_block_op, new_block, reads_and_writes, scopes_of
 from graphopt.tensor.logic import logical_and, logical_not
 
 
