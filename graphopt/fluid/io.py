@@ -14,10 +14,9 @@ import numpy as np
 
 import graphopt.static as static
 from graphopt.errors import AssertedError, ScopeError
-from graphopt.fluid.data_feeder import DataFeeder as DataFeeder
-from graphopt.fluid.reader import PyReader as PyReader
 from graphopt.frontend import lazy
 from graphopt.frontend.calls import publish
+from graphopt.frontend.data_feeder import DataFeeder as DataFeeder
 from graphopt.io.loader import DataLoader as DataLoader
 from graphopt.ir.formats.commit import write_files
 from graphopt.ir.formats.files import read_one
@@ -43,6 +42,7 @@ from graphopt.reader.decorator import map_readers as map_readers
 from graphopt.reader.decorator import multiprocess_reader as multiprocess_reader
 from graphopt.reader.decorator import shuffle as shuffle
 from graphopt.reader.decorator import xmap_readers as xmap_readers
+from graphopt.reader.loaders import PyReader as PyReader
 from graphopt.runtime.state.scope import global_scope
 from graphopt.static.io import given_program
 

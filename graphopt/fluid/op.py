@@ -9,12 +9,12 @@ import numpy as np
 
 from graphopt.errors import ScopeError
 from graphopt.fluid.executor import Executor
-from graphopt.fluid.lod_tensor import create_lod_tensor
 from graphopt.fluid.output_slots import output_slots
 from graphopt.fluid.sparse_operators import SPARSE_TYPES, SparseRun, is_sparse, run_sparse
 from graphopt.frontend import lazy
 from graphopt.frontend.absent import absent
 from graphopt.frontend.calls import publish
+from graphopt.frontend.lod_tensor import create_lod_tensor
 from graphopt.ir.operators import operators
 from graphopt.ir.program import GRAD_SUFFIX, Block, Program
 from graphopt.ir.translate.operators.registry import TRANSLATIONS

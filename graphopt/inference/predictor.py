@@ -88,7 +88,7 @@ class Tensor:
     def _feed(self) -> Any:
         if not self._lod:
             return self._array()
-        from graphopt.fluid.lod_tensor import LoDTensor, lengths_between
+        from graphopt.frontend.lod_tensor import LoDTensor, lengths_between
 
         return LoDTensor(self._array(), [lengths_between(level) for level in self._lod])
 
@@ -183,7 +183,7 @@ def _executor_of(model: ImportedModel) -> type[Executor]:
     block = model.program.global_block()
     if not any(levels_of(block.find_var(name)) for name in model.fetch_names):
         return Executor
-    from graphopt.fluid.executor import Executor as WithLengths
+    from graphopt.frontend.lod_executor import Executor as WithLengths
 
     return WithLengths
 

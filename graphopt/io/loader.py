@@ -15,8 +15,8 @@ from graphopt.io.worker import Workers
 from graphopt.runtime.state.slots import Slot, Tensor
 
 if TYPE_CHECKING:
-    from graphopt.fluid.reader import DatasetLoader, GeneratorLoader
     from graphopt.frontend.multi_slot import SlotDataset
+    from graphopt.reader.loaders import DatasetLoader, GeneratorLoader
 
 
 class DataLoader:
@@ -187,11 +187,11 @@ class DataLoader:
         use_multiprocess: bool = False,
         drop_last: bool = True,
     ) -> GeneratorLoader:
-        """A loader of the batches of a generator; see `graphopt.fluid.reader.GeneratorLoader`.
+        """A loader of the batches of a generator; see `graphopt.reader.loaders.GeneratorLoader`.
 
         `use_multiprocess` has no effect: a thread makes the batches, as in Paddle's static mode.
         """
-        from graphopt.fluid.reader import GeneratorLoader
+        from graphopt.reader.loaders import GeneratorLoader
 
         return GeneratorLoader(
             feed_list, capacity, use_double_buffer, iterable, return_list, drop_last
@@ -199,8 +199,8 @@ class DataLoader:
 
     @staticmethod
     def from_dataset(dataset: SlotDataset, places: Any, drop_last: bool = True) -> DatasetLoader:
-        """A loader of the batches of a data set; see `graphopt.fluid.reader.DatasetLoader`."""
-        from graphopt.fluid.reader import DatasetLoader
+        """A loader of the batches of a data set; see `graphopt.reader.loaders.DatasetLoader`."""
+        from graphopt.reader.loaders import DatasetLoader
 
         return DatasetLoader(dataset, places, drop_last)
 

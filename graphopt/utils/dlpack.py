@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.fluid.lod_tensor import LoDTensor
 from graphopt.frontend.calls import publish
 from graphopt.frontend.constants import constant_of
+from graphopt.frontend.lod_tensor import LoDTensor
 from graphopt.ir.program import Variable
 from graphopt.runtime.state.slots import Tensor
 

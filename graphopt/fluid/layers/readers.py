@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt.fluid.common import fed
-from graphopt.fluid.reader import PyReader
 from graphopt.ir.program import Variable, unique_name
+from graphopt.reader.loaders import PyReader
 
 
 def py_reader(

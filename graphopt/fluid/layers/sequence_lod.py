@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphopt.errors import UnsupportedError
-from graphopt.fluid.lod_tensor import lengths_between
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.lod_tensor import lengths_between
 from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.parameters import as_param_attr, as_weight_attr
 from graphopt.frontend.sequence_notes import Levels, levels_of, note

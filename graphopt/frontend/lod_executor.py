@@ -1,0 +1,212 @@
+"""Executor of 1.8: its results without `return_numpy` have sequence lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphopt.frontend.lod_tensor import LoDTensor
+from graphopt.frontend.sequence_notes import Levels, fed_name, levels_of
+from graphopt.ir.dtypes import as_dtype
+from graphopt.ir.program import Block, Program, Variable, default_main_program
+from graphopt.runtime.executor import Executor as _Executor
+from graphopt.runtime.feeds.feed import lengths_fed
+from graphopt.runtime.feeds.fetch import fetch_names, split_updates
+from graphopt.runtime.feeds.from_dataset import elements
+from graphopt.runtime.state.scope import Scope as Scope
+from graphopt.runtime.state.scope import global_scope as global_scope
+from graphopt.runtime.state.scope import scope_guard as scope_guard
+from graphopt.runtime.state.slots import Tensor
+
+# as C++ calls them
+_NAMES = {"float32": "float", "float64": "double", "int32": "int", "int64": "int64_t"}
+
+
+class FetchHandler:
+    """Gets values during `train_from_dataset`; scripts derive it (fluid.executor.FetchHandler).
+
+    `var_dict` has Variables by names of its own, whose values `handler` is called with, after the
+    step that ends `period_secs` seconds or more after the last call.
+    """
+
+    def __init__(self, var_dict: dict[str, Any] | None = None, period_secs: float = 60) -> None:
+        if var_dict is None:
+            raise AssertionError("FetchHandler(): give 'var_dict', the Variables by their names")
+        self.var_dict = var_dict
+        self.period_secs = period_secs
+
+    def handler(self, res_dict: dict[str, Any]) -> None:
+        """Print the first element of each value."""
+        print(" ".join(f"{name}[0]: {value[0]}" for name, value in res_dict.items()), flush=True)
+
+    @staticmethod
+    def help() -> None:
+        """Print how to derive a handler."""
+        print(
+            "class Show(fluid.executor.FetchHandler):\n"
+            "    def handler(self, res_dict):\n"
+            "        print(res_dict)\n"
+            "handler = Show({'loss': loss}, period_secs=2)",
+            flush=True,
+        )
+
+
+class Executor(_Executor):
+    """As `paddle.static.Executor` (Paddle page: fluid.Executor)."""
+
+    def run(
+        self,
+        program: Any = None,
+        feed: Any = None,
+        fetch_list: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> list[Any]:
+        """Run a program once; see `paddle.static.Executor.run`.
+
+        Tensors that are fetched without `return_numpy` have the lengths of the sequences in them
+        (see `graphopt.frontend.sequence_notes`); dense ones have none.
+        """
+        source = default_main_program() if program is None else program
+        if self._is_closed_to_lengths(source, args, kwargs):
+            values = super().run(program, feed, fetch_list, *args, **kwargs)
+            return [_with_lengths(value, (), {}) for value in values]
+        block = source.global_block()
+        names = fetch_names(split_updates(fetch_list)[0])
+        levels = [levels_of(block.find_var(name)) for name in names]
+        extra = _computed(block, levels)
+        fetched = [*_as_list(fetch_list), *extra]
+        values = super().run(program, feed, fetched, *args, **kwargs)
+        known = _fed(feed) | dict(zip(extra, values[len(names) :], strict=True))
+        return [
+            _with_lengths(value, own, known)
+            for value, own in zip(values[: len(names)], levels, strict=True)
+        ]
+
+    @staticmethod
+    def _report(
+        number: int, words: Sequence[str], names: Sequence[str], values: Sequence[Any]
+    ) -> None:
+        """Print the values of a batch of a data set, each with its lengths, shape and dtype."""
+        for word, name, value in zip(words, names, values, strict=True):
+            array = np.array(value)
+            shape = ", ".join(map(str, array.shape or (1,)))
+            starts = ", ".join(f"{{{', '.join(map(str, level))}}}" for level in value.lod())
+            dtype = _NAMES.get(array.dtype.name, array.dtype.name)
+            print(
+                f"{word}\t{name}\t\tlod: {{{starts}}}\n\tdim: {shape}\n\tlayout: NCHW\n"
+                f"\tdtype: {dtype}\n\tdata: [{' '.join(elements(array))}]\n\t",
+                flush=True,
+            )
+
+    def _is_closed_to_lengths(self, source: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+        """True if no fetched value has a place for lengths: arrays, and results of replicas."""
+        names = ("feed_var_name", "fetch_var_name", "scope", "return_numpy")
+        given = dict(zip(names, args, strict=False)) | kwargs
+        return not isinstance(source, Program) or bool(given.get("return_numpy", True))
+
+
+def _as_list(fetch_list: Any) -> list[Any]:
+    if fetch_list is None:
+        return []
+    return list(fetch_list) if isinstance(fetch_list, (list, tuple)) else [fetch_list]
+
+
+def _with_lengths(value: Any, levels: Levels, known: Mapping[str, Any]) -> Any:
+    """A fetched tensor as a LoDTensor; the elements of an array, whose lengths are in arrays."""
+    if isinstance(value, list):
+        elements: list[Any] = value
+        return [
+            _with_lengths(
+                each, levels, {name: v[at] for name, v in known.items() if name in levels}
+            )
+            for at, each in enumerate(elements)
+        ]
+    if type(value) is not Tensor:
+        return value
+    tensor = LoDTensor()
+    tensor._slot = value._slot
+    tensor._note_lengths(_numbers(levels, known, tensor))
+    return tensor
+
+
+def _computed(block: Block, levels: Sequence[Levels]) -> list[str]:
+    """The variables with lengths that operators compute."""
+    names = {level: None for own in levels for level in own if isinstance(level, str)}
+    found = {name: block.vars.get(name) for name in names}
+    return [name for name, v in found.items() if v is not None and not v.is_data]
+
+
+def _fed(feed: Any) -> dict[str, Any]:
+    """The lengths in a feed by the names of their variables."""
+    known: dict[str, Any] = {}
+    for name, value in feed.items() if isinstance(feed, dict) else ():
+        known[name] = value
+        levels = lengths_fed(value)
+        known |= {fed_name(name, i, len(levels)): own for i, own in enumerate(levels)}
+    return known
+
+
+def _numbers(levels: Levels, known: Mapping[str, Any], tensor: LoDTensor) -> list[list[int]]:
+    """The lengths of a fetched tensor; [] where they are not known or do not fit its rows."""
+    rows = (tensor.shape() or [0])[0]
+    found: list[list[int]] = []
+    for level in levels:
+        if isinstance(level, int):
+            found.append([level] * (rows // level))
+        elif isinstance(level, tuple):
+            found.append(list(level))
+        elif level in known:
+            found.append([int(n) for n in np.asarray(known[level]).reshape(-1)])
+        else:
+            return []
+    return found if found and sum(found[-1]) == rows else []
+
+
+def as_numpy(tensor: Any) -> Any:
+    """A tensor as an array, a list of them as a list; None for one without a value.
+
+    Raises RuntimeError for sequences, whose lengths an array does not have.
+    """
+    if isinstance(tensor, list):
+        return [as_numpy(item) for item in tensor]
+    if tensor.lod():
+        raise RuntimeError(
+            "Some of your fetched tensors hold LoD information. They can not be completely cast "
+            "to Python ndarray. Please set the parameter 'return_numpy' as 'False' to return "
+            "LoDTensor itself directly."
+        )
+    return np.array(tensor) if tensor._is_initialized() else None
+
+
+def _as_lodtensor(data: Any, place: Any, dtype: Any = None) -> LoDTensor:
+    """A tensor of a number, a list, a tuple or an array; `place` has no effect.
+
+    Arrays keep their own dtype, the others take `dtype`. Raises AssertionError when they have
+    none, TypeError for anything else.
+    """
+    if isinstance(data, np.ndarray):
+        array = data
+    elif isinstance(data, (bool, int, float, list, tuple, np.generic)):
+        if dtype is None:
+            raise AssertionError("_as_lodtensor(): give 'dtype' for data that is not an array")
+        array = np.array(data, as_dtype(dtype).numpy)
+    else:
+        raise TypeError(
+            "_as_lodtensor(): 'data' should be a number, a list, a tuple or an array, found "
+            f"{type(data).__name__}"
+        )
+    tensor = LoDTensor()
+    tensor.set(array, place)
+    return tensor
+
+
+def _fetch_var(name: Any, scope: Scope | None = None, return_numpy: bool = True) -> Any:
+    """The value of a variable in a scope; AssertionError when the scope does not have it."""
+    own = name.name if isinstance(name, Variable) else name
+    slot = (scope or global_scope()).find_var(own)
+    if slot is None:
+        raise AssertionError(f"Cannot find {own} in scope; only persistable variables are there")
+    return slot.numpy() if return_numpy else _with_lengths(slot.get_tensor(), (), {})
