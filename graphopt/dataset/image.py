@@ -8,9 +8,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from graphopt.frontend.images.image import Array, pillow
+from graphopt.frontend.images.numpy_resize import resize
 from graphopt.frontend.missing import explain
-from graphopt.vision.transforms.image import Array, pillow
-from graphopt.vision.transforms.numpy_resize import resize
 
 
 def load_image_bytes(bytes: bytes, is_color: bool = True) -> Array:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from graphopt.dataset.archive import SourceFile
+from graphopt.frontend.images.image import pillow
 from graphopt.reader.decorator import Reader
-from graphopt.vision.transforms.image import pillow
 
 ARCHIVE = SourceFile("voc2012", "VOCtrainval_11-May-2012.tar", "6cd6e144f989b92b3379bac3b3de84fd")
 

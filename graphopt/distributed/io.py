@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt.errors import UnsupportedError
-from graphopt.fluid.io import is_persistable as is_persistable
-from graphopt.fluid.io import load_inference_model as _load
-from graphopt.fluid.io import load_persistables as load_persistables
-from graphopt.fluid.io import save_persistables as save_persistables
 from graphopt.frontend.calls import publish
+from graphopt.static.variable_files import is_persistable as is_persistable
+from graphopt.static.variable_files import load_inference_model as _load
+from graphopt.static.variable_files import load_persistables as load_persistables
+from graphopt.static.variable_files import save_persistables as save_persistables
 
 
 def load_inference_model_distributed(

@@ -218,7 +218,7 @@ def _find(name: str) -> Any:
 
 _ELSEWHERE = {
     "ExponentialMovingAverage": "graphopt.static",
-    "GradientMergeOptimizer": "graphopt.optimizer.gradient_merge",
+    "GradientMergeOptimizer": "graphopt.static.gradient_merge",
     "LookaheadOptimizer": "graphopt.fluid.lookahead",
     "RecomputeOptimizer": "graphopt.optimizer.recompute",
 }

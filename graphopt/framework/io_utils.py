@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-from graphopt.fluid.io import is_parameter as is_parameter
-from graphopt.fluid.io import is_persistable as is_persistable
 from graphopt.frontend.calls import publish
 from graphopt.ir.program import Variable
+from graphopt.static.variable_files import is_parameter as is_parameter
+from graphopt.static.variable_files import is_persistable as is_persistable
 
 
 def is_belong_to_optimizer(var: Variable) -> bool:

@@ -334,8 +334,8 @@ def _targets(program: Program) -> list[Any]:
     return [program, column_names(program, "feed"), fetches]
 
 
-_FLUID_IO = (
+_OF_VARIABLES = (
     *("get_program_parameter", "get_program_persistable_vars", "is_parameter", "is_persistable"),
     *("load_vars", "save_vars"),
 )
-lazy.attach(globals(), {name: ("graphopt.fluid.io", name) for name in _FLUID_IO})
+lazy.attach(globals(), {name: ("graphopt.static.variable_files", name) for name in _OF_VARIABLES})

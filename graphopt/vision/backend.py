@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.vision.transforms.image import pillow
+from graphopt.frontend.images.image import pillow
 
 _backend = "pil"
 

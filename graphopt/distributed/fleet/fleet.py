@@ -18,6 +18,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.frontend.mode import require_static
 from graphopt.ir.program import Program, Variable, default_main_program
 from graphopt.runtime.distributed.world import world_of_environment
+from graphopt.static import variable_files
 from graphopt.static.io import save_inference_model as save_model
 from graphopt.static.state import load
 
@@ -165,9 +166,7 @@ class Fleet:
         self, executor: Any, dirname: str, main_program: Program | None = None, mode: int = 0
     ) -> None:
         """Write every persistable variable to a folder, one file each; `mode` has no effect."""
-        from graphopt.fluid import io  # its package imports fleet
-
-        io.save_persistables(executor, dirname, main_program or default_main_program())
+        variable_files.save_persistables(executor, dirname, main_program or default_main_program())
 
     def save_inference_model(
         self,
@@ -180,10 +179,8 @@ class Fleet:
         mode: int = 0,
     ) -> None:
         """Write the part of a program from feeds to targets (fluid.io.save_inference_model)."""
-        from graphopt.fluid import io
-
         program = main_program or default_main_program()
-        io.save_inference_model(
+        variable_files.save_inference_model(
             dirname, feeded_var_names, target_vars, executor, program, None, None
         )
 

@@ -10,12 +10,12 @@ from graphopt.distributed.fleet.base.role_maker import RoleMakerBase
 from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Operator, Program, Variable, undo
 from graphopt.optimizer import Adam, AdamW, Lamb, LarsMomentum, Momentum
-from graphopt.optimizer.gradient_merge import GradientMergeOptimizer
 from graphopt.optimizer.optimizer import Optimizer, Pairs
 from graphopt.optimizer.recompute import RecomputeOptimizer
 from graphopt.optimizer.wrapping import WrappingOptimizer
 from graphopt.runtime import BuildStrategy, CompiledProgram, ExecutionStrategy
 from graphopt.static import amp
+from graphopt.static.gradient_merge import GradientMergeOptimizer
 
 
 class DistributedOptimizer(WrappingOptimizer):

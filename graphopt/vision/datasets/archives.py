@@ -15,10 +15,10 @@ import numpy as np
 
 from graphopt.dataset import cifar, flowers, mnist, voc2012
 from graphopt.dataset.archive import SourceFile, extract, members
+from graphopt.frontend.images.image import pillow
 from graphopt.frontend.mode import get_default_dtype
 from graphopt.io.dataset import Dataset
 from graphopt.vision.backend import chosen
-from graphopt.vision.transforms.image import pillow
 
 Transform = Callable[[Any], Any]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.frontend.images.image import pillow
 from graphopt.io.dataset import Dataset
 from graphopt.vision.backend import get_image_backend
-from graphopt.vision.transforms.image import pillow
 
 IMG_EXTENSIONS = (
     *(".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm"),

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.frontend.images.image import Array, check_image, is_pil_image
 from graphopt.vision.transforms import functional as F
-from graphopt.vision.transforms.image import Array, check_image, is_pil_image
 
 
 class Compose:

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.frontend.images.image import image_size, is_pil_image
 from graphopt.vision.transforms import functional as F
 from graphopt.vision.transforms.base import BaseTransform
-from graphopt.vision.transforms.image import image_size, is_pil_image
 
 
 def _pair(size: Any) -> Any:

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.frontend.images.image import Array, check_image, image_size, is_pil_image
 from graphopt.vision.transforms import functional_numpy as on_numpy
 from graphopt.vision.transforms import functional_pil as on_pil
-from graphopt.vision.transforms.image import Array, check_image, image_size, is_pil_image
 
 
 def _backend(img: Any) -> Any:

@@ -11,8 +11,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from graphopt.vision.transforms import numpy_color, numpy_resize, numpy_warp
-from graphopt.vision.transforms.image import Array
+from graphopt.frontend.images import numpy_resize
+from graphopt.frontend.images.image import Array
+from graphopt.vision.transforms import numpy_color, numpy_warp
 
 
 def to_tensor(pic: Array, data_format: str) -> Array:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from graphopt.vision.transforms.image import Array, pillow
+from graphopt.frontend.images.image import Array, pillow
 
 # Pillow's resampling filters by Paddle's names.
 _FILTERS = ("nearest", "bilinear", "bicubic", "box", "lanczos", "hamming")

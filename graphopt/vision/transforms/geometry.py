@@ -11,9 +11,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from graphopt.frontend.images.image import image_size
 from graphopt.vision.transforms import functional as F
 from graphopt.vision.transforms.base import BaseTransform
-from graphopt.vision.transforms.image import image_size
 
 _WARPS = ("nearest", "bilinear", "bicubic")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.vision.transforms.image import Array
+from graphopt.frontend.images.image import Array
 
 _SHARES = np.array([0.299, 0.587, 0.114])  # of red, green and blue in grey
 # The same in 15 bits, which is what OpenCV uses for integers.

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.vision.transforms.image import Array
-from graphopt.vision.transforms.numpy_sampling import check_sampled, sample
+from graphopt.frontend.images.image import Array
+from graphopt.frontend.images.numpy_sampling import check_sampled, sample
 
 _BITS = 10  # fraction bits of the coordinates that an affine map adds up
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.vision.transforms.image import Array
-from graphopt.vision.transforms.numpy_sampling import check_sampled, kernel_weights, saturate
+from graphopt.frontend.images.image import Array
+from graphopt.frontend.images.numpy_sampling import check_sampled, kernel_weights, saturate
 
 _COEFFICIENT = 2048  # weights of images of bytes have 11 bits
 

@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from graphopt.vision.transforms.image import Array
+from graphopt.frontend.images.image import Array
 
 # Element types that OpenCV resamples.
 _SAMPLED = ("uint8", "uint16", "int16", "float32", "float64")

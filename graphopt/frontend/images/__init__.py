@@ -1,0 +1,1 @@
+"""Images as arrays, for data sets and transforms."""
