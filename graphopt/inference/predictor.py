@@ -11,6 +11,8 @@ import numpy as np
 
 from graphopt.buckets import automatic
 from graphopt.errors import FeedError
+from graphopt.frontend.lod_executor import Executor as WithLengths
+from graphopt.frontend.lod_tensor import LoDTensor, lengths_between
 from graphopt.frontend.sequence_notes import levels_of
 from graphopt.frontend.version import version
 from graphopt.inference.config import Config, DataType
@@ -88,8 +90,6 @@ class Tensor:
     def _feed(self) -> Any:
         if not self._lod:
             return self._array()
-        from graphopt.frontend.lod_tensor import LoDTensor, lengths_between
-
         return LoDTensor(self._array(), [lengths_between(level) for level in self._lod])
 
     def _take(self, fetched: Fetched) -> None:
@@ -179,13 +179,10 @@ def _handle(handles: dict[str, Tensor], name: str, kind: str) -> Tensor:
 
 
 def _executor_of(model: ImportedModel) -> type[Executor]:
-    """The executor of a model: that of 1.8 if outputs have lengths, which takes long to import."""
+    """The executor of a model: that of 1.8 if outputs have lengths."""
     block = model.program.global_block()
-    if not any(levels_of(block.find_var(name)) for name in model.fetch_names):
-        return Executor
-    from graphopt.frontend.lod_executor import Executor as WithLengths
-
-    return WithLengths
+    has_lengths = any(levels_of(block.find_var(name)) for name in model.fetch_names)
+    return WithLengths if has_lengths else Executor
 
 
 def _read(config: Config) -> ImportedModel:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from graphopt.frontend.multi_slot import SlotDataset
 from graphopt.frontend.prefetch import Prefetch
 from graphopt.io.batch_sampler import BatchSampler
 from graphopt.io.collate import arrays_in, default_collate_fn, default_convert_fn, map_arrays
 from graphopt.io.dataset import IterableDataset
 from graphopt.io.fetcher import Recipe
 from graphopt.io.worker import Workers
+from graphopt.reader.loaders import DatasetLoader, GeneratorLoader
 from graphopt.runtime.state.slots import Slot, Tensor
-
-if TYPE_CHECKING:
-    from graphopt.frontend.multi_slot import SlotDataset
-    from graphopt.reader.loaders import DatasetLoader, GeneratorLoader
 
 
 class DataLoader:
@@ -191,8 +189,6 @@ class DataLoader:
 
         `use_multiprocess` has no effect: a thread makes the batches, as in Paddle's static mode.
         """
-        from graphopt.reader.loaders import GeneratorLoader
-
         return GeneratorLoader(
             feed_list, capacity, use_double_buffer, iterable, return_list, drop_last
         )
@@ -200,8 +196,6 @@ class DataLoader:
     @staticmethod
     def from_dataset(dataset: SlotDataset, places: Any, drop_last: bool = True) -> DatasetLoader:
         """A loader of the batches of a data set; see `graphopt.reader.loaders.DatasetLoader`."""
-        from graphopt.reader.loaders import DatasetLoader
-
         return DatasetLoader(dataset, places, drop_last)
 
 

@@ -8,7 +8,9 @@ from graphopt.errors import ProgramError
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
+from graphopt.ir.program.kinds import SLOT
 from graphopt.nn.functional.activation import sigmoid
 from graphopt.tensor.creation import assign, create_global_var, full_like
 from graphopt.tensor.manipulation import cast, reshape
@@ -28,9 +30,8 @@ def continuous_value_model(input: Variable, cvm: Variable, use_cvm: bool = True)
     levels = levels_of(arguments.variable(input, "input", function))
     counts = arguments.variable(cvm, "cvm", function)
     if levels:
-        from graphopt.fluid.layers.sequence_lod import sequence_expand_as
-
-        counts = sequence_expand_as(counts, input)
+        lengths = of_one_level(input, function, "input")
+        counts = emit("sequence_expand_as", {"X": counts, "Y": input, SLOT: lengths})
     attrs = {"use_cvm": arguments.flag(use_cvm, "use_cvm", function)}
     made = emit("cvm", {"X": input, "CVM": counts}, attrs, out="Y")
     return note(made, levels) if levels else made
