@@ -33,7 +33,7 @@ _RENAMED = {
             *("normal", "orthogonal", "uniform", "xavier"),
         )
     },
-    "nn.layer.distance": "nn.layer",
+    **dict.fromkeys(("nn.layer.distance", "nn.layer.loss", "nn.layer.pooling"), "nn.layer"),
     "static.nn.loss": "static.nn",
     "static.nn.metric": "static",
     "tensor.ops": "tensor",

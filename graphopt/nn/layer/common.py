@@ -8,8 +8,6 @@ from graphopt.frontend import arguments, lazy
 from graphopt.nn.functional import common as functional
 from graphopt.nn.functional.input import embedding, table_padding
 from graphopt.nn.layer.layers import Layer
-from graphopt.tensor.manipulation import flatten
-from graphopt.tensor.stacking import unflatten
 
 
 class Identity(Layer):
@@ -88,113 +86,40 @@ class Embedding(Layer):
         return f"{rows}, {width}, padding_idx={self._padding_idx}"
 
 
-class Dropout(Layer):
-    """Zero each element (or slices along `axis`) with probability p in training.
+class Bilinear(Layer):
+    """x1 @ weight[k] @ x2 + bias[k] for each of `out_features` k (paddle.nn.Bilinear).
 
-    Paddle page: paddle.nn.Dropout.
+    The weight has the shape [out_features, in1_features, in2_features], the bias
+    [1, out_features].
     """
 
     def __init__(
         self,
-        p: float = 0.5,
-        axis: Any = None,
-        mode: str = "upscale_in_train",
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
         name: str | None = None,
     ) -> None:
         super().__init__()
-        self.p, self.axis, self.mode, self.name = p, axis, mode, name
-
-    def forward(self, input: Any) -> Any:
-        return functional.dropout(input, self.p, self.axis, self.training, self.mode, self.name)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}, axis={self.axis}, mode={self.mode}"
-
-
-class Dropout2D(Layer):
-    """Zero whole channels of images in training (paddle.nn.Dropout2D)."""
-
-    def __init__(self, p: float = 0.5, data_format: str = "NCHW", name: str | None = None) -> None:
-        super().__init__()
-        self.p, self.data_format, self.name = p, data_format, name
-
-    def forward(self, input: Any) -> Any:
-        return functional.dropout2d(input, self.p, self.training, self.data_format, self.name)
-
-
-class Dropout3D(Layer):
-    """Zero whole channels of volumes in training (paddle.nn.Dropout3D)."""
-
-    def __init__(self, p: float = 0.5, data_format: str = "NCDHW", name: str | None = None) -> None:
-        super().__init__()
-        self.p, self.data_format, self.name = p, data_format, name
-
-    def forward(self, input: Any) -> Any:
-        return functional.dropout3d(input, self.p, self.training, self.data_format, self.name)
-
-
-class AlphaDropout(Layer):
-    """Dropout that keeps the mean and variance of selu's results (paddle.nn.AlphaDropout)."""
-
-    def __init__(self, p: float = 0.5, name: str | None = None) -> None:
-        super().__init__()
-        self.p, self.name = p, name
-
-    def forward(self, input: Any) -> Any:
-        return functional.alpha_dropout(input, self.p, self.training, self.name)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}"
-
-
-class FeatureAlphaDropout(Layer):
-    """As `AlphaDropout`, for whole channels (paddle.nn.FeatureAlphaDropout)."""
-
-    def __init__(self, p: float = 0.5, name: str | None = None) -> None:
-        super().__init__()
-        self.p, self.name = p, name
-
-    def forward(self, input: Any) -> Any:
-        return functional.feature_alpha_dropout(input, self.p, self.training, self.name)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}"
-
-
-class Unflatten(Layer):
-    """One axis taken apart in several (paddle.nn.Unflatten)."""
-
-    def __init__(self, axis: int, shape: Any, name: str | None = None) -> None:
-        super().__init__()
-        self.axis, self.shape, self.name = axis, shape, name
-
-    def forward(self, input: Any) -> Any:
-        return unflatten(input, self.axis, self.shape, self.name)
-
-    def extra_repr(self) -> str:
-        return f"axis={self.axis}, shape={self.shape}"
-
-
-class Flatten(Layer):
-    """The axes from start to stop joined into one (paddle.nn.Flatten)."""
-
-    def __init__(self, start_axis: int = 1, stop_axis: int = -1) -> None:
-        super().__init__()
-        self.start_axis, self.stop_axis = start_axis, stop_axis
-
-    def forward(self, input: Any) -> Any:
-        return flatten(input, self.start_axis, self.stop_axis)
-
-
-class CosineSimilarity(Layer):
-    """The cosine of the angle between two tensors along `axis` (paddle.nn.CosineSimilarity)."""
-
-    def __init__(self, axis: int = 1, eps: float = 1e-8) -> None:
-        super().__init__()
-        self._axis, self._eps = axis, eps
+        given = {"in1": in1_features, "in2": in2_features, "out": out_features}
+        sizes = {
+            what: arguments.integer(value, f"{what}_features", "Bilinear")
+            for what, value in given.items()
+        }
+        self._name = name
+        self.weight: Any = self.create_parameter(
+            [sizes["out"], sizes["in1"], sizes["in2"]], weight_attr
+        )
+        self.bias: Any = self.create_parameter([1, sizes["out"]], bias_attr, is_bias=True)
 
     def forward(self, x1: Any, x2: Any) -> Any:
-        return functional.cosine_similarity(x1, x2, self._axis, self._eps)
+        return functional.bilinear(x1, x2, self.weight, self.bias, self._name)
+
+    def extra_repr(self) -> str:
+        out, in1, in2 = self.weight.shape
+        return f"in1_features={in1}, in2_features={in2}, out_features={out}, dtype={self._dtype!s}"
 
 
 lazy.join_package(globals())

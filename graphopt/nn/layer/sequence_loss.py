@@ -5,71 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt.frontend import arguments
-from graphopt.nn.functional.alignment import ctc_loss, rnnt_loss
 from graphopt.nn.functional.hierarchical import hsigmoid_loss
 from graphopt.nn.layer.layers import Layer
-
-
-class CTCLoss(Layer):
-    """The CTC loss (paddle.nn.CTCLoss); see nn.functional.ctc_loss."""
-
-    def __init__(
-        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
-    ) -> None:
-        super().__init__()
-        self.blank = arguments.integer(blank, "blank", "CTCLoss")
-        options = ("mean", "sum", "none")
-        self.reduction = arguments.choice(reduction, "reduction", "CTCLoss", options)
-        self.zero_infinity = arguments.flag(zero_infinity, "zero_infinity", "CTCLoss")
-
-    def forward(
-        self,
-        log_probs: Any,
-        labels: Any,
-        input_lengths: Any,
-        label_lengths: Any,
-        norm_by_times: bool = False,
-    ) -> Any:
-        return ctc_loss(
-            log_probs,
-            labels,
-            input_lengths,
-            label_lengths,
-            self.blank,
-            self.reduction,
-            norm_by_times,
-            self.zero_infinity,
-        )
-
-
-class RNNTLoss(Layer):
-    """The transducer's loss (paddle.nn.RNNTLoss); see nn.functional.rnnt_loss."""
-
-    def __init__(
-        self,
-        blank: int = 0,
-        fastemit_lambda: float = 0.001,
-        reduction: str = "mean",
-        name: str | None = None,
-    ) -> None:
-        super().__init__()
-        self.blank = arguments.integer(blank, "blank", "RNNTLoss")
-        self.fastemit_lambda = arguments.number(fastemit_lambda, "fastemit_lambda", "RNNTLoss")
-        options = ("mean", "sum", "none")
-        self.reduction = arguments.choice(reduction, "reduction", "RNNTLoss", options)
-        self.name = name
-
-    def forward(self, input: Any, label: Any, input_lengths: Any, label_lengths: Any) -> Any:
-        return rnnt_loss(
-            input,
-            label,
-            input_lengths,
-            label_lengths,
-            self.blank,
-            self.fastemit_lambda,
-            self.reduction,
-            self.name,
-        )
 
 
 class HSigmoidLoss(Layer):

@@ -12,10 +12,11 @@ from graphopt.nn.functional.activation import softmax
 from graphopt.nn.functional.common import dropout
 from graphopt.nn.layer.activation_names import named
 from graphopt.nn.layer.batch import batch_filled
-from graphopt.nn.layer.common import Dropout, Linear
+from graphopt.nn.layer.common import Linear
 from graphopt.nn.layer.container import LayerList
 from graphopt.nn.layer.layers import Layer
 from graphopt.nn.layer.norm import LayerNorm
+from graphopt.nn.layer.of_functions import Dropout
 from graphopt.tensor.linalg import matmul, transpose
 from graphopt.tensor.manipulation import cast, concat, reshape
 from graphopt.tensor.math import add, scale

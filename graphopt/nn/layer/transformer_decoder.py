@@ -10,10 +10,11 @@ from graphopt.frontend import arguments
 from graphopt.frontend.mode import get_default_dtype
 from graphopt.ir.program import Variable
 from graphopt.nn.layer.activation_names import named
-from graphopt.nn.layer.common import Dropout, Linear
+from graphopt.nn.layer.common import Linear
 from graphopt.nn.layer.container import LayerList
 from graphopt.nn.layer.layers import Layer
 from graphopt.nn.layer.norm import LayerNorm
+from graphopt.nn.layer.of_functions import Dropout
 from graphopt.nn.layer.transformer import (
     Cache,
     MultiHeadAttention,

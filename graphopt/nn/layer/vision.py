@@ -7,6 +7,7 @@ from typing import Any
 from graphopt.frontend import arguments, lazy
 from graphopt.nn.functional import vision as functional
 from graphopt.nn.layer.layers import Layer
+from graphopt.nn.layer.of_functions import Upsample
 
 
 class _Pad(Layer):
@@ -85,37 +86,6 @@ class Pad3D(_Pad):
         super().__init__(padding, mode, value, data_format, name)
 
 
-class Upsample(Layer):
-    """Images in another size, given or as a multiple (paddle.nn.Upsample)."""
-
-    def __init__(
-        self,
-        size: Any = None,
-        scale_factor: Any = None,
-        mode: str = "nearest",
-        align_corners: bool = False,
-        align_mode: int = 0,
-        data_format: str = "NCHW",
-        name: str | None = None,
-    ) -> None:
-        super().__init__()
-        self._arguments = {
-            "size": size,
-            "scale_factor": scale_factor,
-            "mode": mode,
-            "align_corners": align_corners,
-            "align_mode": align_mode,
-            "data_format": data_format,
-            "name": name,
-        }
-
-    def forward(self, x: Any) -> Any:
-        return functional.interpolate(x, **self._arguments)
-
-    def extra_repr(self) -> str:
-        return ", ".join(f"{name}={value}" for name, value in self._arguments.items())
-
-
 class UpsamplingNearest2D(Upsample):
     """Images in another size, each pixel the nearest one (paddle.nn.UpsamplingNearest2D)."""
 
@@ -140,80 +110,6 @@ class UpsamplingBilinear2D(Upsample):
         name: str | None = None,
     ) -> None:
         super().__init__(size, scale_factor, "bilinear", True, 0, data_format, name)
-
-
-class PixelShuffle(Layer):
-    """[n, c * r * r, h, w] as [n, c, h * r, w * r] (paddle.nn.PixelShuffle)."""
-
-    def __init__(
-        self, upscale_factor: int, data_format: str = "NCHW", name: str | None = None
-    ) -> None:
-        super().__init__()
-        self._factor, self._data_format, self._name = upscale_factor, data_format, name
-
-    def forward(self, x: Any) -> Any:
-        return functional.pixel_shuffle(x, self._factor, self._data_format, self._name)
-
-
-class Unfold(Layer):
-    """The windows of images as columns (paddle.nn.Unfold)."""
-
-    def __init__(
-        self,
-        kernel_sizes: Any,
-        dilations: Any = 1,
-        paddings: Any = 0,
-        strides: Any = 1,
-        name: str | None = None,
-    ) -> None:
-        super().__init__()
-        self._window = (kernel_sizes, strides, paddings, dilations, name)
-
-    def forward(self, input: Any) -> Any:
-        return functional.unfold(input, *self._window)
-
-
-class PixelUnshuffle(Layer):
-    """[n, c, h * r, w * r] as [n, c * r * r, h, w] (paddle.nn.PixelUnshuffle)."""
-
-    def __init__(
-        self, downscale_factor: int, data_format: str = "NCHW", name: str | None = None
-    ) -> None:
-        super().__init__()
-        self._factor, self._data_format, self._name = downscale_factor, data_format, name
-
-    def forward(self, x: Any) -> Any:
-        return functional.pixel_unshuffle(x, self._factor, self._data_format, self._name)
-
-
-class ChannelShuffle(Layer):
-    """The channels of `groups` groups interleaved (paddle.nn.ChannelShuffle)."""
-
-    def __init__(self, groups: int, data_format: str = "NCHW", name: str | None = None) -> None:
-        super().__init__()
-        self._groups, self._data_format, self._name = groups, data_format, name
-
-    def forward(self, x: Any) -> Any:
-        return functional.channel_shuffle(x, self._groups, self._data_format, self._name)
-
-
-class Fold(Layer):
-    """Images in which the windows, given as columns, are added up (paddle.nn.Fold)."""
-
-    def __init__(
-        self,
-        output_sizes: Any,
-        kernel_sizes: Any,
-        dilations: Any = 1,
-        paddings: Any = 0,
-        strides: Any = 1,
-        name: str | None = None,
-    ) -> None:
-        super().__init__()
-        self._window = (output_sizes, kernel_sizes, strides, paddings, dilations, name)
-
-    def forward(self, input: Any) -> Any:
-        return functional.fold(input, *self._window)
 
 
 class ZeroPad1D(Pad1D):

@@ -8,10 +8,10 @@ from typing import Any
 
 from graphopt.frontend.initializers.fill import Uniform
 from graphopt.frontend.parameters import ParamAttr
-from graphopt.nn.layer.activation import ReLU
 from graphopt.nn.layer.container import Sequential
 from graphopt.nn.layer.conv import Conv2D
 from graphopt.nn.layer.norm import BatchNorm2D
+from graphopt.nn.layer.of_functions import ReLU
 
 Make = Callable[..., Any]
 

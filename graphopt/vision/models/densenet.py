@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.nn.layer.common import Dropout, Linear
+from graphopt.nn.layer.common import Linear
 from graphopt.nn.layer.conv import Conv2D
 from graphopt.nn.layer.layers import Layer
 from graphopt.nn.layer.norm import BatchNorm
-from graphopt.nn.layer.pooling import AdaptiveAvgPool2D, AvgPool2D, MaxPool2D
+from graphopt.nn.layer.of_functions import AdaptiveAvgPool2D, AvgPool2D, Dropout, MaxPool2D
 from graphopt.tensor.manipulation import concat, flatten
 from graphopt.vision.models.blocks import uniform_attr
 from graphopt.vision.models.pretrained import with_weights

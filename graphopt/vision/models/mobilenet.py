@@ -5,13 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from graphopt.nn.layer.activation import Hardsigmoid, Hardswish, ReLU, ReLU6
-from graphopt.nn.layer.common import Dropout, Linear
+from graphopt.nn.layer.common import Linear
 from graphopt.nn.layer.container import Sequential
 from graphopt.nn.layer.conv import Conv2D
 from graphopt.nn.layer.layers import Layer
 from graphopt.nn.layer.norm import BatchNorm2D
-from graphopt.nn.layer.pooling import AdaptiveAvgPool2D
+from graphopt.nn.layer.of_functions import (
+    AdaptiveAvgPool2D,
+    Dropout,
+    Hardsigmoid,
+    Hardswish,
+    ReLU,
+    ReLU6,
+)
 from graphopt.tensor.manipulation import flatten
 from graphopt.tensor.math import add, multiply
 from graphopt.vision.models.blocks import ConvNormActivation, Make, make_divisible

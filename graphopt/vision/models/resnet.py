@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.nn.layer.activation import ReLU
 from graphopt.nn.layer.common import Linear
 from graphopt.nn.layer.container import Sequential
 from graphopt.nn.layer.conv import Conv2D
 from graphopt.nn.layer.layers import Layer
 from graphopt.nn.layer.norm import BatchNorm2D
-from graphopt.nn.layer.pooling import AdaptiveAvgPool2D, MaxPool2D
+from graphopt.nn.layer.of_functions import AdaptiveAvgPool2D, MaxPool2D, ReLU
 from graphopt.tensor.manipulation import flatten
 from graphopt.tensor.math import add
 from graphopt.vision.models.pretrained import with_weights

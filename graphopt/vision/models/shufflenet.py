@@ -6,10 +6,9 @@ from functools import partial
 from typing import Any
 
 from graphopt.nn.functional.vision import channel_shuffle
-from graphopt.nn.layer.activation import ReLU, Swish
 from graphopt.nn.layer.common import Linear
 from graphopt.nn.layer.layers import Layer
-from graphopt.nn.layer.pooling import AdaptiveAvgPool2D, MaxPool2D
+from graphopt.nn.layer.of_functions import AdaptiveAvgPool2D, MaxPool2D, ReLU, Swish
 from graphopt.tensor.manipulation import concat, flatten, split
 from graphopt.vision.models.blocks import ConvNormActivation, Make
 from graphopt.vision.models.pretrained import with_weights

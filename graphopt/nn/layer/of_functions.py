@@ -1,0 +1,463 @@
+"""Layers that call one function with arguments that they keep.
+
+A row names the function, the layer and what it computes. The arguments of the layer are those of
+the function after its inputs, with their defaults, unless the row lists others. The stub beside
+this file, which `docs/generate.py` writes, has the signatures for editors and type checkers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from inspect import Parameter, Signature, signature
+from typing import Any, ClassVar
+
+from graphopt.frontend import arguments
+from graphopt.nn.functional import (
+    activation,
+    alignment,
+    common,
+    distance,
+    fractional_pool,
+    likelihood,
+    loss,
+    margin,
+    pooling,
+    unpool,
+    vision,
+)
+from graphopt.nn.layer.layers import Layer
+from graphopt.tensor.manipulation import flatten
+from graphopt.tensor.stacking import unflatten
+
+_SELF = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class FunctionLayer(Layer):
+    """A layer that calls a function with arguments that it keeps; see `layer_of`.
+
+    The arguments are attributes of the layer as well, since layers of users read them.
+    """
+
+    shown: ClassVar[tuple[str, ...] | None] = ()
+    """The arguments in the text of the layer; None for all."""
+
+    def _keep(self, given: dict[str, Any]) -> None:
+        self.__dict__.update(self._attributes(given), _arguments=given)
+
+    def _attributes(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {f"_{name}": value for name, value in given.items()}
+
+    def extra_repr(self) -> str:
+        shown = self._arguments if self.shown is None else self.shown
+        return ", ".join(f"{name}={self._arguments[name]}" for name in shown)
+
+
+class _Public(FunctionLayer):
+    """A layer whose arguments are attributes under their own names."""
+
+    def _attributes(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(given)
+
+
+class _Pool(FunctionLayer):
+    """A pool, which shows its arguments."""
+
+    shown = None
+
+
+class _Window(_Pool):
+    """A pool over windows; some of its attributes have other names."""
+
+    def _attributes(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        named = {"kernel_size": "ksize", "divisor_override": "divisor"}
+        return {named.get(name, name): value for name, value in given.items()}
+
+
+class _Loss(_Public):
+    """A loss, which checks its reduction."""
+
+    reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
+
+    def _keep(self, given: dict[str, Any]) -> None:
+        arguments.choice(given["reduction"], "reduction", type(self).__name__, self.reductions)
+        super()._keep(given)
+
+
+class _Divergence(_Loss):
+    reductions = ("mean", "sum", "none", "batchmean")
+
+
+class _Cosine(_Loss):
+    def _keep(self, given: dict[str, Any]) -> None:
+        if not -1 <= given["margin"] <= 1:
+            raise ValueError(
+                f"{type(self).__name__}(): 'margin' should be in [-1, 1], not {given['margin']}"
+            )
+        super()._keep(given)
+
+
+class _Alignment(_Loss):
+    def _keep(self, given: dict[str, Any]) -> None:
+        arguments.integer(given["blank"], "blank", type(self).__name__)
+        if "zero_infinity" in given:
+            arguments.flag(given["zero_infinity"], "zero_infinity", type(self).__name__)
+        if "fastemit_lambda" in given:
+            arguments.number(given["fastemit_lambda"], "fastemit_lambda", type(self).__name__)
+        super()._keep(given)
+
+
+def layer_of(
+    function: Callable[..., Any],
+    name: str,
+    text: str,
+    kept: str = "",
+    base: type[FunctionLayer] = FunctionLayer,
+    *,
+    input: str = "",
+    call: str = "",
+    shown: str | None = None,
+    more: str = "",
+    **defaults: Any,
+) -> type[FunctionLayer]:
+    """Make the layer of a function.
+
+    `kept` lists the arguments that the layer has, where it lacks some or has them in another order;
+    `defaults` are those that differ. `input` is the name of the first input where the function has
+    another, and `call` what a call may give with its inputs. What the function calls `training`
+    is the mode of the layer. `shown` lists the arguments in its text.
+    """
+    parameters = dict(signature(function).parameters)
+    trains = parameters.pop("training", None) is not None
+    inputs = [p.name for p in parameters.values() if _is_input(p)]
+    names = kept.split() or [other for other in parameters if other not in inputs]
+    given = [_defaulted(parameters[other], defaults) for other in names]
+    called = [parameters[other].replace(annotation="Any") for other in (*inputs, *call.split())]
+    renamed = {input: inputs[0]} if input else {}
+    if input:
+        called[0] = called[0].replace(name=input)
+    init = Signature([_SELF, *given], return_annotation="None")
+
+    def __init__(self: FunctionLayer, *args: Any, **kwargs: Any) -> None:
+        try:
+            bound = init.bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}(): {error}") from None
+        Layer.__init__(self)
+        bound.apply_defaults()
+        self._keep(dict(list(bound.arguments.items())[1:]))
+
+    def forward(self: FunctionLayer, *inputs: Any, **kwargs: Any) -> Any:
+        named = {renamed.get(own, own): value for own, value in kwargs.items()}
+        if trains:
+            named["training"] = self.training
+        return function(*inputs, **named, **self._arguments)
+
+    members: dict[str, Any] = {
+        "__doc__": f"{text} (paddle.nn.{name})." + (more and f"\n\n    {more}\n    "),
+        "__module__": __name__,
+    }
+    if shown is not None:
+        members["shown"] = tuple(shown.split())
+    signatures = (
+        (__init__, init),
+        (forward, Signature([_SELF, *called], return_annotation="Any")),
+    )
+    for method, own in signatures:
+        method.__qualname__ = f"{name}.{method.__name__}"
+        vars(method)["__signature__"] = own
+        members[method.__name__] = method
+    return type(name, (base,), members)
+
+
+def _is_input(parameter: Parameter) -> bool:
+    return parameter.annotation == "Variable" and parameter.default is Parameter.empty
+
+
+def _defaulted(parameter: Parameter, defaults: Mapping[str, Any]) -> Parameter:
+    if parameter.name not in defaults:
+        return parameter
+    return parameter.replace(default=defaults[parameter.name])
+
+
+_pool, _window = partial(layer_of, base=_Pool), partial(layer_of, base=_Window)
+_loss, _public = partial(layer_of, base=_Loss), partial(layer_of, base=_Public)
+
+
+# -- activations -----------------------------------------------------------------------------------
+ReLU = layer_of(activation.relu, "ReLU", "max(x, 0)")
+ReLU6 = layer_of(activation.relu6, "ReLU6", "min(max(x, 0), 6)")
+Sigmoid = layer_of(activation.sigmoid, "Sigmoid", "1 / (1 + exp(-x))")
+Tanh = layer_of(activation.tanh, "Tanh", "Hyperbolic tangent")
+Silu = layer_of(activation.silu, "Silu", "x * sigmoid(x)")
+Swish = layer_of(activation.swish, "Swish", "x * sigmoid(x)")
+Hardswish = layer_of(activation.hardswish, "Hardswish", "x * relu6(x + 3) / 6")
+Hardsigmoid = layer_of(activation.hardsigmoid, "Hardsigmoid", "min(max(x / 6 + 0.5, 0), 1)", "name")
+LogSigmoid = layer_of(activation.log_sigmoid, "LogSigmoid", "log(sigmoid(x))")
+Mish = layer_of(activation.mish, "Mish", "x * tanh(softplus(x))")
+Softsign = layer_of(activation.softsign, "Softsign", "x / (1 + |x|)")
+Tanhshrink = layer_of(activation.tanhshrink, "Tanhshrink", "x - tanh(x)")
+GELU = layer_of(activation.gelu, "GELU", "x * Phi(x)")
+LeakyReLU = layer_of(
+    activation.leaky_relu, "LeakyReLU", "x where positive, negative_slope * x elsewhere"
+)
+ELU = layer_of(activation.elu, "ELU", "x where positive, alpha * (exp(x) - 1) elsewhere")
+CELU = layer_of(activation.celu, "CELU", "x where positive, alpha * (exp(x / alpha) - 1) elsewhere")
+SELU = layer_of(activation.selu, "SELU", "scale * elu(x, alpha)")
+Softplus = layer_of(
+    activation.softplus, "Softplus", "log(1 + exp(beta * x)) / beta; x where beta * x > threshold"
+)
+Softshrink = layer_of(
+    activation.softshrink, "Softshrink", "x moved towards 0 by the threshold, 0 within it"
+)
+Hardshrink = layer_of(activation.hardshrink, "Hardshrink", "x, but 0 within the threshold")
+Hardtanh = layer_of(activation.hardtanh, "Hardtanh", "x kept in [min, max]")
+ThresholdedReLU = layer_of(
+    activation.thresholded_relu, "ThresholdedReLU", "x above the threshold, `value` elsewhere"
+)
+Maxout = layer_of(
+    activation.maxout, "Maxout", "The largest of every `groups` neighbours along an axis"
+)
+Softmax = layer_of(activation.softmax, "Softmax", "exp(x) over its sum along `axis`", "axis name")
+LogSoftmax = layer_of(
+    activation.log_softmax, "LogSoftmax", "log(softmax(x)) along `axis`", "axis name"
+)
+GLU = layer_of(activation.glu, "GLU", "One half of x times the sigmoid of the other")
+RReLU = layer_of(
+    activation.rrelu,
+    "RReLU",
+    "x where positive, elsewhere x times a random slope",
+    shown="lower upper",
+)
+
+
+# -- dropout and shapes ----------------------------------------------------------------------------
+Dropout = _public(
+    common.dropout,
+    "Dropout",
+    "Zero each element (or slices along `axis`) with probability p in training",
+    input="input",
+    shown="p axis mode",
+)
+Dropout2D = _public(
+    common.dropout2d, "Dropout2D", "Zero whole channels of images in training", input="input"
+)
+Dropout3D = _public(
+    common.dropout3d, "Dropout3D", "Zero whole channels of volumes in training", input="input"
+)
+AlphaDropout = _public(
+    common.alpha_dropout,
+    "AlphaDropout",
+    "Dropout that keeps the mean and variance of selu's results",
+    input="input",
+    shown="p",
+)
+FeatureAlphaDropout = _public(
+    common.feature_alpha_dropout,
+    "FeatureAlphaDropout",
+    "As `AlphaDropout`, for whole channels",
+    input="input",
+    shown="p",
+)
+Unflatten = _public(
+    unflatten, "Unflatten", "One axis taken apart in several", input="input", shown="axis shape"
+)
+Flatten = _public(
+    flatten,
+    "Flatten",
+    "The axes from start to stop joined into one",
+    "start_axis stop_axis",
+    input="input",
+    start_axis=1,
+)
+CosineSimilarity = layer_of(
+    common.cosine_similarity,
+    "CosineSimilarity",
+    "The cosine of the angle between two tensors along `axis`",
+)
+PairwiseDistance = _public(
+    margin.pairwise_distance,
+    "PairwiseDistance",
+    "The p-norm of x - y along the last axis",
+    shown="p",
+)
+
+
+# -- images ----------------------------------------------------------------------------------------
+PixelShuffle = layer_of(
+    vision.pixel_shuffle, "PixelShuffle", "[n, c * r * r, h, w] as [n, c, h * r, w * r]"
+)
+PixelUnshuffle = layer_of(
+    vision.pixel_unshuffle, "PixelUnshuffle", "[n, c, h * r, w * r] as [n, c * r * r, h, w]"
+)
+Upsample = _public(
+    vision.interpolate,
+    "Upsample",
+    "Images in another size, given or as a multiple",
+    shown="size scale_factor mode align_corners align_mode data_format name",
+)
+ChannelShuffle = layer_of(
+    vision.channel_shuffle, "ChannelShuffle", "The channels of `groups` groups interleaved"
+)
+Unfold = _public(
+    vision.unfold,
+    "Unfold",
+    "The windows of images as columns",
+    "kernel_sizes dilations paddings strides name",
+    input="input",
+)
+Fold = _public(
+    vision.fold,
+    "Fold",
+    "Images in which the windows, given as columns, are added up",
+    "output_sizes kernel_sizes dilations paddings strides name",
+    input="input",
+)
+
+
+# -- pools -----------------------------------------------------------------------------------------
+MaxPool1D = _window(pooling.max_pool1d, "MaxPool1D", "The maximum of each window of sequences")
+MaxPool2D = _window(pooling.max_pool2d, "MaxPool2D", "The maximum of each window of images")
+MaxPool3D = _window(pooling.max_pool3d, "MaxPool3D", "The maximum of each window of volumes")
+AvgPool1D = _window(pooling.avg_pool1d, "AvgPool1D", "The average of each window of sequences")
+AvgPool2D = _window(pooling.avg_pool2d, "AvgPool2D", "The average of each window of images")
+AvgPool3D = _window(pooling.avg_pool3d, "AvgPool3D", "The average of each window of volumes")
+AdaptiveAvgPool1D = _pool(
+    pooling.adaptive_avg_pool1d,
+    "AdaptiveAvgPool1D",
+    "Averages of as many windows as output_size says",
+)
+AdaptiveAvgPool2D = _pool(
+    pooling.adaptive_avg_pool2d,
+    "AdaptiveAvgPool2D",
+    "Averages of as many windows as output_size says",
+)
+AdaptiveAvgPool3D = _pool(
+    pooling.adaptive_avg_pool3d,
+    "AdaptiveAvgPool3D",
+    "Averages of as many windows as output_size says",
+)
+AdaptiveMaxPool1D = _pool(
+    pooling.adaptive_max_pool1d,
+    "AdaptiveMaxPool1D",
+    "Maxima of as many windows as output_size says",
+)
+AdaptiveMaxPool2D = _pool(
+    pooling.adaptive_max_pool2d,
+    "AdaptiveMaxPool2D",
+    "Maxima of as many windows as output_size says",
+)
+AdaptiveMaxPool3D = _pool(
+    pooling.adaptive_max_pool3d,
+    "AdaptiveMaxPool3D",
+    "Maxima of as many windows as output_size says",
+)
+MaxUnPool1D = _pool(
+    unpool.max_unpool1d, "MaxUnPool1D", "Sequences from their maxima and the places of these"
+)
+MaxUnPool2D = _pool(
+    unpool.max_unpool2d, "MaxUnPool2D", "Images from their maxima and the places of these"
+)
+MaxUnPool3D = _pool(
+    unpool.max_unpool3d, "MaxUnPool3D", "Volumes from their maxima and the places of these"
+)
+LPPool1D = _window(unpool.lp_pool1d, "LPPool1D", "The p-norm of each window of sequences")
+LPPool2D = _window(unpool.lp_pool2d, "LPPool2D", "The p-norm of each window of images")
+FractionalMaxPool2D = _pool(
+    fractional_pool.fractional_max_pool2d,
+    "FractionalMaxPool2D",
+    "Maxima over windows that cover images",
+)
+FractionalMaxPool3D = _pool(
+    fractional_pool.fractional_max_pool3d,
+    "FractionalMaxPool3D",
+    "Maxima over windows that cover volumes",
+)
+
+
+# -- losses ----------------------------------------------------------------------------------------
+CrossEntropyLoss = _loss(
+    loss.cross_entropy, "CrossEntropyLoss", "The cross entropy of softmax(input) along `axis`"
+)
+MSELoss = _loss(loss.mse_loss, "MSELoss", "The squared error", "reduction")
+L1Loss = _loss(loss.l1_loss, "L1Loss", "The absolute error")
+MarginRankingLoss = _loss(
+    loss.margin_ranking_loss, "MarginRankingLoss", "max(0, -label * (input - other) + margin)"
+)
+BCELoss = _loss(
+    likelihood.binary_cross_entropy,
+    "BCELoss",
+    "The cross entropy of probabilities with labels from 0 to 1",
+)
+BCEWithLogitsLoss = _loss(
+    likelihood.binary_cross_entropy_with_logits,
+    "BCEWithLogitsLoss",
+    "The cross entropy of sigmoid(logit) with labels",
+)
+NLLLoss = _loss(likelihood.nll_loss, "NLLLoss", "The negated log-probability of each label")
+KLDivLoss = layer_of(
+    likelihood.kl_div,
+    "KLDivLoss",
+    "label * (log(label) - input), for log-probabilities",
+    "reduction log_target",
+    _Divergence,
+)
+SmoothL1Loss = _loss(
+    distance.smooth_l1_loss,
+    "SmoothL1Loss",
+    "Half the squared error, linear from an error of delta on",
+    more="It is divided by delta unless `is_huber`.",
+)
+CosineEmbeddingLoss = layer_of(
+    distance.cosine_embedding_loss,
+    "CosineEmbeddingLoss",
+    "1 - cosine for the label 1, the cosine above a margin for -1",
+    base=_Cosine,
+    more="Raises ValueError when the margin is outside [-1, 1].",
+)
+HingeEmbeddingLoss = _loss(
+    distance.hinge_embedding_loss,
+    "HingeEmbeddingLoss",
+    "The input for the label 1, its distance below a margin for -1",
+)
+MultiLabelMarginLoss = _loss(
+    margin.multi_label_margin_loss,
+    "MultiLabelMarginLoss",
+    "The hinge of each class of a row against the others",
+)
+SoftMarginLoss = _loss(
+    likelihood.soft_margin_loss, "SoftMarginLoss", "log(1 + exp(-label * input))"
+)
+MultiLabelSoftMarginLoss = _loss(
+    margin.multi_label_soft_margin_loss,
+    "MultiLabelSoftMarginLoss",
+    "The mean cross entropy of sigmoid(input) over classes",
+)
+MultiMarginLoss = _loss(
+    margin.multi_margin_loss, "MultiMarginLoss", "The margins that wrong classes violate"
+)
+GaussianNLLLoss = _loss(
+    likelihood.gaussian_nll_loss, "GaussianNLLLoss", "The negative log-likelihood of normal labels"
+)
+PoissonNLLLoss = _loss(
+    likelihood.poisson_nll_loss, "PoissonNLLLoss", "The negative log-likelihood of Poisson labels"
+)
+TripletMarginLoss = _loss(
+    margin.triplet_margin_loss,
+    "TripletMarginLoss",
+    "Margin by which the positive is nearer than the negative",
+)
+TripletMarginWithDistanceLoss = _loss(
+    margin.triplet_margin_with_distance_loss,
+    "TripletMarginWithDistanceLoss",
+    "TripletMarginLoss with a distance of one's own",
+)
+CTCLoss = layer_of(
+    alignment.ctc_loss,
+    "CTCLoss",
+    "The CTC loss",
+    "blank reduction zero_infinity",
+    _Alignment,
+    call="norm_by_times",
+)
+RNNTLoss = layer_of(alignment.rnnt_loss, "RNNTLoss", "The transducer's loss", base=_Alignment)

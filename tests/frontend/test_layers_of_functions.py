@@ -1,0 +1,81 @@
+"""Layers that are made of functions: signatures, texts, errors, and classes of users."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import pydoc
+from typing import Any
+
+import pytest
+
+import graphopt as paddle
+from graphopt import nn
+from graphopt.nn.layer import of_functions
+from graphopt_tests.frontend.programs import fresh
+
+MADE = [
+    name
+    for name, value in vars(of_functions).items()
+    if isinstance(value, type)
+    and issubclass(value, of_functions.FunctionLayer)
+    and "forward" in vars(value)
+]
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_help_shows_a_layer(name: str) -> None:
+    """Its docstring, and the arguments of its function with their defaults."""
+    layer: Any = getattr(nn, name)
+    assert layer is getattr(of_functions, name)
+    shown = pydoc.plain(pydoc.render_doc(layer))
+    assert f"(paddle.nn.{name})." in shown
+    assert f"__init__(self{', ' if inspect.signature(layer).parameters else ''}" in shown
+    assert "forward(self, " in shown
+    for parameter in inspect.signature(layer).parameters.values():
+        assert parameter.name in shown
+
+
+def test_arguments_are_those_of_the_function() -> None:
+    """In their order and with their defaults, but where a row says otherwise."""
+    found = [(p.name, p.default) for p in inspect.signature(nn.AvgPool2D).parameters.values()]
+    own = inspect.signature(nn.functional.avg_pool2d).parameters.values()
+    assert found == [(p.name, p.default) for p in own if p.name != "x"]
+    assert list(inspect.signature(nn.Dropout).parameters) == ["p", "axis", "mode", "name"]
+    assert list(inspect.signature(nn.Unfold).parameters)[1:3] == ["dilations", "paddings"]
+    assert inspect.signature(nn.Flatten).parameters["start_axis"].default == 1
+    assert list(inspect.signature(nn.CTCLoss.forward).parameters)[-1] == "norm_by_times"
+
+
+def test_wrong_arguments_name_the_layer() -> None:
+    with pytest.raises(TypeError, match=r"MaxPool2D\(\): missing a required argument: 'kernel_s"):
+        nn.MaxPool2D()  # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match=r"ELU\(\): got an unexpected keyword argument 'beta'"):
+        nn.ELU(beta=1)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(ValueError, match="reduction"):
+        nn.NLLLoss(reduction="all")
+    with pytest.raises(ValueError, match="'margin' should be in"):
+        nn.CosineEmbeddingLoss(margin=2)
+
+
+class Pool(nn.MaxPool2D):
+    """As scripts derive layers."""
+
+    def __init__(self) -> None:
+        super().__init__(3, stride=2)
+
+    def forward(self, x: Any) -> Any:
+        return nn.functional.max_pool2d(x, self.ksize, self.stride)
+
+
+def test_layers_of_users_derive_from_them() -> None:
+    with fresh():
+        x = paddle.static.data("x", [1, 1, 8, 8])
+        assert Pool()(x).shape == (1, 1, 3, 3)
+        assert nn.Dropout(0.2)(input=x).shape == x.shape
+        assert nn.BCEWithLogitsLoss()(logit=x, label=x).shape == ()
+        layer = nn.LPPool2D(2.0, 2)
+        assert repr(layer).startswith("LPPool2D(norm_type=2.0, kernel_size=2, ")
+        for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+            assert repr(twin) == repr(layer)
