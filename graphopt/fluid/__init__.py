@@ -94,7 +94,6 @@ _SAME = ("save", "load", "load_program_state", "set_program_state")
 _NAMES = {name: ("graphopt.static", name) for name in _SAME}
 _NAMES["set_global_initializer"] = ("graphopt.fluid.initializer", "set_global_initializer")
 # after the modules that it builds on
-_NAMES["op"] = ("graphopt.fluid.op", "")
 _NAMES["default_scope_funcs"] = ("graphopt.fluid.default_scope_funcs", "")
 _NAMES["dygraph"] = ("graphopt.fluid.dygraph", "")
 # the library that 1.8 imports on processors with AVX

@@ -51,7 +51,6 @@ _RECORDS = {
     "BlockDesc": ("graphopt.frontend.descriptions", "BlockDesc"),
     "OpDesc": ("graphopt.frontend.descriptions", "OperatorDesc"),
 }
-_OPERATORS = ("Operator", "get_all_op_protos", "get_op_extra_attrs")
 _PRIMITIVES = (
     *("_is_all_prim_enabled", "_is_bwd_prim_enabled", "_is_eager_prim_enabled"),
     *("_is_fwd_prim_enabled", "_set_prim_all_enabled", "_set_prim_backward_enabled"),
@@ -61,7 +60,6 @@ lazy.attach(
     globals(),
     {
         **{name: ("graphopt.fluid.inference", name) for name in _INFERENCE},
-        **{name: ("graphopt.fluid.op_protos", name) for name in _OPERATORS},
         **{name: ("graphopt.fluid.primitives", name) for name in _PRIMITIVES},
         **_RECORDS,
     },

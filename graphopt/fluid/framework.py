@@ -119,4 +119,4 @@ IrGraph = absent(
     "graphopt.passes, or saved quantised models, which are read without conversion",
 )
 
-lazy.attach(globals(), {"OpProtoHolder": ("graphopt.fluid.op_protos", "OpProtoHolder")})
+lazy.attach(globals())

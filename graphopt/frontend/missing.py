@@ -79,6 +79,7 @@ MODULES: Mapping[str, str] = {
     "paddle.fluid.incubate.fleet.utils": "fleet.util of paddle.distributed, and local files",
     "paddle.fluid.layers.layer_function_generator": "a function around fluid.layer_helper",
     "paddle.fluid.log_helper": "Python's logging",
+    "paddle.fluid.op": "a static.Program with the operator, and static.Executor.run",
     "paddle.fluid.trainer_desc": _FEED,
     "paddle.fluid.trainer_factory": _FEED,
     "paddle.functional": "the functions of paddle",

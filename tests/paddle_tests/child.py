@@ -92,7 +92,10 @@ def older_python() -> ModuleType:
 
 
 def prepare() -> None:
-    """What tests of that time have: names of NumPy 1 and of older Pythons, and the package six."""
+    """What tests of that time have: names of NumPy 1 and of older Pythons, and the package six.
+
+    And single operators, which graphopt itself does without.
+    """
     for name, kind in (("bool", bool), ("int", int), ("float", float), ("object", object)):
         if name not in vars(np):
             setattr(np, name, kind)
@@ -106,6 +109,8 @@ def prepare() -> None:
         if name not in vars(collections):
             setattr(collections, name, getattr(collections.abc, name))
     sys.modules.setdefault("six", older_python())
+    sys.path.insert(0, str(HERE))
+    importlib.import_module("single_operators").offer()
 
 
 def main(file: Path, log: Path) -> None:

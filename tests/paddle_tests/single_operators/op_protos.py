@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
-from graphopt.fluid.op import Operator as OPERATORS
-from graphopt.fluid.op import Single
 from graphopt.fluid.proto.framework_pb2 import OpDesc, OpProto
 from graphopt.fluid.proto.messages import Message
-from graphopt.frontend.calls import publish
 from graphopt.ir.formats.protobuf.attributes import read_attribute
 from graphopt.ir.formats.protobuf.wire import Limits, WireReader
 from graphopt.ir.operators import OperatorRow, operators
 from graphopt.ir.program import AttrKind
+
+from .op import Operator as OPERATORS
+from .op import Single
 
 
 def get_all_op_protos() -> list[bytes]:
@@ -98,6 +98,3 @@ def _attributes(messages: Iterable[Message]) -> Iterator[tuple[str, object]]:
         data = message.SerializeToString()
         found = read_attribute(WireReader(data, "an attribute", Limits()), 0, len(data))
         yield found.name, found.value
-
-
-publish(globals(), __name__)

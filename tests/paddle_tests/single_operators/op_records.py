@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphopt.errors import OperandError
-from graphopt.fluid.op_protos import get_all_op_protos as _in_bytes
 from graphopt.fluid.proto.framework_pb2 import OpDesc, OpProto
 from graphopt.fluid.proto.messages import Message
-from graphopt.frontend.calls import publish
 from graphopt.ir.program.kinds import AttrKind
+
+from .op_protos import get_all_op_protos as _in_bytes
 
 _FIELDS: Mapping[int, str] = {
     AttrKind.INT: "i",
@@ -78,6 +78,3 @@ def _set(attribute: Message, value: Any) -> None:
         setattr(attribute, _FIELDS[kind], value)
     else:
         raise ValueError(f"attributes of the kind {kind}, as '{attribute.name}', cannot be given")
-
-
-publish(globals(), __name__)

@@ -9,12 +9,10 @@ import pytest
 
 from graphopt import fluid
 from graphopt.errors import ScopeError
-from graphopt.fluid import core as fluid_core
-from graphopt.fluid import framework
-from graphopt.fluid.op import Operator
 from graphopt.fluid.proto import framework_pb2
+from graphopt_tests.paddle_tests.single_operators import op_protos
+from graphopt_tests.paddle_tests.single_operators.op import Operator
 
-core: Any = fluid_core
 pb: Any = framework_pb2
 PLACE = fluid.CPUPlace()
 ROWS = np.arange(6, dtype="float32").reshape(3, 2)
@@ -73,14 +71,16 @@ def test_errors() -> None:
 
 def test_operators_from_their_records() -> None:
     """Each type has a record of its slots and attributes, of which an operator is made."""
-    found = {proto.type: proto for proto in map(pb.OpProto.FromString, core.get_all_op_protos())}
+    found = {
+        proto.type: proto for proto in map(pb.OpProto.FromString, op_protos.get_all_op_protos())
+    }
     concat = found["concat"]
     slots = [(s.name, s.duplicable, s.dispensable) for s in concat.inputs]
     assert slots == [("X", True, False), ("AxisTensor", False, True)]
     assert {a.name: a.type for a in concat.attrs} == {"axis": pb.INT}
-    assert not core.get_op_extra_attrs("concat")
-    holder = framework.OpProtoHolder.instance()
-    assert holder is framework.OpProtoHolder.instance()
+    assert not op_protos.get_op_extra_attrs("concat")
+    holder = op_protos.OpProtoHolder.instance()
+    assert holder is op_protos.OpProtoHolder.instance()
     assert holder.get_op_proto("concat") == concat
     assert holder.has_op_proto("concat")
     assert not holder.has_op_proto("concatenate")
@@ -91,5 +91,5 @@ def test_operators_from_their_records() -> None:
     record.outputs.add(parameter="Out", arguments=["out"])
     record.attrs.add(name="axis", type=pb.INT, i=1)
     scope = scope_of(a=ROWS, b=ROWS)
-    core.Operator.create(record.SerializeToString()).run(scope, PLACE)
+    op_protos.Operator.create(record.SerializeToString()).run(scope, PLACE)
     np.testing.assert_array_equal(value_in(scope, "out"), np.concatenate([ROWS, ROWS], 1))

@@ -10,8 +10,8 @@ import pytest
 from graphopt import fluid
 from graphopt.errors import UnsupportedError
 from graphopt.fluid.core import SelectedRows
-from graphopt.fluid.op import Operator
-from graphopt_tests.frontend.test_single_operators import PLACE, scope_of, value_in
+from graphopt_tests.paddle_tests.single_operators.op import Operator
+from graphopt_tests.paddle_tests.test_single_operators import PLACE, scope_of, value_in
 
 ONES = np.ones((4, 2), "float32")
 RATE = np.array([0.5], "float32")

@@ -9,11 +9,6 @@ import numpy as np
 
 from graphopt.errors import ScopeError
 from graphopt.fluid.executor import Executor
-from graphopt.fluid.output_slots import output_slots
-from graphopt.fluid.sparse_operators import SPARSE_TYPES, SparseRun, is_sparse, run_sparse
-from graphopt.frontend import lazy
-from graphopt.frontend.absent import absent
-from graphopt.frontend.calls import publish
 from graphopt.frontend.lod_tensor import create_lod_tensor
 from graphopt.ir.operators import operators
 from graphopt.ir.program import GRAD_SUFFIX, Block, Program
@@ -21,6 +16,9 @@ from graphopt.ir.translate.operators.registry import TRANSLATIONS
 from graphopt.ir.translate.operators.table import BY_TYPE
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.slots import Slot
+
+from .output_slots import output_slots
+from .sparse_operators import SPARSE_TYPES, SparseRun, is_sparse, run_sparse
 
 Names = Mapping[str, list[str]]
 
@@ -173,12 +171,3 @@ def _are_names(value: Any) -> bool:
 
 
 Operator = OperatorFactory()
-
-_LOOPS = "graphopt has no paddle.fluid.op.{}. Instead: fluid.layers.{}"
-RecurrentOp = absent("RecurrentOp", _LOOPS.format("RecurrentOp", "StaticRNN"))
-DynamicRecurrentOp = absent("DynamicRecurrentOp", _LOOPS.format("DynamicRecurrentOp", "DynamicRNN"))
-CondOp = absent("CondOp", _LOOPS.format("CondOp", "cond"))
-
-publish(globals(), __name__)
-_RECORDS = ("OpDescCreationMethod", "get_all_op_protos")
-lazy.attach(globals(), {name: ("graphopt.fluid.op_records", name) for name in _RECORDS})
