@@ -9,7 +9,7 @@ are the opposite directions of the real ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from graphopt.tensor.creation import assign
 from graphopt.tensor.manipulation import cast
 from graphopt.tensor.manipulation import slice as slice_
 from graphopt.tensor.rearrange import roll
+
+T = TypeVar("T")
 
 _NORMS = ("backward", "forward", "ortho")
 _LAST_TWO = (-2, -1)
@@ -65,34 +67,31 @@ def _as_complex(x: Variable) -> Variable:
     return cast(x, _COMPLEX.get(str(own), "complex64"))
 
 
-def _is_real(x: Any, function: str) -> bool:
-    return arguments.variable(x, "x", function).dtype not in ("complex64", "complex128")
+# complex to real (c2r) or real to complex (r2c), and whether the transform goes forward
+_HALVED = {
+    "rfft": ("r2c", True),
+    "irfft": ("c2r", False),
+    "hfft": ("c2r", True),
+    "ihfft": ("r2c", False),
+}
 
 
 def _transform(
-    function: str,
-    x: Variable,
-    s: Any,
-    axes: Any,
-    norm: str,
-    name: str | None,
-    *,
-    kind: str,
-    forward: bool,
-    onesided: bool = True,
+    function: str, x: Variable, s: Any, axes: Any, norm: str, name: str | None
 ) -> Variable:
-    """One operator: `kind` is c2c, r2c or c2r, complex or real to complex or real."""
+    """Append the operator of a function; `fft` and its inverse keep all frequencies."""
+    kind, forward = _HALVED.get(function.removesuffix("n"), ("c2c", function[0] != "i"))
+    attrs: dict[str, Any] = {"forward": forward}
+    is_real = arguments.variable(x, "x", function).dtype not in ("complex64", "complex128")
+    if kind == "c2c" and is_real:
+        kind, attrs["onesided"] = "r2c", False
     along, sizes = _axes(x, s, axes, function)
-    attrs: dict[str, Any] = {
-        "axes": along,
-        "normalization": arguments.choice(norm, "norm", function, _NORMS),
-        "forward": forward,
-    }
+    attrs |= {"axes": along, "normalization": arguments.choice(norm, "norm", function, _NORMS)}
     if kind == "r2c":
-        if not _is_real(x, function):
+        if not is_real:
             raise TypeError(f"{function}(): 'x' must be real, found {x.dtype!s}")
         x = x if x.dtype.is_floating else cast(x, get_default_dtype())
-        attrs["onesided"] = onesided
+        attrs.setdefault("onesided", True)
     else:
         x = _as_complex(x)
     if sizes is not None:
@@ -103,22 +102,8 @@ def _transform(
     return emit(f"fft_{kind}", {"X": x}, attrs, name=name)
 
 
-def _whole(function: str, x: Variable, s: Any, axes: Any, norm: str, name: str | None) -> Variable:
-    """All frequencies of real or complex numbers; ifft, ifft2 and ifftn go back."""
-    forward = not function.startswith("i")
-    if _is_real(x, function):
-        return _transform(
-            function, x, s, axes, norm, name, kind="r2c", forward=forward, onesided=False
-        )
-    return _transform(function, x, s, axes, norm, name, kind="c2c", forward=forward)
-
-
-def _one(n: int | None) -> list[int] | None:
-    return None if n is None else [n]
-
-
-def _pair(function: str, x: Variable, s: Any, axes: Any) -> None:
-    """ValueError unless there are two axes, and two sizes if any."""
+def _check_pair(function: str, x: Variable, s: Any, axes: Any) -> None:
+    """Raise ValueError unless there are two axes, and two sizes if any."""
     if len(arguments.variable(x, "x", function).shape) < 2:
         raise ValueError(f"{function}(): 'x' should have two axes or more, found {list(x.shape)}")
     for value, word in ((s, "s"), (axes, "axes")):
@@ -126,184 +111,99 @@ def _pair(function: str, x: Variable, s: Any, axes: Any) -> None:
             raise ValueError(f"{function}(): '{word}' should have 2 numbers, found {value}")
 
 
-def fft(
-    x: Variable,
-    n: int | None = None,
-    axis: int = -1,
-    norm: str = "backward",
-    name: str | None = None,
-) -> Variable:
-    """The transform along an axis, of real or complex numbers (paddle.fft.fft)."""
-    return _whole("fft", x, _one(n), [axis], norm, name)
+class _AlongAxis(Protocol):
+    def __call__(
+        self,
+        x: Variable,
+        n: int | None = None,
+        axis: int = -1,
+        norm: str = "backward",
+        name: str | None = None,
+    ) -> Variable: ...
 
 
-def ifft(
-    x: Variable,
-    n: int | None = None,
-    axis: int = -1,
-    norm: str = "backward",
-    name: str | None = None,
-) -> Variable:
-    """The inverse of `fft` (paddle.fft.ifft)."""
-    return _whole("ifft", x, _one(n), [axis], norm, name)
+class _AlongAxes(Protocol):
+    def __call__(
+        self,
+        x: Variable,
+        s: Any = None,
+        axes: Any = None,
+        norm: str = "backward",
+        name: str | None = None,
+    ) -> Variable: ...
 
 
-def rfft(
-    x: Variable,
-    n: int | None = None,
-    axis: int = -1,
-    norm: str = "backward",
-    name: str | None = None,
-) -> Variable:
-    """The first n // 2 + 1 frequencies of n real numbers (paddle.fft.rfft)."""
-    return _transform("rfft", x, _one(n), [axis], norm, name, kind="r2c", forward=True)
+def _along_axis(function: str, text: str) -> _AlongAxis:
+    """Make the transform along one axis."""
+
+    def transform(
+        x: Variable,
+        n: int | None = None,
+        axis: int = -1,
+        norm: str = "backward",
+        name: str | None = None,
+    ) -> Variable:
+        return _transform(function, x, None if n is None else [n], [axis], norm, name)
+
+    return _named(transform, function, text)
 
 
-def irfft(
-    x: Variable,
-    n: int | None = None,
-    axis: int = -1,
-    norm: str = "backward",
-    name: str | None = None,
-) -> Variable:
-    """The inverse of `rfft`: n real numbers, an even number by default (paddle.fft.irfft)."""
-    return _transform("irfft", x, _one(n), [axis], norm, name, kind="c2r", forward=False)
+def _along_axes(function: str, text: str) -> _AlongAxes:
+    """Make the transform along several axes."""
+
+    def transform(
+        x: Variable,
+        s: Any = None,
+        axes: Any = None,
+        norm: str = "backward",
+        name: str | None = None,
+    ) -> Variable:
+        return _transform(function, x, s, axes, norm, name)
+
+    return _named(transform, function, text)
 
 
-def hfft(
-    x: Variable,
-    n: int | None = None,
-    axis: int = -1,
-    norm: str = "backward",
-    name: str | None = None,
-) -> Variable:
-    """The real transform of one half of a Hermitian signal (paddle.fft.hfft)."""
-    return _transform("hfft", x, _one(n), [axis], norm, name, kind="c2r", forward=True)
+def _along_two(function: str) -> _AlongAxes:
+    """Make the transform along two axes, the last two by default."""
+    several = f"{function[:-1]}n"
+
+    def transform(
+        x: Variable,
+        s: Any = None,
+        axes: Any = _LAST_TWO,
+        norm: str = "backward",
+        name: str | None = None,
+    ) -> Variable:
+        _check_pair(function, x, s, axes)
+        return _transform(several, x, s, axes, norm, name)
+
+    return _named(transform, function, f"`{several}` along two axes")
 
 
-def ihfft(
-    x: Variable,
-    n: int | None = None,
-    axis: int = -1,
-    norm: str = "backward",
-    name: str | None = None,
-) -> Variable:
-    """The inverse of `hfft` (paddle.fft.ihfft)."""
-    return _transform("ihfft", x, _one(n), [axis], norm, name, kind="r2c", forward=False)
+def _named(transform: T, function: str, text: str) -> T:
+    vars_of: Any = transform
+    vars_of.__name__ = vars_of.__qualname__ = function
+    vars_of.__doc__ = f"{text} (paddle.fft.{function})."
+    return transform
 
 
-def fftn(
-    x: Variable, s: Any = None, axes: Any = None, norm: str = "backward", name: str | None = None
-) -> Variable:
-    """As `fft`, along several axes, all by default (paddle.fft.fftn)."""
-    return _whole("fftn", x, s, axes, norm, name)
+fft = _along_axis("fft", "The transform along an axis, of real or complex numbers")
+ifft = _along_axis("ifft", "The inverse of `fft`")
+rfft = _along_axis("rfft", "The first n // 2 + 1 frequencies of n real numbers")
+irfft = _along_axis("irfft", "The inverse of `rfft`: n real numbers, an even number by default")
+hfft = _along_axis("hfft", "The real transform of one half of a Hermitian signal")
+ihfft = _along_axis("ihfft", "The inverse of `hfft`")
 
+fftn = _along_axes("fftn", "As `fft`, along several axes, all by default")
+ifftn = _along_axes("ifftn", "The inverse of `fftn`")
+rfftn = _along_axes("rfftn", "As `rfft`, along several axes; the last one is halved")
+irfftn = _along_axes("irfftn", "The inverse of `rfftn`")
+hfftn = _along_axes("hfftn", "As `hfft`, along several axes")
+ihfftn = _along_axes("ihfftn", "The inverse of `hfftn`")
 
-def ifftn(
-    x: Variable, s: Any = None, axes: Any = None, norm: str = "backward", name: str | None = None
-) -> Variable:
-    """The inverse of `fftn` (paddle.fft.ifftn)."""
-    return _whole("ifftn", x, s, axes, norm, name)
-
-
-def rfftn(
-    x: Variable, s: Any = None, axes: Any = None, norm: str = "backward", name: str | None = None
-) -> Variable:
-    """As `rfft`, along several axes; the last one is halved (paddle.fft.rfftn)."""
-    return _transform("rfftn", x, s, axes, norm, name, kind="r2c", forward=True)
-
-
-def irfftn(
-    x: Variable, s: Any = None, axes: Any = None, norm: str = "backward", name: str | None = None
-) -> Variable:
-    """The inverse of `rfftn` (paddle.fft.irfftn)."""
-    return _transform("irfftn", x, s, axes, norm, name, kind="c2r", forward=False)
-
-
-def hfftn(
-    x: Variable, s: Any = None, axes: Any = None, norm: str = "backward", name: str | None = None
-) -> Variable:
-    """As `hfft`, along several axes (paddle.fft.hfftn)."""
-    return _transform("hfftn", x, s, axes, norm, name, kind="c2r", forward=True)
-
-
-def ihfftn(
-    x: Variable, s: Any = None, axes: Any = None, norm: str = "backward", name: str | None = None
-) -> Variable:
-    """The inverse of `hfftn` (paddle.fft.ihfftn)."""
-    return _transform("ihfftn", x, s, axes, norm, name, kind="r2c", forward=False)
-
-
-def fft2(
-    x: Variable,
-    s: Any = None,
-    axes: Any = _LAST_TWO,
-    norm: str = "backward",
-    name: str | None = None,
-) -> Variable:
-    """`fftn` along two axes (paddle.fft.fft2)."""
-    _pair("fft2", x, s, axes)
-    return fftn(x, s, axes, norm, name)
-
-
-def ifft2(
-    x: Variable,
-    s: Any = None,
-    axes: Any = _LAST_TWO,
-    norm: str = "backward",
-    name: str | None = None,
-) -> Variable:
-    """`ifftn` along two axes (paddle.fft.ifft2)."""
-    _pair("ifft2", x, s, axes)
-    return ifftn(x, s, axes, norm, name)
-
-
-def rfft2(
-    x: Variable,
-    s: Any = None,
-    axes: Any = _LAST_TWO,
-    norm: str = "backward",
-    name: str | None = None,
-) -> Variable:
-    """`rfftn` along two axes (paddle.fft.rfft2)."""
-    _pair("rfft2", x, s, axes)
-    return rfftn(x, s, axes, norm, name)
-
-
-def irfft2(
-    x: Variable,
-    s: Any = None,
-    axes: Any = _LAST_TWO,
-    norm: str = "backward",
-    name: str | None = None,
-) -> Variable:
-    """`irfftn` along two axes (paddle.fft.irfft2)."""
-    _pair("irfft2", x, s, axes)
-    return irfftn(x, s, axes, norm, name)
-
-
-def hfft2(
-    x: Variable,
-    s: Any = None,
-    axes: Any = _LAST_TWO,
-    norm: str = "backward",
-    name: str | None = None,
-) -> Variable:
-    """`hfftn` along two axes (paddle.fft.hfft2)."""
-    _pair("hfft2", x, s, axes)
-    return hfftn(x, s, axes, norm, name)
-
-
-def ihfft2(
-    x: Variable,
-    s: Any = None,
-    axes: Any = _LAST_TWO,
-    norm: str = "backward",
-    name: str | None = None,
-) -> Variable:
-    """`ihfftn` along two axes (paddle.fft.ihfft2)."""
-    _pair("ihfft2", x, s, axes)
-    return ihfftn(x, s, axes, norm, name)
+fft2, ifft2 = _along_two("fft2"), _along_two("ifft2")
+rfft2, irfft2 = _along_two("rfft2"), _along_two("irfft2")
+hfft2, ihfft2 = _along_two("hfft2"), _along_two("ihfft2")
 
 
 def _frequencies(values: Any, n: int, d: float) -> Variable:
