@@ -13,8 +13,7 @@ from typing import Any
 
 from graphopt.ir.program import Program
 from graphopt.ir.translate.interface import output_names
-from graphopt.passes.table.report import Measured
-from graphopt.passes.table.rows import PassRow
+from graphopt.passes.table.report import Measured, PassRow
 from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.devices.places import likely_place
 from graphopt.runtime.executor import Executor

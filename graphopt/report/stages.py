@@ -13,8 +13,7 @@ from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.instrumentation import Instrumentation
 from graphopt.passes.table.manager import optimize
 from graphopt.passes.table.parts import Part
-from graphopt.passes.table.report import Report
-from graphopt.passes.table.times import timed_as
+from graphopt.passes.table.report import Report, timed_as
 from graphopt.report.difference import Difference, difference
 from graphopt.report.graph import Graph, graph_of
 from graphopt.report.measured import MEASURED, Measured, StepMeasured

@@ -7,8 +7,7 @@ from html import escape
 
 from graphopt.display.table import Column, Table
 from graphopt.display.units import milliseconds, several
-from graphopt.passes.table.report import Report
-from graphopt.passes.table.times import PASSES, TimeRow, by_kind, time_line, time_rows
+from graphopt.passes.table.report import PASSES, Report, TimeRow, by_kind, time_line, time_rows
 
 # more rows of a kind, of programs that were compiled for many sizes, are one row
 _MOST = 6

@@ -27,11 +27,11 @@ from graphopt.passes.table.explain import (
     flag_results,
     silent_flags,
 )
-from graphopt.passes.table.report import Report
-from graphopt.passes.table.rows import (
+from graphopt.passes.table.report import (
     BlockRow,
     PassRow,
     RefusalRow,
+    Report,
     block_rows,
     pass_rows,
     refusal_rows,

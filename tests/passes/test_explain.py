@@ -35,7 +35,7 @@ from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.explain import as_json, as_text
 from graphopt.passes.table.manager import Run
 from graphopt.passes.table.registry import own_passes
-from graphopt.passes.table.rows import pass_rows
+from graphopt.passes.table.report import pass_rows
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiling import compile_program
 from graphopt.testing import Case, load_page, parse

@@ -21,8 +21,7 @@ from graphopt.debug.program_source import subjects
 from graphopt.display.units import quantity
 from graphopt.ir.dialect.context import parse_text
 from graphopt.passes.table.parts import PARSE, XLA, Part
-from graphopt.passes.table.report import Report
-from graphopt.passes.table.times import PASSES, time_rows
+from graphopt.passes.table.report import PASSES, Report, time_rows
 from graphopt.report.graph import FED, FETCHED, OP, Graph
 from graphopt.report.model_explorer import model_explorer_json
 from graphopt.report.page import page

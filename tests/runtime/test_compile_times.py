@@ -9,11 +9,12 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.parts import LOWER, PARSE, TRACE, XLA, Part
-from graphopt.passes.table.report import Ran, Report
-from graphopt.passes.table.rows import pass_rows
-from graphopt.passes.table.times import (
+from graphopt.passes.table.report import (
     PASSES,
+    Ran,
+    Report,
     by_kind,
+    pass_rows,
     pass_seconds,
     time_line,
     time_rows,

@@ -19,7 +19,7 @@ from graphopt.lowering.replication import alone
 from graphopt.nn import functional as F
 from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
-from graphopt.passes.table.times import PASSES, time_rows
+from graphopt.passes.table.report import PASSES, time_rows
 from graphopt.reference.stored import by_variable, stored
 from graphopt.runtime.settings.flags import TIER, full_form
 from graphopt.runtime.state import generator

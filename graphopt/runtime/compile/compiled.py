@@ -137,7 +137,7 @@ class Compiled:
     def explained(self) -> Report:
         """The report including near misses, costs and blocks, computed on the first request."""
         from graphopt.passes.table.manager import optimize
-        from graphopt.passes.table.times import timed_as
+        from graphopt.passes.table.report import timed_as
 
         if not self.report.detailed:
             # as it was compiled, whatever flags have been set since
