@@ -16,8 +16,8 @@ from xdsl.passes import ModulePass
 
 from graphopt.cli.report_options import ON_ONE_SCREEN, platform_of
 from graphopt.display.table import for_stream
-from graphopt.passes.engine import validation as instance
 from graphopt.passes.engine.bisect import limited
+from graphopt.passes.engine.validation import Validation, validating
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.instrumentation import Instrumentation
 from graphopt.passes.table.manager import Run
@@ -41,7 +41,7 @@ def bisection(args: argparse.Namespace) -> Generator[None]:
 
 
 @contextmanager
-def validation(args: argparse.Namespace) -> Generator[instance.Validation | None]:
+def validation(args: argparse.Namespace) -> Generator[Validation | None]:
     """Validate rewrites while passes run, with --validate."""
     if not args.validate:
         yield None
@@ -49,7 +49,7 @@ def validation(args: argparse.Namespace) -> Generator[instance.Validation | None
     from graphopt.debug.explaining import standard_validator
 
     with (
-        instance.validating(standard_validator()) as found,
+        validating(standard_validator()) as found,
         announced(lambda: f"validating rewrites, {len(found.checked)} so far", files=False),
     ):
         yield found

@@ -23,7 +23,7 @@ from xdsl.transforms.dead_code_elimination import dce
 
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.regions import captured_values, inner_ops
-from graphopt.passes.engine import validation as instance
+from graphopt.passes.engine import validation
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import differentiated_values
 
@@ -89,7 +89,7 @@ class _Driver(CSEDriver):
 
     def _replace_and_delete(self, op: Operation, existing: Operation) -> None:
         values: dict[SSAValue, SSAValue] = dict(zip(op.results, existing.results, strict=True))
-        if instance.veto(ShareCommon.name, ShareCommon.numerics, [op], values) is None:
+        if validation.veto(ShareCommon.name, ShareCommon.numerics, [op], values) is None:
             super()._replace_and_delete(op, existing)
 
 

@@ -11,12 +11,21 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from graphopt.passes.engine import validation as instance
 from graphopt.passes.engine.fusion import Applied, Declined, Outcome
 from graphopt.passes.engine.naming import show_op
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.pattern import Reason
-from graphopt.passes.engine.validation import FAILED, NOT_VALIDATED, Checked, Validation, Verdict
+from graphopt.passes.engine.validation import (
+    FAILED,
+    FAILED_VALIDATION,
+    NOT_VALIDATED,
+    Checked,
+    Instance,
+    Programs,
+    Validation,
+    Verdict,
+    current,
+)
 from graphopt.passes.engine.whole import Before
 
 PROGRAM = "the program"
@@ -35,7 +44,7 @@ class Compared:
     @classmethod
     def of(cls, module: ModuleOp) -> Compared | None:
         """The snapshot of a program, if rewrites are validated now."""
-        validation = instance.current()
+        validation = current()
         return cls(module, validation) if validation is not None else None
 
     def judged(self, passes: Sequence[ModulePass], outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -68,12 +77,12 @@ class Compared:
                 words = "one replica alone does not compute what the program computed before"
                 found.append(_checked(rule, PROGRAM, Verdict(NOT_VALIDATED, words)))
                 break
-            one = isinstance(each, instance.Instance)
+            one = isinstance(each, Instance)
             if one and self.before.proven(each, self.validation.proofs):
                 continue
             verdict = self.validation.validator(each)
             if verdict.status == NOT_VALIDATED and one:
-                whole = instance.Programs(rule, weakest, self.before.copy, self.before.module)
+                whole = Programs(rule, weakest, self.before.copy, self.before.module)
                 verdict = self.validation.validator(whole)
             where = show_op(each.old[0]) if one and each.old else ""
             found.append(_checked(rule, where or PROGRAM, verdict))
@@ -87,7 +96,7 @@ def _checked(rule: str, where: str, verdict: Verdict) -> Checked:
 def _declined(rule: str, failed: Checked, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The declined instances, followed by the applied ones, which were undone."""
     fix = f"none: it is a bug in the pass {rule}; leave the pass out and report it"
-    reason = Reason(instance.FAILED_VALIDATION, failed.text, fix)
+    reason = Reason(FAILED_VALIDATION, failed.text, fix)
     undone = [o for o in outcomes if isinstance(o, Applied)]
     kept: list[Outcome] = [o for o in outcomes if isinstance(o, Declined)]
     kept += [Declined(o.rule, o.anchor, reason, o.location) for o in undone]

@@ -25,8 +25,7 @@ from xdsl.passes import ModulePass
 from graphopt.ir.dialect.bulk import open_operands, replace_uses
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.regions import ancestor_in
-from graphopt.passes.engine import bisect
-from graphopt.passes.engine import validation as instance
+from graphopt.passes.engine import bisect, validation
 from graphopt.passes.engine.matching import matches
 from graphopt.passes.engine.naming import how_used, joined_location, show_op, source_line
 from graphopt.passes.engine.numerics import Numerics
@@ -199,13 +198,13 @@ def _try(
         anchor, location = show_op(root), source_line(root.location)
         if not bisect.take(entry.name, anchor):
             return None
-        instance.begin(root)
+        validation.begin(root)
         before = root.prev_op
         values = _built(entry.rule, match)
         old = tuple(match.ops.values())
-        vetoed = instance.veto(entry.name, entry.numerics, old, values, complete=True)
+        vetoed = validation.veto(entry.name, entry.numerics, old, values, complete=True)
         if vetoed is not None:
-            instance.take_back(values)
+            validation.take_back(values)
             declined = Declined(entry.name, anchor, vetoed, location)
             continue
         made = _between(before, root)

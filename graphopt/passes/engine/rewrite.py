@@ -20,8 +20,7 @@ from graphopt.ir.dialect.bulk import replace_uses
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.passes.engine import bisect
-from graphopt.passes.engine import validation as instance
+from graphopt.passes.engine import bisect, validation
 from graphopt.passes.engine.fusion import Applied, Declined, Outcome, Reason
 from graphopt.passes.engine.naming import show_op, source_line
 from graphopt.passes.engine.numerics import Numerics
@@ -63,7 +62,7 @@ class RewriteLog:
 
     def begin(self, op: Operation) -> None:
         """Note that the next change of the program of `op` begins: a veto undoes all later ones."""
-        instance.begin(op)
+        validation.begin(op)
         self.changed = False
 
     def applied(self, op: Operation, *others: Operation, note: str = "") -> None:
@@ -75,11 +74,11 @@ class RewriteLog:
 
     def vetoed(self, old: Sequence[Operation], values: Mapping[SSAValue, SSAValue]) -> bool:
         """True when the change that was noted last computes something else; it is undone."""
-        reason = instance.veto(self.rule, self.numerics, old, values)
+        reason = validation.veto(self.rule, self.numerics, old, values)
         if reason is None:
             self.changed = True
             return False
-        instance.take_back(values)
+        validation.take_back(values)
         self.changed = False
         undone = self.outcomes.pop()
         self.outcomes.append(Declined(self.rule, undone.anchor, reason, undone.location))

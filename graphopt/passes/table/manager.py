@@ -25,8 +25,7 @@ from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.signature import kept_gradients, prepare_function
 from graphopt.ir.dialect.svg import to_svg
 from graphopt.ir.dialect.text import text_of
-from graphopt.passes.engine import bisect
-from graphopt.passes.engine import validation as instance
+from graphopt.passes.engine import bisect, validation
 from graphopt.passes.engine.blocks import BlockLog
 from graphopt.passes.engine.checks import Checks
 from graphopt.passes.engine.communication import Ring, communication
@@ -280,7 +279,7 @@ class Run:
 
     def finish(self) -> Report:
         """The report, with the facts that are known only at the end."""
-        self.report.validation = instance.current()
+        self.report.validation = validation.current()
         self.report.after = _ops(self.module)
         prepare = prepare_function(self.module)
         self.report.prepared = 0 if prepare is None else _ops(prepare).total()
@@ -306,7 +305,7 @@ def optimize(
     near: bool = False,
     verify_each: bool | None = None,
     again: Callable[[], ModuleOp] | None = None,
-    validate: instance.Validator | None = None,
+    validate: validation.Validator | None = None,
     watch: Instrumentation | None = None,
 ) -> Report:
     """Run the passes that `context` selects on the module, in place.
@@ -319,7 +318,7 @@ def optimize(
     `debug_graphviz_path` cannot be written.
     """
     if validate is not None:
-        with instance.validating(validate):
+        with validation.validating(validate):
             return optimize(
                 module, context, near=near, verify_each=verify_each, again=again, watch=watch
             )
