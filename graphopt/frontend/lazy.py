@@ -118,13 +118,20 @@ class _KeepsFunctions(ModuleType):
     """
 
     def __setattr__(self, name: str, value: object) -> None:
-        if not (isinstance(value, ModuleType) and callable(vars(self).get(name))):
+        own = vars(self)
+        is_function = callable(own.get(name)) or own["_found_later"].get(name, ("", ""))[1]
+        if not (isinstance(value, ModuleType) and is_function):
             super().__setattr__(name, value)
 
 
-def keep_functions(package: str) -> None:
-    """Let the functions of a package stay when modules of their names are imported."""
-    sys.modules[package].__class__ = _KeepsFunctions
+def keep_functions(package: str, names: Mapping[str, Source] | None = None) -> None:
+    """Let the functions of a package stay when modules of their names are imported.
+
+    `names` are those that are found when they are used.
+    """
+    module = sys.modules[package]
+    vars(module)["_found_later"] = names or {}
+    module.__class__ = _KeepsFunctions
 
 
 def load(source: Source) -> Any:

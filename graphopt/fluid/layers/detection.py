@@ -7,17 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.fluid.layers.anchors import anchor_generator as anchor_generator
-from graphopt.fluid.layers.anchors import density_prior_box as density_prior_box
-from graphopt.fluid.layers.anchors import prior_box as prior_box
-from graphopt.fluid.layers.average_precision import detection_map as detection_map
-from graphopt.fluid.layers.roi import deformable_conv as deformable_conv
-from graphopt.fluid.layers.roi import deformable_roi_pooling as deformable_roi_pooling
-from graphopt.fluid.layers.roi import prroi_pool as prroi_pool
-from graphopt.fluid.layers.roi import psroi_pool as psroi_pool
-from graphopt.fluid.layers.roi import roi_align as roi_align
-from graphopt.fluid.layers.roi import roi_perspective_transform as roi_perspective_transform
-from graphopt.fluid.layers.roi import roi_pool as roi_pool
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.sequence_notes import levels_of, note

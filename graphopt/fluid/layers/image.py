@@ -18,7 +18,6 @@ from graphopt.nn.functional.vision import affine_grid as _affine_grid
 from graphopt.nn.functional.vision import grid_sample
 from graphopt.nn.functional.vision import pixel_shuffle as _pixel_shuffle
 from graphopt.nn.functional.vision import temporal_shift as _temporal_shift
-from graphopt.nn.functional.vision import unfold as unfold
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import reshape
 

@@ -17,9 +17,7 @@ from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import log_sigmoid, relu, softplus
 from graphopt.nn.functional.distance import npair_loss as _npair_loss
 from graphopt.nn.functional.likelihood import label_smooth as _label_smooth
-from graphopt.nn.functional.likelihood import log_loss as log_loss
-from graphopt.nn.functional.loss import softmax_with_cross_entropy as softmax_with_cross_entropy
-from graphopt.nn.functional.loss import square_error_cost as square_error_cost
+from graphopt.nn.functional.loss import square_error_cost
 from graphopt.tensor.creation import full_like
 from graphopt.tensor.logic import less_than
 from graphopt.tensor.manipulation import cast

@@ -11,31 +11,17 @@ from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.sequence_notes import note
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import log_softmax as _log_softmax
-from graphopt.nn.functional.activation import sigmoid as sigmoid
 from graphopt.tensor.creation import assign
-from graphopt.tensor.elementary import acos as acos
-from graphopt.tensor.elementary import asin as asin
-from graphopt.tensor.elementary import atan as atan
-from graphopt.tensor.elementary import ceil as ceil
-from graphopt.tensor.elementary import cos as cos
-from graphopt.tensor.elementary import floor as floor
-from graphopt.tensor.elementary import log1p as log1p
-from graphopt.tensor.elementary import reciprocal as reciprocal
-from graphopt.tensor.elementary import round as round
-from graphopt.tensor.elementary import sign as sign
-from graphopt.tensor.elementary import sin as sin
 from graphopt.tensor.elementary import stanh as _stanh
-from graphopt.tensor.math import abs as abs
-from graphopt.tensor.math import binary, divide, multiply
+from graphopt.tensor.math import (
+    binary,
+    divide,
+    multiply,
+    sqrt,
+    square,
+)
 from graphopt.tensor.math import clip as _clip
-from graphopt.tensor.math import erf as erf
-from graphopt.tensor.math import exp as exp
-from graphopt.tensor.math import log as log
-from graphopt.tensor.math import rsqrt as rsqrt
 from graphopt.tensor.math import scale as _scale
-from graphopt.tensor.math import sqrt as sqrt
-from graphopt.tensor.math import square as square
-from graphopt.tensor.math import tanh as tanh
 
 
 def relu(x: Variable, name: str | None = None) -> Variable:

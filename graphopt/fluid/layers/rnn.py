@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphopt.fluid.common import activate
-from graphopt.fluid.layers.lstm_stack import lstm as lstm
-from graphopt.fluid.layers.rnn_units import gru_unit as gru_unit
-from graphopt.fluid.layers.rnn_units import lstm_unit as lstm_unit
 from graphopt.fluid.layers.rnn_units import mixed
 from graphopt.fluid.layers.shaping import sequence_mask
 from graphopt.fluid.layers.tensor import fill_constant_batch_size_like

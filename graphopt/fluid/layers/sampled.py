@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphopt.fluid.layers.loss import softmax_with_cross_entropy
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.input import one_hot
+from graphopt.nn.functional.loss import softmax_with_cross_entropy
 from graphopt.tensor.creation import full_like
 from graphopt.tensor.manipulation import cast, reshape, unsqueeze
 from graphopt.tensor.manipulation import slice as slice_

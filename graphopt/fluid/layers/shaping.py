@@ -12,21 +12,15 @@ from graphopt.frontend.sizes import sizes
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.alignment import sequence_mask as _sequence_mask
 from graphopt.tensor.data_sized import nonzero as _nonzero
-from graphopt.tensor.linalg import transpose as transpose
 from graphopt.tensor.manipulation import reshape as _reshape
-from graphopt.tensor.manipulation import slice as slice
+from graphopt.tensor.manipulation import slice
 from graphopt.tensor.manipulation import split as _split
 from graphopt.tensor.manipulation import squeeze as _squeeze
 from graphopt.tensor.manipulation import stack as _stack
 from graphopt.tensor.manipulation import unsqueeze as _unsqueeze
-from graphopt.tensor.positions import gather_nd as gather_nd
 from graphopt.tensor.positions import scatter as _scatter
-from graphopt.tensor.positions import scatter_nd as scatter_nd
 from graphopt.tensor.positions import scatter_nd_add as _scatter_nd_add
 from graphopt.tensor.rearrange import crop as _crop
-from graphopt.tensor.rearrange import strided_slice as strided_slice
-from graphopt.tensor.rearrange import unbind as unbind
-from graphopt.tensor.rearrange import unstack as unstack
 
 
 def reshape(

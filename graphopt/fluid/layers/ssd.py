@@ -8,7 +8,7 @@ from typing import Any
 
 from graphopt.fluid.layers.anchors import prior_box as prior_box_of
 from graphopt.fluid.layers.detection import box_coder, iou_similarity
-from graphopt.fluid.layers.loss import smooth_l1, softmax_with_cross_entropy
+from graphopt.fluid.layers.loss import smooth_l1
 from graphopt.fluid.layers.parametric import conv2d
 from graphopt.fluid.layers.reduction import reduce_sum
 from graphopt.fluid.layers.shaping import flatten, reshape
@@ -18,6 +18,7 @@ from graphopt.frontend.sequence_notes import levels_of
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
+from graphopt.nn.functional.loss import softmax_with_cross_entropy
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import cast, concat
 from graphopt.tensor.math import add, divide, maximum, multiply, scale

@@ -9,9 +9,6 @@ import numpy as np
 
 from graphopt.errors import OperandError
 from graphopt.fluid.common import vector
-from graphopt.fluid.layers.reduction import has_inf as has_inf
-from graphopt.fluid.layers.reduction import has_nan as has_nan
-from graphopt.fluid.layers.reduction import isfinite as isfinite
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper, emit, emit_into
 from graphopt.frontend.one_layer import one_layer
@@ -20,20 +17,14 @@ from graphopt.ir.program import Variable, VarKind, default_main_program, unique_
 from graphopt.tensor.array import tensor_array_to_tensor as _array_to_tensor
 from graphopt.tensor.attribute import is_empty as _is_empty
 from graphopt.tensor.attribute import numel
-from graphopt.tensor.attribute import rank as rank
-from graphopt.tensor.attribute import shape as shape
 from graphopt.tensor.creation import assign as _assign
-from graphopt.tensor.creation import create_global_var as create_global_var
-from graphopt.tensor.creation import create_parameter as create_parameter
 from graphopt.tensor.creation import full, full_like
-from graphopt.tensor.manipulation import cast as cast
+from graphopt.tensor.manipulation import cast, expand, reshape, stack
 from graphopt.tensor.manipulation import concat as _concat
-from graphopt.tensor.manipulation import expand, reshape, stack
 from graphopt.tensor.manipulation import slice as _slice
 from graphopt.tensor.math import scale as _scale
 from graphopt.tensor.ranges import diag as _diag
 from graphopt.tensor.ranges import eye as _eye
-from graphopt.tensor.ranges import linspace as linspace
 from graphopt.tensor.rearrange import flip
 from graphopt.tensor.search import argmax as _argmax
 from graphopt.tensor.search import argmin as _argmin
