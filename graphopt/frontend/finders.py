@@ -33,7 +33,9 @@ _RENAMED = {
             *("normal", "orthogonal", "uniform", "xavier"),
         )
     },
-    **dict.fromkeys(("nn.layer.distance", "nn.layer.loss", "nn.layer.pooling"), "nn.layer"),
+    **dict.fromkeys(
+        [f"nn.layer.{kind}" for kind in ("distance", "loss", "pooling", "vision")], "nn.layer"
+    ),
     "static.nn.loss": "static.nn",
     "static.nn.metric": "static",
     "tensor.ops": "tensor",

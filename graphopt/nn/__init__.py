@@ -54,6 +54,12 @@ from graphopt.nn.layer.of_functions import AvgPool3D as AvgPool3D
 from graphopt.nn.layer.of_functions import BCELoss as BCELoss
 from graphopt.nn.layer.of_functions import BCEWithLogitsLoss as BCEWithLogitsLoss
 from graphopt.nn.layer.of_functions import ChannelShuffle as ChannelShuffle
+from graphopt.nn.layer.of_functions import CircularPad1D as CircularPad1D
+from graphopt.nn.layer.of_functions import CircularPad2D as CircularPad2D
+from graphopt.nn.layer.of_functions import CircularPad3D as CircularPad3D
+from graphopt.nn.layer.of_functions import ConstantPad1D as ConstantPad1D
+from graphopt.nn.layer.of_functions import ConstantPad2D as ConstantPad2D
+from graphopt.nn.layer.of_functions import ConstantPad3D as ConstantPad3D
 from graphopt.nn.layer.of_functions import CosineEmbeddingLoss as CosineEmbeddingLoss
 from graphopt.nn.layer.of_functions import CosineSimilarity as CosineSimilarity
 from graphopt.nn.layer.of_functions import CrossEntropyLoss as CrossEntropyLoss
@@ -93,12 +99,21 @@ from graphopt.nn.layer.of_functions import MultiLabelMarginLoss as MultiLabelMar
 from graphopt.nn.layer.of_functions import MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss
 from graphopt.nn.layer.of_functions import MultiMarginLoss as MultiMarginLoss
 from graphopt.nn.layer.of_functions import NLLLoss as NLLLoss
+from graphopt.nn.layer.of_functions import Pad1D as Pad1D
+from graphopt.nn.layer.of_functions import Pad2D as Pad2D
+from graphopt.nn.layer.of_functions import Pad3D as Pad3D
 from graphopt.nn.layer.of_functions import PairwiseDistance as PairwiseDistance
 from graphopt.nn.layer.of_functions import PixelShuffle as PixelShuffle
 from graphopt.nn.layer.of_functions import PixelUnshuffle as PixelUnshuffle
 from graphopt.nn.layer.of_functions import PoissonNLLLoss as PoissonNLLLoss
+from graphopt.nn.layer.of_functions import ReflectionPad1D as ReflectionPad1D
+from graphopt.nn.layer.of_functions import ReflectionPad2D as ReflectionPad2D
+from graphopt.nn.layer.of_functions import ReflectionPad3D as ReflectionPad3D
 from graphopt.nn.layer.of_functions import ReLU as ReLU
 from graphopt.nn.layer.of_functions import ReLU6 as ReLU6
+from graphopt.nn.layer.of_functions import ReplicationPad1D as ReplicationPad1D
+from graphopt.nn.layer.of_functions import ReplicationPad2D as ReplicationPad2D
+from graphopt.nn.layer.of_functions import ReplicationPad3D as ReplicationPad3D
 from graphopt.nn.layer.of_functions import RNNTLoss as RNNTLoss
 from graphopt.nn.layer.of_functions import RReLU as RReLU
 from graphopt.nn.layer.of_functions import Sigmoid as Sigmoid
@@ -120,18 +135,11 @@ from graphopt.nn.layer.of_functions import (
 from graphopt.nn.layer.of_functions import Unflatten as Unflatten
 from graphopt.nn.layer.of_functions import Unfold as Unfold
 from graphopt.nn.layer.of_functions import Upsample as Upsample
-from graphopt.nn.layer.padding import CircularPad1D as CircularPad1D
-from graphopt.nn.layer.padding import CircularPad2D as CircularPad2D
-from graphopt.nn.layer.padding import CircularPad3D as CircularPad3D
-from graphopt.nn.layer.padding import ConstantPad1D as ConstantPad1D
-from graphopt.nn.layer.padding import ConstantPad2D as ConstantPad2D
-from graphopt.nn.layer.padding import ConstantPad3D as ConstantPad3D
-from graphopt.nn.layer.padding import ReflectionPad1D as ReflectionPad1D
-from graphopt.nn.layer.padding import ReflectionPad2D as ReflectionPad2D
-from graphopt.nn.layer.padding import ReflectionPad3D as ReflectionPad3D
-from graphopt.nn.layer.padding import ReplicationPad1D as ReplicationPad1D
-from graphopt.nn.layer.padding import ReplicationPad2D as ReplicationPad2D
-from graphopt.nn.layer.padding import ReplicationPad3D as ReplicationPad3D
+from graphopt.nn.layer.of_functions import UpsamplingBilinear2D as UpsamplingBilinear2D
+from graphopt.nn.layer.of_functions import UpsamplingNearest2D as UpsamplingNearest2D
+from graphopt.nn.layer.of_functions import ZeroPad1D as ZeroPad1D
+from graphopt.nn.layer.of_functions import ZeroPad2D as ZeroPad2D
+from graphopt.nn.layer.of_functions import ZeroPad3D as ZeroPad3D
 from graphopt.nn.layer.rnn import GRU as GRU
 from graphopt.nn.layer.rnn import LSTM as LSTM
 from graphopt.nn.layer.rnn import RNN as RNN
@@ -156,14 +164,6 @@ from graphopt.nn.layer.transformer_decoder import TransformerDecoder as Transfor
 from graphopt.nn.layer.transformer_decoder import (
     TransformerDecoderLayer as TransformerDecoderLayer,
 )
-from graphopt.nn.layer.vision import Pad1D as Pad1D
-from graphopt.nn.layer.vision import Pad2D as Pad2D
-from graphopt.nn.layer.vision import Pad3D as Pad3D
-from graphopt.nn.layer.vision import UpsamplingBilinear2D as UpsamplingBilinear2D
-from graphopt.nn.layer.vision import UpsamplingNearest2D as UpsamplingNearest2D
-from graphopt.nn.layer.vision import ZeroPad1D as ZeroPad1D
-from graphopt.nn.layer.vision import ZeroPad2D as ZeroPad2D
-from graphopt.nn.layer.vision import ZeroPad3D as ZeroPad3D
 
 loss = layer
 # names of Paddle 3

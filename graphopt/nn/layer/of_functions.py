@@ -97,6 +97,18 @@ class _Cosine(_Loss):
         super()._keep(given)
 
 
+class _Pad(FunctionLayer):
+    """Elements around the spatial dimensions; one number counts for every side."""
+
+    def _keep(self, given: dict[str, Any]) -> None:
+        amounts = arguments.integers(given["pad"], "padding", type(self).__name__)
+        sides = 2 * (len(given["data_format"]) - 2)
+        super()._keep({**given, "pad": amounts * sides if len(amounts) == 1 else amounts})
+
+    def extra_repr(self) -> str:
+        return f"padding={self._pad}, mode={self._mode}, value={self._value}"
+
+
 class _Alignment(_Loss):
     def _keep(self, given: dict[str, Any]) -> None:
         arguments.integer(given["blank"], "blank", type(self).__name__)
@@ -118,25 +130,30 @@ def layer_of(
     call: str = "",
     shown: str | None = None,
     more: str = "",
-    **defaults: Any,
+    **values: Any,
 ) -> type[FunctionLayer]:
     """Make the layer of a function.
 
-    `kept` lists the arguments that the layer has, where it lacks some or has them in another order;
-    `defaults` are those that differ. `input` is the name of the first input where the function has
-    another, and `call` what a call may give with its inputs. What the function calls `training`
-    is the mode of the layer. `shown` lists the arguments in its text.
+    `kept` lists the arguments that the layer has, where it lacks some, has them in another order,
+    or calls one otherwise (`own=theirs`). `values` are other defaults of these, and what the
+    function gets for arguments that the layer lacks. `input` is the name of the first input where
+    the function has another, and `call` what a call may give with its inputs. What the function
+    calls `training` is the mode of the layer. `shown` lists the arguments in its text.
     """
     parameters = dict(signature(function).parameters)
     trains = parameters.pop("training", None) is not None
     inputs = [p.name for p in parameters.values() if _is_input(p)]
     names = kept.split() or [other for other in parameters if other not in inputs]
-    given = [_defaulted(parameters[other], defaults) for other in names]
+    theirs = {pair.partition("=")[0]: pair.rpartition("=")[2] for pair in names}
+    init = Signature(
+        [_SELF, *(_argument(parameters[other], own, values) for own, other in theirs.items())],
+        return_annotation="None",
+    )
     called = [parameters[other].replace(annotation="Any") for other in (*inputs, *call.split())]
     renamed = {input: inputs[0]} if input else {}
     if input:
         called[0] = called[0].replace(name=input)
-    init = Signature([_SELF, *given], return_annotation="None")
+    fixed = {other: value for other, value in values.items() if other not in theirs.values()}
 
     def __init__(self: FunctionLayer, *args: Any, **kwargs: Any) -> None:
         try:
@@ -145,7 +162,8 @@ def layer_of(
             raise TypeError(f"{name}(): {error}") from None
         Layer.__init__(self)
         bound.apply_defaults()
-        self._keep(dict(list(bound.arguments.items())[1:]))
+        given = {other: bound.arguments[own] for own, other in theirs.items()}
+        self._keep({**given, **fixed})
 
     def forward(self: FunctionLayer, *inputs: Any, **kwargs: Any) -> Any:
         named = {renamed.get(own, own): value for own, value in kwargs.items()}
@@ -153,31 +171,29 @@ def layer_of(
             named["training"] = self.training
         return function(*inputs, **named, **self._arguments)
 
+    vars(__init__)["__signature__"] = init
+    vars(forward)["__signature__"] = Signature([_SELF, *called], return_annotation="Any")
     members: dict[str, Any] = {
         "__doc__": f"{text} (paddle.nn.{name})." + (more and f"\n\n    {more}\n    "),
         "__module__": __name__,
+        "__init__": __init__,
+        "forward": forward,
     }
     if shown is not None:
         members["shown"] = tuple(shown.split())
-    signatures = (
-        (__init__, init),
-        (forward, Signature([_SELF, *called], return_annotation="Any")),
-    )
-    for method, own in signatures:
+    made = type(name, (base,), members)
+    for method in (__init__, forward):
         method.__qualname__ = f"{name}.{method.__name__}"
-        vars(method)["__signature__"] = own
-        members[method.__name__] = method
-    return type(name, (base,), members)
+    return made
 
 
 def _is_input(parameter: Parameter) -> bool:
     return parameter.annotation == "Variable" and parameter.default is Parameter.empty
 
 
-def _defaulted(parameter: Parameter, defaults: Mapping[str, Any]) -> Parameter:
-    if parameter.name not in defaults:
-        return parameter
-    return parameter.replace(default=defaults[parameter.name])
+def _argument(parameter: Parameter, name: str, defaults: Mapping[str, Any]) -> Parameter:
+    default = defaults.get(parameter.name, parameter.default)
+    return parameter.replace(name=name, default=default)
 
 
 _pool, _window = partial(layer_of, base=_Pool), partial(layer_of, base=_Window)
@@ -284,17 +300,67 @@ PairwiseDistance = _public(
 
 
 # -- images ----------------------------------------------------------------------------------------
+
+_AROUND = {
+    1: ("sequences [n, c, l]", "NCL"),
+    2: ("images [n, c, h, w]", "NCHW"),
+    3: ("volumes [n, c, d, h, w]", "NCDHW"),
+}
+_REQUIRED: Any = Parameter.empty
+_WITH_VALUE = "padding=pad value data_format name"
+_RESIZED = "size scale_factor mode align_corners align_mode data_format name"
+
+
+def _pad(
+    rank: int, name: str, text: str, kept: str = "padding=pad data_format name", **values: Any
+) -> type[FunctionLayer]:
+    """Make a layer that puts elements around what has so many spatial dimensions."""
+    around, data_format = _AROUND[rank]
+    values = {"mode": "constant", "value": 0.0, **values, "data_format": data_format}
+    return layer_of(vision.pad, name, f"{text} around {around}", kept, _Pad, **values)
+
+
+def _resized(
+    name: str, text: str, kept: str = "size scale_factor data_format name", **values: Any
+) -> type[FunctionLayer]:
+    """Make a layer that resizes images."""
+    values = {"mode": "nearest", "align_corners": False, "align_mode": 0, **values}
+    return _public(vision.interpolate, name, text, kept, shown=_RESIZED, **values)
+
+
+Pad1D = _pad(1, "Pad1D", "Elements", "padding=pad mode value data_format name")
+Pad2D = _pad(2, "Pad2D", "Elements", "padding=pad mode value data_format name")
+Pad3D = _pad(3, "Pad3D", "Elements", "padding=pad mode value data_format name")
+ZeroPad1D = _pad(1, "ZeroPad1D", "Zeros")
+ZeroPad2D = _pad(2, "ZeroPad2D", "Zeros")
+ZeroPad3D = _pad(3, "ZeroPad3D", "Zeros")
+ConstantPad1D = _pad(1, "ConstantPad1D", "One number", _WITH_VALUE, value=_REQUIRED)
+ConstantPad2D = _pad(2, "ConstantPad2D", "One number", _WITH_VALUE, value=_REQUIRED)
+ConstantPad3D = _pad(3, "ConstantPad3D", "One number", _WITH_VALUE, value=_REQUIRED)
+ReflectionPad1D = _pad(1, "ReflectionPad1D", "Mirrored elements", mode="reflect")
+ReflectionPad2D = _pad(2, "ReflectionPad2D", "Mirrored elements", mode="reflect")
+ReflectionPad3D = _pad(3, "ReflectionPad3D", "Mirrored elements", mode="reflect")
+ReplicationPad1D = _pad(1, "ReplicationPad1D", "The nearest element", mode="replicate")
+ReplicationPad2D = _pad(2, "ReplicationPad2D", "The nearest element", mode="replicate")
+ReplicationPad3D = _pad(3, "ReplicationPad3D", "The nearest element", mode="replicate")
+CircularPad1D = _pad(1, "CircularPad1D", "Elements of the other end", mode="circular")
+CircularPad2D = _pad(2, "CircularPad2D", "Elements of the other end", mode="circular")
+CircularPad3D = _pad(3, "CircularPad3D", "Elements of the other end", mode="circular")
 PixelShuffle = layer_of(
     vision.pixel_shuffle, "PixelShuffle", "[n, c * r * r, h, w] as [n, c, h * r, w * r]"
 )
 PixelUnshuffle = layer_of(
     vision.pixel_unshuffle, "PixelUnshuffle", "[n, c, h * r, w * r] as [n, c * r * r, h, w]"
 )
-Upsample = _public(
-    vision.interpolate,
-    "Upsample",
-    "Images in another size, given or as a multiple",
-    shown="size scale_factor mode align_corners align_mode data_format name",
+Upsample = _resized("Upsample", "Images in another size, given or as a multiple", _RESIZED)
+UpsamplingNearest2D = _resized(
+    "UpsamplingNearest2D", "Images in another size, each pixel the nearest one"
+)
+UpsamplingBilinear2D = _resized(
+    "UpsamplingBilinear2D",
+    "Images in another size, with the corners aligned",
+    mode="bilinear",
+    align_corners=True,
 )
 ChannelShuffle = layer_of(
     vision.channel_shuffle, "ChannelShuffle", "The channels of `groups` groups interleaved"
