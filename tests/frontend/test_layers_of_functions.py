@@ -79,3 +79,19 @@ def test_layers_of_users_derive_from_them() -> None:
         assert repr(layer).startswith("LPPool2D(norm_type=2.0, kernel_size=2, ")
         for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
             assert repr(twin) == repr(layer)
+
+
+def test_attributes_are_what_a_call_uses() -> None:
+    """Scripts change a layer that they have made; a weight of a loss is no parameter of it."""
+    with fresh():
+        x = paddle.static.data("x", [1, 1, 8, 8])
+        pool = nn.MaxPool2D(2)
+        pool.ksize, pool.stride = 4, 4
+        assert pool(x).shape == (1, 1, 2, 2)
+        drop = nn.Dropout(0.5)
+        drop.p = 0.25
+        assert drop(x).shape == x.shape
+        assert x.block.ops[-1].attr("dropout_prob") == 0.25
+        weight = paddle.create_parameter([3], "float32")
+        loss = nn.CrossEntropyLoss(weight=weight)
+        assert loss.weight is weight and loss.reduction == "mean" and not loss.parameters()

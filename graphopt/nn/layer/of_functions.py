@@ -36,28 +36,36 @@ _SELF = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
 class FunctionLayer(Layer):
     """A layer that calls a function with arguments that it keeps; see `layer_of`.
 
-    The arguments are attributes of the layer as well, since layers of users read them.
+    The arguments are attributes, which scripts read and set.
     """
+
+    _names: ClassVar[tuple[str, ...]]
+    """The arguments as the function calls them."""
 
     shown: ClassVar[tuple[str, ...] | None] = ()
     """The arguments in the text of the layer; None for all."""
 
-    def _keep(self, given: dict[str, Any]) -> None:
-        self.__dict__.update(self._attributes(given), _arguments=given)
+    def _keep(self, given: Mapping[str, Any]) -> None:
+        # not by setattr, which makes a weight of a loss a parameter of the layer
+        self.__dict__.update({self._attribute(name): value for name, value in given.items()})
 
-    def _attributes(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        return {f"_{name}": value for name, value in given.items()}
+    def _kept(self) -> dict[str, Any]:
+        return {name: getattr(self, self._attribute(name)) for name in self._names}
+
+    def _attribute(self, name: str) -> str:
+        return f"_{name}"
 
     def extra_repr(self) -> str:
-        shown = self._arguments if self.shown is None else self.shown
-        return ", ".join(f"{name}={self._arguments[name]}" for name in shown)
+        kept = self._kept()
+        shown = kept if self.shown is None else self.shown
+        return ", ".join(f"{name}={kept[name]}" for name in shown)
 
 
 class _Public(FunctionLayer):
     """A layer whose arguments are attributes under their own names."""
 
-    def _attributes(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(given)
+    def _attribute(self, name: str) -> str:
+        return name
 
 
 class _Pool(FunctionLayer):
@@ -69,9 +77,8 @@ class _Pool(FunctionLayer):
 class _Window(_Pool):
     """A pool over windows; some of its attributes have other names."""
 
-    def _attributes(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        named = {"kernel_size": "ksize", "divisor_override": "divisor"}
-        return {named.get(name, name): value for name, value in given.items()}
+    def _attribute(self, name: str) -> str:
+        return {"kernel_size": "ksize", "divisor_override": "divisor"}.get(name, name)
 
 
 class _Loss(_Public):
@@ -79,7 +86,7 @@ class _Loss(_Public):
 
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
 
-    def _keep(self, given: dict[str, Any]) -> None:
+    def _keep(self, given: Mapping[str, Any]) -> None:
         arguments.choice(given["reduction"], "reduction", type(self).__name__, self.reductions)
         super()._keep(given)
 
@@ -89,7 +96,7 @@ class _Divergence(_Loss):
 
 
 class _Cosine(_Loss):
-    def _keep(self, given: dict[str, Any]) -> None:
+    def _keep(self, given: Mapping[str, Any]) -> None:
         if not -1 <= given["margin"] <= 1:
             raise ValueError(
                 f"{type(self).__name__}(): 'margin' should be in [-1, 1], not {given['margin']}"
@@ -100,7 +107,7 @@ class _Cosine(_Loss):
 class _Pad(FunctionLayer):
     """Elements around the spatial dimensions; one number counts for every side."""
 
-    def _keep(self, given: dict[str, Any]) -> None:
+    def _keep(self, given: Mapping[str, Any]) -> None:
         amounts = arguments.integers(given["pad"], "padding", type(self).__name__)
         sides = 2 * (len(given["data_format"]) - 2)
         super()._keep({**given, "pad": amounts * sides if len(amounts) == 1 else amounts})
@@ -110,7 +117,7 @@ class _Pad(FunctionLayer):
 
 
 class _Alignment(_Loss):
-    def _keep(self, given: dict[str, Any]) -> None:
+    def _keep(self, given: Mapping[str, Any]) -> None:
         arguments.integer(given["blank"], "blank", type(self).__name__)
         if "zero_infinity" in given:
             arguments.flag(given["zero_infinity"], "zero_infinity", type(self).__name__)
@@ -169,13 +176,14 @@ def layer_of(
         named = {renamed.get(own, own): value for own, value in kwargs.items()}
         if trains:
             named["training"] = self.training
-        return function(*inputs, **named, **self._arguments)
+        return function(*inputs, **named, **self._kept())
 
     vars(__init__)["__signature__"] = init
     vars(forward)["__signature__"] = Signature([_SELF, *called], return_annotation="Any")
     members: dict[str, Any] = {
         "__doc__": f"{text} (paddle.nn.{name})." + (more and f"\n\n    {more}\n    "),
         "__module__": __name__,
+        "_names": (*theirs.values(), *fixed),
         "__init__": __init__,
         "forward": forward,
     }
