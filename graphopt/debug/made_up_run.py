@@ -18,7 +18,7 @@ def report_of_run(path: str, strategy: BuildStrategy | None, sizes: Sizes) -> Re
     """The report of what a run of a saved model compiles, on this machine.
 
     Inputs are random, `sizes` are those of unknown dimensions. Raises as `import_model` and
-    `SavedModel.run`.
+    `ImportedModel.run`.
     """
     model = read_model(path)
     with compiled_programs() as found:

@@ -1,12 +1,12 @@
-"""Reading saved models of any format, and writing them in others."""
+"""Reading saved models of any format, with parameters of any kind."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,36 +22,12 @@ from graphopt.ir.formats.model import (
 from graphopt.ir.formats.parameters import stored_variables
 from graphopt.models.bundle.layout import is_bundle
 from graphopt.models.bundle.read import read_bundle
+from graphopt.models.imported import ImportedModel as ImportedModel
 from graphopt.models.parameters import checked, kind_of_file, read_arrays, read_only, read_pickles
-from graphopt.models.saved import SavedModel
-from graphopt.runtime.settings.strategies import BuildStrategy
-from graphopt.runtime.state.scope import Scope, global_scope
-
-if TYPE_CHECKING:
-    from graphopt.models.export import Exported
+from graphopt.runtime.state.scope import global_scope
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Array: TypeAlias = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True)
-class ImportedModel(SavedModel):
-    """A saved model that can be written in other formats; see `SavedModel`."""
-
-    def export(
-        self,
-        path: PathLike,
-        format: str | None = None,
-        build_strategy: BuildStrategy | None = None,
-        **options: Any,
-    ) -> Exported:
-        """Write the model in another format, by the suffix of `path` unless given.
-
-        See `graphopt.models.export.export`, which this calls.
-        """
-        from graphopt.models.export import export
-
-        return export(self, path, format, build_strategy, **options)
 
 
 def import_model(
@@ -90,13 +66,15 @@ def read_model(path: PathLike, params: PathLike | Mapping[str, Any] | None = Non
         loaded, buckets = read_bundle(file)
     else:
         loaded = read_one_save(lambda: _with_parameters(load_program(file), params))
-    scope = Scope()
-    for name, array in loaded.parameters.items():
-        scope.var(name).put(array)
-    return ImportedModel(
-        *(loaded.program, loaded.feed_names, loaded.fetch_names),
-        *(loaded.parameters, loaded.path, scope, {}, buckets),
+    model = ImportedModel(
+        *(loaded.program, loaded.feed_names, loaded.fetch_names, loaded.path, loaded.is_inference),
+        content=b"",
+        parameters=loaded.parameters,
+        buckets=buckets,
     )
+    for name, array in loaded.parameters.items():
+        model.scope.var(name).put(array)
+    return model
 
 
 def _with_parameters(

@@ -54,11 +54,11 @@ class LoadedModel:
     empty when the program came without them. `content` is what the file held.
     """
 
-    path: Path
     program: Program = field(repr=False)
     feed_names: list[str]
     fetch_names: list[str]
-    is_inference: bool
+    path: Path
+    is_inference: bool = field(repr=False)
     content: bytes = field(repr=False)
     parameters: dict[str, Array] = field(default_factory=dict[str, Array], repr=False)
 
@@ -123,7 +123,7 @@ def decode_model(content: bytes, path: Path, limits: Limits | None = None) -> Lo
     is_inference = bool(feeds or fetches)
     if not is_inference:
         feeds, fetches = data_names(program), output_names(program)
-    return LoadedModel(path, program, feeds, fetches, is_inference, content)
+    return LoadedModel(program, feeds, fetches, path, is_inference, content)
 
 
 def read_tensors(

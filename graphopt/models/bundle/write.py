@@ -15,7 +15,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.frontend.version import OWN
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.ir.formats.commit import write_files
-from graphopt.ir.formats.model import decode_model
+from graphopt.ir.formats.model import LoadedModel, decode_model
 from graphopt.ir.formats.tensor_stream import write_tensor
 from graphopt.ir.program import Program
 from graphopt.lowering.collectives import ALONE
@@ -27,7 +27,6 @@ from graphopt.models.bundle.load import compiled_stablehlo
 from graphopt.models.bundle.prepare import prepare_text
 from graphopt.models.bundle.sizes import Shapes
 from graphopt.models.export.paddle import saved_program
-from graphopt.models.saved import SavedModel
 from graphopt.passes.padding import records
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiled import Compiled
@@ -50,7 +49,7 @@ class Step(NamedTuple):
 
 
 def write_bundle(
-    model: SavedModel,
+    model: LoadedModel,
     path: str | os.PathLike[str],
     sets: Sequence[Shapes],
     place: Place,

@@ -13,14 +13,14 @@ from graphopt.runtime.executor import Executor
 from graphopt.runtime.state.scope import Scope, scope_guard
 
 if TYPE_CHECKING:
-    from graphopt.models.saved import SavedModel
+    from graphopt.ir.formats.model import LoadedModel
 
 Array = np.ndarray[Any, Any]
 # Outputs that differ by less than this are equal for `convert --check`.
 RTOL, ATOL = 1e-4, 1e-5
 
 
-def model_outputs(model: SavedModel, feed: Mapping[str, Any]) -> list[Array]:
+def model_outputs(model: LoadedModel, feed: Mapping[str, Any]) -> list[Array]:
     """The outputs of the model itself, of its first step; its own state is not changed."""
     scope = Scope()
     for name, array in model.parameters.items():
@@ -30,7 +30,7 @@ def model_outputs(model: SavedModel, feed: Mapping[str, Any]) -> list[Array]:
 
 
 def exported_outputs(
-    exported: Exported, model: SavedModel, feed: Mapping[str, Any]
+    exported: Exported, model: LoadedModel, feed: Mapping[str, Any]
 ) -> list[Array] | None:
     """The outputs of the written file; None for formats that hold no program."""
     if exported.format in PROGRAMS:
@@ -46,7 +46,9 @@ def exported_outputs(
     return None
 
 
-def _program_outputs(exported: Exported, model: SavedModel, feed: Mapping[str, Any]) -> list[Array]:
+def _program_outputs(
+    exported: Exported, model: LoadedModel, feed: Mapping[str, Any]
+) -> list[Array]:
     function = exported.function
     assert function is not None
     arguments = [np.array(model.parameters[port.name]) for port in function.state]

@@ -27,7 +27,7 @@ from graphopt.lowering.plan import Plan
 from graphopt.lowering.replication import replica_function
 
 if TYPE_CHECKING:
-    from graphopt.models.saved import SavedModel
+    from graphopt.ir.formats.model import LoadedModel
 
 Array = np.ndarray[Any, Any]
 PARAMETERS = ("inside", "arguments")
@@ -86,7 +86,7 @@ def _entry(role: str, port: Port) -> dict[str, Any]:
     return {"role": role, "name": port.name, "dtype": str(dtype_of(port.type)), "shape": shape}
 
 
-def function_of(model: SavedModel, module: ModuleOp, parameters: str | None = None) -> Function:
+def function_of(model: LoadedModel, module: ModuleOp, parameters: str | None = None) -> Function:
     """The function of a model's (optimised) module.
 
     `parameters` is "inside" (the default of inference models) or "arguments" (that of programs
@@ -133,7 +133,7 @@ def _is_random(op: Operation) -> bool:
     return not (attrs.get("is_test") or attrs.get("p") == 0 or attrs.get("dropout_prob") == 0)
 
 
-def _check_values(model: SavedModel, reads: Sequence[Port]) -> None:
+def _check_values(model: LoadedModel, reads: Sequence[Port]) -> None:
     missing = [port.name for port in reads if port.name not in model.parameters]
     if missing:
         raise UnsupportedError(
@@ -142,7 +142,7 @@ def _check_values(model: SavedModel, reads: Sequence[Port]) -> None:
         )
 
 
-def _feed_port(model: SavedModel, plan: Plan, name: str) -> Port:
+def _feed_port(model: LoadedModel, plan: Plan, name: str) -> Port:
     """The port of an input; one that the program does not read is an argument all the same."""
     for port in plan.feeds:
         if port.name == name:

@@ -17,10 +17,10 @@ from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 from graphopt.ir.translate.inference import inference_program, without_training_info
 
 if TYPE_CHECKING:
-    from graphopt.models.saved import SavedModel
+    from graphopt.ir.formats.model import LoadedModel
 
 
-def write_pdmodel(path: Path, model: SavedModel) -> list[Path]:
+def write_pdmodel(path: Path, model: LoadedModel) -> list[Path]:
     """Write the program from the model's inputs to its outputs, in test mode; the files written.
 
     For a training program, the forward part. Raises UnsupportedError for a parameter without
@@ -39,7 +39,7 @@ def write_pdmodel(path: Path, model: SavedModel) -> list[Path]:
     return [path, tensors]
 
 
-def saved_program(model: SavedModel) -> tuple[bytes, list[Variable]]:
+def saved_program(model: LoadedModel) -> tuple[bytes, list[Variable]]:
     """The program of `write_pdmodel` in Paddle's format, and the variables that it stores.
 
     Raises as `write_pdmodel`.
@@ -55,7 +55,7 @@ def saved_program(model: SavedModel) -> tuple[bytes, list[Variable]]:
     return write_program(complete(without_training_info(program))), variables
 
 
-def _needed(model: SavedModel) -> list[str]:
+def _needed(model: LoadedModel) -> list[str]:
     """The inputs that the outputs depend on: a training program's may be read only backwards."""
     if any(op.type == "feed" for op in model.program.global_block().ops):
         return model.feed_names

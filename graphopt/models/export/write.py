@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,9 @@ from graphopt.runtime.settings.strategies import BuildStrategy
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from graphopt.ir.formats.model import LoadedModel
     from graphopt.models.export.function import Function
     from graphopt.models.export.sizes import Sizes
-    from graphopt.models.saved import SavedModel
 
 # Suffix -> format; the longer suffix comes first.
 FORMATS = {
@@ -70,7 +70,8 @@ def format_of(path: Path, format: str | None = None) -> str:
 
 
 def export(
-    model: SavedModel,
+    model: LoadedModel,
+    module: Callable[[], ModuleOp],
     path: str | os.PathLike[str],
     format: str | None = None,
     build_strategy: BuildStrategy | None = None,
@@ -82,7 +83,8 @@ def export(
 ) -> Exported:
     """Write a model in the format of the suffix of `path` (see `FORMATS`), or in `format`.
 
-    * `build_strategy`: the optimisations of what is written; `.pdmodel` and parameters have none.
+    * `module` makes the model's module with the optimisations of `build_strategy`; `.pdmodel` and
+      parameters have none.
     * `sizes`: numbers for sizes that the program leaves open: one for all, or shapes by input.
     * `symbolic`: whether open sizes may vary in what is written, where the ops allow it; `sizes`
       are for where they do not. The default of `.jaxexport`, not of StableHLO, because XLA compiles
@@ -111,7 +113,7 @@ def export(
         raise ValueError(f"the format {name} has no {', '.join(unused)}; {PROGRAMS} have")
     target.parent.mkdir(parents=True, exist_ok=True)
     if name == "mlir":
-        write_files({target: [module_text(model.module(build_strategy, portable=True)).encode()]})
+        write_files({target: [module_text(module()).encode()]})
         return Exported(name, (target,))
     if name == "safetensors":
         from graphopt.models.export.safetensors_file import write_safetensors
@@ -127,9 +129,11 @@ def export(
         from graphopt.models.export.paddle import write_pdmodel
 
         return Exported(name, tuple(write_pdmodel(target, model)))
-    return _write_program(
-        model, target, name, build_strategy, sizes, symbolic, parameters, platforms
-    )
+    import_jax()
+    from graphopt.models.export.function import function_of
+
+    function = function_of(model, module(), parameters)
+    return _write_program(model, function, target, name, sizes, symbolic, platforms)
 
 
 def module_text(module: ModuleOp) -> str:
@@ -138,21 +142,17 @@ def module_text(module: ModuleOp) -> str:
 
 
 def _write_program(
-    model: SavedModel,
+    model: LoadedModel,
+    function: Function,
     path: Path,
     format: str,
-    build_strategy: BuildStrategy | None,
     sizes: Sizes,
     symbolic: bool | None,
-    parameters: str | None,
     platforms: Sequence[str] | None,
 ) -> Exported:
-    import_jax()
-    from graphopt.models.export.function import function_of
     from graphopt.models.export.npz_file import npz_bytes
     from graphopt.models.export.program import PLATFORMS, exported, serialized
 
-    function = function_of(model, model.module(build_strategy, portable=True), parameters)
     is_artifact = format == "jaxexport"
     targets = tuple(platforms or (PLATFORMS if is_artifact else ("cpu",)))
     if not is_artifact and len(targets) != 1:

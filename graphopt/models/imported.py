@@ -1,18 +1,19 @@
-"""A saved program with its parameters: its inputs, its outputs, and a run."""
+"""A saved model as scripts have it: its inputs, its outputs, a run, an export."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from graphopt.display.units import several
 from graphopt.errors import FeedError
+from graphopt.ir.formats.model import LoadedModel
 from graphopt.ir.formats.quote import quote
-from graphopt.ir.program import Program, Variable
+from graphopt.ir.program import Variable
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.devices.places import likely_place
@@ -23,12 +24,14 @@ from graphopt.runtime.state.scope import Scope
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+
+    from graphopt.models.export import Exported
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class SavedModel:
-    """A program with its interface and its parameters.
+class ImportedModel(LoadedModel):
+    """A saved model that runs, and can be written in other formats.
 
     `feed_names` and `fetch_names` are the model's inputs and outputs in order. A training program
     has no such list in its file: there they are its data variables, and its loss followed by
@@ -37,13 +40,8 @@ class SavedModel:
     program file. `scope` is where `run` keeps the state, apart from every other model's.
     """
 
-    program: Program = field(repr=False)
-    feed_names: list[str]
-    fetch_names: list[str]
-    parameters: dict[str, Array] = field(repr=False)
-    path: Path
-    scope: Scope = field(repr=False)
-    _runs: dict[Any, Any] = field(repr=False, compare=False)
+    scope: Scope = field(default_factory=Scope, repr=False)
+    _runs: dict[Any, Any] = field(default_factory=dict[Any, Any], repr=False, compare=False)
     buckets: Buckets | None = field(default=None, repr=False, compare=False)
     """The buckets of `run` when it is given none: those of a bundle for a range of sizes."""
 
@@ -141,6 +139,24 @@ class SavedModel:
         from graphopt.passes.table.explain import as_text
 
         return as_text(compilation.optimized(near=True).report)
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        format: str | None = None,
+        build_strategy: BuildStrategy | None = None,
+        **options: Any,
+    ) -> Exported:
+        """Write the model in another format, by the suffix of `path` unless given.
+
+        See `graphopt.models.export.export`, which this calls.
+        """
+        from graphopt.models.export import export
+
+        def module() -> ModuleOp:
+            return self.module(build_strategy, portable=True)
+
+        return export(self, module, path, format, build_strategy, **options)
 
     def _compilation(
         self,
