@@ -7,10 +7,10 @@ this file, which `docs/generate.py` writes, has the signatures for editors and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, Signature, signature
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from graphopt.frontend import arguments
 from graphopt.nn.functional import (
@@ -30,6 +30,7 @@ from graphopt.nn.layer.layers import Layer
 from graphopt.tensor.manipulation import flatten
 from graphopt.tensor.stacking import unflatten
 
+T = TypeVar("T")
 _SELF = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -150,27 +151,51 @@ def layer_of(
     parameters = dict(signature(function).parameters)
     trains = parameters.pop("training", None) is not None
     inputs = [p.name for p in parameters.values() if _is_input(p)]
-    names = kept.split() or [other for other in parameters if other not in inputs]
-    theirs = {pair.partition("=")[0]: pair.rpartition("=")[2] for pair in names}
-    init = Signature(
-        [_SELF, *(_argument(parameters[other], own, values) for own, other in theirs.items())],
-        return_annotation="None",
-    )
-    called = [parameters[other].replace(annotation="Any") for other in (*inputs, *call.split())]
-    renamed = {input: inputs[0]} if input else {}
+    pairs = kept.split() or [own for own in parameters if own not in inputs]
+    theirs = {pair.partition("=")[0]: pair.rpartition("=")[2] for pair in pairs}
+    fixed = {own: value for own, value in values.items() if own not in theirs.values()}
+    given = [_argument(parameters[other], own, values) for own, other in theirs.items()]
+    called = [parameters[own].replace(annotation="Any") for own in (*inputs, *call.split())]
     if input:
         called[0] = called[0].replace(name=input)
-    fixed = {other: value for other, value in values.items() if other not in theirs.values()}
+    members: dict[str, Any] = {
+        "__doc__": f"{text} (paddle.nn.{name})." + (more and f"\n\n    {more}\n    "),
+        "__module__": __name__,
+        "_names": (*theirs.values(), *fixed),
+        "__init__": _init(name, given, theirs, fixed),
+        "forward": _forward(name, called, function, {input: inputs[0]} if input else {}, trains),
+    }
+    if shown is not None:
+        members["shown"] = tuple(shown.split())
+    return type(name, (base,), members)
+
+
+def _init(
+    name: str, given: Sequence[Parameter], theirs: Mapping[str, str], fixed: Mapping[str, Any]
+) -> Callable[..., None]:
+    """Make the `__init__` of a layer; `theirs` are the function's names of its arguments."""
+    accepted = Signature([_SELF, *given], return_annotation="None")
 
     def __init__(self: FunctionLayer, *args: Any, **kwargs: Any) -> None:
         try:
-            bound = init.bind(self, *args, **kwargs)
+            bound = accepted.bind(self, *args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{name}(): {error}") from None
         Layer.__init__(self)
         bound.apply_defaults()
-        given = {other: bound.arguments[own] for own, other in theirs.items()}
-        self._keep({**given, **fixed})
+        self._keep({other: bound.arguments[own] for own, other in theirs.items()} | dict(fixed))
+
+    return _method(__init__, name, accepted)
+
+
+def _forward(
+    name: str,
+    called: Sequence[Parameter],
+    function: Callable[..., Any],
+    renamed: Mapping[str, str],
+    trains: bool,
+) -> Callable[..., Any]:
+    """Make the `forward` of a layer; `renamed` are the function's names of inputs."""
 
     def forward(self: FunctionLayer, *inputs: Any, **kwargs: Any) -> Any:
         named = {renamed.get(own, own): value for own, value in kwargs.items()}
@@ -178,21 +203,15 @@ def layer_of(
             named["training"] = self.training
         return function(*inputs, **named, **self._kept())
 
-    vars(__init__)["__signature__"] = init
-    vars(forward)["__signature__"] = Signature([_SELF, *called], return_annotation="Any")
-    members: dict[str, Any] = {
-        "__doc__": f"{text} (paddle.nn.{name})." + (more and f"\n\n    {more}\n    "),
-        "__module__": __name__,
-        "_names": (*theirs.values(), *fixed),
-        "__init__": __init__,
-        "forward": forward,
-    }
-    if shown is not None:
-        members["shown"] = tuple(shown.split())
-    made = type(name, (base,), members)
-    for method in (__init__, forward):
-        method.__qualname__ = f"{name}.{method.__name__}"
-    return made
+    return _method(forward, name, Signature([_SELF, *called], return_annotation="Any"))
+
+
+def _method(function: T, layer: str, own: Signature) -> T:
+    """The function with a signature that `help` shows."""
+    method: Any = function
+    method.__qualname__ = f"{layer}.{method.__name__}"
+    method.__signature__ = own
+    return function
 
 
 def _is_input(parameter: Parameter) -> bool:
