@@ -211,6 +211,6 @@ def _refusal(op: PdOp, env: Environment) -> str:
         infer_types(type(op), groups, op.attr_values())
     except ProgramError as refusal:
         return f"\n{refusal}"
-    except Exception:  # another error is being reported
+    except (AttributeError, TypeError, ValueError):  # an operand is more than one array
         pass
     return ""

@@ -107,7 +107,7 @@ def _computing(error: Exception) -> str:
 
 
 def _refusal(error: Exception) -> str:
-    """What the type rule of the operation says to the sizes that came; "" where it takes them."""
+    """The words of the operation's type rule about the sizes that came; "" where it takes them."""
     notes = (note for note in getattr(error, "__notes__", ()) if note.startswith(_COMPUTING))
     return next(notes, "").partition("\n")[2]
 
