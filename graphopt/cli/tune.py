@@ -30,7 +30,7 @@ def main(arguments: argparse.Namespace) -> int:
     from graphopt.models.model import import_model
     from graphopt.runtime.executor import Executor
     from graphopt.runtime.settings.flags import KERNELS, full_form, measures_kernels
-    from graphopt.runtime.steps.rivals import NOT_YET
+    from graphopt.runtime.steps.policy import NOT_YET
 
     if not measures_kernels():
         raise ValueError(f"nothing is measured here: set {KERNELS}=auto")

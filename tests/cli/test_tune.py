@@ -14,7 +14,7 @@ from graphopt.runtime.compile import kernel_forms
 from graphopt.runtime.compile.kernel_forms import write_verdicts
 from graphopt.runtime.disk import known
 from graphopt.runtime.settings.flags import CACHE, KERNELS
-from graphopt.runtime.steps import rivals
+from graphopt.runtime.steps import forms, policy
 
 RESNET = Path(__file__).parents[1] / "data" / "models" / "infer_resnet18"
 
@@ -22,9 +22,9 @@ RESNET = Path(__file__).parents[1] / "data" / "models" / "infer_resnet18"
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """The other form is made at the first run; no kernel works on this machine."""
-    monkeypatch.setattr(rivals, "RUNS", 0)
-    monkeypatch.setattr(rivals, "SECONDS", -1.0)
-    monkeypatch.setattr(rivals, "submit", lambda work: work.work())
+    monkeypatch.setattr(policy, "RUNS", 0)
+    monkeypatch.setattr(policy, "SECONDS", -1.0)
+    monkeypatch.setattr(forms, "submit", lambda work: work.work())
     monkeypatch.setattr(kernel_forms, "why_not_here", lambda: "")
     monkeypatch.setattr(kernel_forms, "_own", {})
     monkeypatch.setattr(known, "use_cache", lambda: tmp_path)
@@ -52,7 +52,7 @@ def test_under_a_strategy(capsys: pytest.CaptureFixture[str]) -> None:
 def test_no_outcome_in_time(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rivals, "RUNS", 1000)
+    monkeypatch.setattr(policy, "RUNS", 1000)
     assert tuned("--seconds", "0.01") == 1
     assert "no outcome after 0.01 s" in capsys.readouterr().out
 

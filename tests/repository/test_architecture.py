@@ -507,8 +507,7 @@ CATCH_ALL = {
     "runtime.distributed.meeting Meeting._watch": "a thread of its own",
     "runtime.state.aside aside": "raised when the call has ended",
     "runtime.state.aside aside.run": "a thread of its own",
-    "runtime.steps.rivals Rival.work": "the thread of the background",
-    "runtime.steps.tiers Successor.work": "the thread of the background",
+    "runtime.steps.forms Forms.work": "the thread of the background",
 }
 """The functions on the way of a run that keep any exception to themselves, and the reason."""
 

@@ -161,7 +161,7 @@ def test_an_interrupted_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Executable, "_first_form", interrupted)
+        patched.setattr(Executable, "_only_form", interrupted)
         with pytest.raises(KeyboardInterrupt):
             exe.run(main, feed=FEED)
     exe.run(main, feed=FEED, fetch_list=[loss])

@@ -26,7 +26,7 @@ from graphopt.runtime.compile import kernel_forms, kernel_trial
 from graphopt.runtime.compile.compiling import has_kernel
 from graphopt.runtime.compile.kernel_forms import Trial, kernels, read_verdicts, write_verdicts
 from graphopt.runtime.settings.flags import for_other_machines, uses_kernels
-from graphopt.runtime.steps.forms import nothing_kept
+from graphopt.runtime.steps.xla_forms import nothing_kept
 from graphopt.testing import parse
 
 GRADIENT = "kernels.w@GRAD"

@@ -30,7 +30,7 @@ from graphopt.runtime.disk import entries as disk
 from graphopt.runtime.disk import known, summaries
 from graphopt.runtime.disk.known import FOLDER
 from graphopt.runtime.settings.flags import TIER
-from graphopt.runtime.steps import forms, tiers
+from graphopt.runtime.steps import forms, policy, xla_forms
 from graphopt_tests.runtime.nets import Net, build, close
 
 X = np.random.default_rng(0).normal(size=(5, 4)).astype("float32")
@@ -46,7 +46,7 @@ def _on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "use_cache", lambda: tmp_path)
     monkeypatch.setattr(summaries, "our_directory", lambda: tmp_path)
     monkeypatch.setattr(summaries, "key_of", lambda *_: None)
-    monkeypatch.setattr(forms, "least_seconds", lambda: 0.0)
+    monkeypatch.setattr(xla_forms, "least_seconds", lambda: 0.0)
     monkeypatch.setattr(known, "most_bytes", lambda: 1 << 30)
 
 
@@ -84,7 +84,7 @@ def no_trace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def fail(self: Any) -> Any:
         raise AssertionError("a program was compiled")
 
-    monkeypatch.setattr(forms.Form, "make", fail)
+    monkeypatch.setattr(xla_forms.XlaForms, "make", fail)
     yield
 
 
@@ -344,8 +344,8 @@ def test_a_quick_form_from_disk_has_a_successor(monkeypatch: pytest.MonkeyPatch)
         thread.start()
         thread.join()
 
-    monkeypatch.setattr(tiers, "SMALL", 0)
-    monkeypatch.setattr(tiers, "submit", submit)
+    monkeypatch.setattr(policy, "SMALL", 0)
+    monkeypatch.setattr(forms, "submit", submit)
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [None, 4], "float32")
@@ -391,7 +391,7 @@ def test_what_jax_has_loaded_is_not_kept(
     process failed in the first step, "Function ... not found".
     """
     (tmp_path / FOLDER).mkdir()
-    monkeypatch.setattr(forms, "nothing_kept", nullcontext)
+    monkeypatch.setattr(xla_forms, "nothing_kept", nullcontext)
     wanted, _ = trained()
     for entry in entries(tmp_path):
         entry.unlink()

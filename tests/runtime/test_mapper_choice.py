@@ -168,7 +168,7 @@ def test_pmap_takes_the_buffers_of_the_state(inplace: bool) -> None:
     assert before.is_deleted() is inplace
     assert not np.array_equal(read, value("w"))
     (executable,) = program._runner.executables()
-    calls = executable._steps._calls
+    calls = executable.form.calls
     assert (calls is not None and bool(calls._direct)) is inplace
 
 

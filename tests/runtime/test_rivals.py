@@ -16,10 +16,12 @@ from graphopt.passes.target.choose_kernel import FORMS
 from graphopt.runtime.compile import kernel_forms
 from graphopt.runtime.compile.kernel_forms import write_verdicts
 from graphopt.runtime.disk import known
-from graphopt.runtime.settings.flags import CACHE, KERNELS
+from graphopt.runtime.settings.flags import CACHE, FULL, KERNELS
 from graphopt.runtime.state import generator
-from graphopt.runtime.steps import rivals, with_kernels
-from graphopt.runtime.steps.rivals import GAIN, NOT_YET, RUNS, TURNS, Outcome, Rival
+from graphopt.runtime.steps import forms, policy, with_kernels
+from graphopt.runtime.steps.forms import Form, Forms, read_ratio, write_ratio
+from graphopt.runtime.steps.policy import GAIN, NOT_YET, RUNS, TURNS
+from graphopt.runtime.steps.policy import KERNELS as KERNELS_FORM
 from graphopt_tests.runtime.nets import Net, build, close, value
 
 WHOLE = 2 + 2 * (TURNS + 1)
@@ -29,9 +31,9 @@ WHOLE = 2 + 2 * (TURNS + 1)
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A rival is made at the first run, on a machine where all kernels work; nothing is seeded."""
-    monkeypatch.setattr(rivals, "RUNS", 0)
-    monkeypatch.setattr(rivals, "SECONDS", -1.0)
-    monkeypatch.setattr(rivals, "submit", lambda work: work.work())
+    monkeypatch.setattr(policy, "RUNS", 0)
+    monkeypatch.setattr(policy, "SECONDS", -1.0)
+    monkeypatch.setattr(forms, "submit", lambda work: work.work())
     monkeypatch.setattr(kernel_forms, "why_not_here", lambda: "")
     monkeypatch.setattr(kernel_forms, "_own", {})
     monkeypatch.setattr(generator.default_generator(), "seeded", False)
@@ -48,17 +50,16 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Sets the time of the rival's runs as a part of the others'."""
 
     def by(ratio: float) -> None:
-        def ended(self: Rival, results: Any) -> None:
-            before = len(self._own), len(self._other)
+        def ended(self: Forms, results: Any) -> None:
             original(self, results)
-            if len(self._own) > before[0]:
-                self._own[-1] = 1.0
-            if len(self._other) > before[1]:
-                self._other[-1] = ratio
+            rival = self.seen.rival
+            assert rival is not None
+            rival.own[:] = [1.0] * len(rival.own)
+            rival.other[:] = [ratio] * len(rival.other)
 
-        monkeypatch.setattr(Rival, "ended", ended)
+        monkeypatch.setattr(Forms, "ended", ended)
 
-    original = Rival.ended
+    original = Forms.ended
     return by
 
 
@@ -113,20 +114,20 @@ def test_a_rival_that_wins_beside_a_run(
 ) -> None:
     """A run of the own form, during which another thread settles the rival, loses nothing."""
     timed(0.5)
-    original = Rival.next
+    original = Forms.next
 
-    def late(self: Rival) -> Any:
-        found, made = original(self), self._made
-        if found is None and made is not None:
-            self._won(made, 0.5)
+    def late(self: Forms) -> Form:
+        found, rival = original(self), self.seen.rival
+        if found.name == FULL and rival is not None and KERNELS_FORM in self.seen.ready:
+            rival.known = 0.5
+            assert original(self).name == KERNELS_FORM
         return found
 
-    monkeypatch.setattr(Rival, "next", late)
+    monkeypatch.setattr(Forms, "next", late)
     net, _ = trained(6)
     (executable,) = (each for each in net.executor._runner.executables() if each.fed)
-    assert executable.active is not None
-    assert executable.active.rival is None
-    assert executable.active.won is not None
+    assert executable.form is not None
+    assert executable.form.name == KERNELS_FORM
 
 
 def inference() -> tuple[Any, Any, Any]:
@@ -193,10 +194,10 @@ def test_a_rival_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_step_that_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few runs have no rival, and neither has a short time."""
-    monkeypatch.setattr(rivals, "RUNS", RUNS)
+    monkeypatch.setattr(policy, "RUNS", RUNS)
     assert form(trained(4)[0]).endswith(NOT_YET)
-    monkeypatch.setattr(rivals, "RUNS", 0)
-    monkeypatch.setattr(rivals, "SECONDS", 1000.0)
+    monkeypatch.setattr(policy, "RUNS", 0)
+    monkeypatch.setattr(policy, "SECONDS", 1000.0)
     assert form(trained(4)[0]).endswith(NOT_YET)
 
 
@@ -231,14 +232,10 @@ def test_steps_without_a_rival() -> None:
 def test_an_outcome_that_cannot_be_read(tmp_path: Path) -> None:
     """Without a file there is none; a damaged one is removed."""
 
-    class Place:
-        folder, name = tmp_path / "steps", "a"
-
-    assert Outcome(None).read() is None
-    outcome = Outcome(Place())  # pyright: ignore[reportArgumentType]
-    outcome.write(0.5)
-    assert outcome.read() == 0.5
-    (file,) = tmp_path.rglob("a")
-    rivals.write_entry(file, b"[]", 1000)
-    assert outcome.read() is None
+    file = tmp_path / "rivals" / "a"
+    assert read_ratio(None) is None
+    write_ratio(file, 0.5)
+    assert read_ratio(file) == 0.5
+    forms.write_entry(file, b"[]", 1000)
+    assert read_ratio(file) is None
     assert not file.exists()

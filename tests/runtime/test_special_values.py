@@ -21,7 +21,7 @@ from graphopt.lowering.denormals import flushed_denormals
 from graphopt.reference.interpreter import evaluate_ops
 from graphopt.reference.registry import RULES
 from graphopt.runtime.host.body import NATIVE, Running, _rule_step  # pyright: ignore
-from graphopt.runtime.steps.tiers import quickly
+from graphopt.runtime.steps.xla_forms import quickly
 from graphopt_tests.op_calls import build, flat, rule_of
 from graphopt_tests.ops.base import Sample
 from graphopt_tests.sample_modules import modules_in

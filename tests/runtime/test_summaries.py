@@ -25,7 +25,7 @@ from graphopt.runtime.disk.program_key import key_of
 from graphopt.runtime.disk.summary import Summary
 from graphopt.runtime.settings.flags import WITHOUT
 from graphopt.runtime.settings.strategies import BuildStrategy
-from graphopt.runtime.steps import forms
+from graphopt.runtime.steps import xla_forms
 from graphopt_tests.runtime.nets import Net, build
 
 X = np.random.default_rng(0).normal(size=(5, 4)).astype("float32")
@@ -38,7 +38,7 @@ def _on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summaries, "our_directory", lambda: tmp_path)
     for module in (known, summaries):
         monkeypatch.setattr(module, "most_bytes", lambda: 1 << 30)
-    monkeypatch.setattr(forms, "least_seconds", lambda: 0.0)
+    monkeypatch.setattr(xla_forms, "least_seconds", lambda: 0.0)
 
 
 @pytest.fixture

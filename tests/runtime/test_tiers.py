@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -23,8 +23,8 @@ from graphopt.passes.table.report import PASSES, time_rows
 from graphopt.reference.stored import by_variable, stored
 from graphopt.runtime.settings.flags import TIER, full_form
 from graphopt.runtime.state import generator
-from graphopt.runtime.steps import first_form, tiers
-from graphopt.runtime.steps.tiers import Successor, quickly
+from graphopt.runtime.steps import forms, policy
+from graphopt.runtime.steps.xla_forms import XlaForms, quickly
 from graphopt.testing import programs
 from graphopt.testing.programs import Generated
 from graphopt_tests.example_counts import examples
@@ -42,8 +42,8 @@ WELL = {
 @pytest.fixture(autouse=True)
 def _large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every program counts as large, nothing was seeded, and work is done at once."""
-    monkeypatch.setattr(tiers, "SMALL", 0)
-    monkeypatch.setattr(tiers, "submit", lambda work: work.work())
+    monkeypatch.setattr(policy, "SMALL", 0)
+    monkeypatch.setattr(forms, "submit", lambda work: work.work())
     monkeypatch.setattr(generator.default_generator(), "seeded", False)
     paddle.set_flags({TIER: "auto"})
     yield
@@ -157,16 +157,17 @@ def infer() -> Net:
 
 def test_a_full_form_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     """The quick one goes on running, and one warning says so."""
+    make = XlaForms.make
 
-    def failing(make: Callable[[], Any]) -> Successor[Any]:
-        def fail() -> Any:
+    def failing(self: XlaForms, name: str) -> Any:
+        if name == "full":
             raise RuntimeError("no more memory")
+        return make(self, name)
 
-        return Successor(fail)
-
-    monkeypatch.setattr(first_form, "Successor", failing)
+    monkeypatch.setattr(XlaForms, "make", failing)
     net = infer()
     wanted = net.run(feed(), net.out)
+    net.run(feed(), net.out)
     with pytest.warns(UserWarning, match=r"stays in its fast form.*no more memory"):
         net.run(feed(), net.out)
     for _ in range(2):  # warnings are errors here
@@ -191,7 +192,7 @@ def test_programs_with_one_form() -> None:
         assert "the same bits" in reason(network())
     finally:
         paddle.set_flags({"FLAGS_cpu_deterministic": False})
-    tiers.SMALL = 1000
+    policy.SMALL = 1000
     assert "small" in reason(network())
 
 

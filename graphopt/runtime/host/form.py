@@ -8,7 +8,6 @@ that is declared, and quicker ones where that matters (`rules.py`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -38,13 +37,13 @@ long as compiling the program is given up."""
 
 
 class HostForm:
-    """A step of an inference program in NumPy. `spend` gets the seconds of each run.
+    """A step of an inference program in NumPy, which has `spent` so many seconds in all runs.
 
     A run that takes longer than `price` seconds is given up. `last` are the arguments of the last
     run of a program whose sizes may depend on data, which are needed to time another form.
     """
 
-    def __init__(self, compiled: Compiled, spend: Callable[[float], None]) -> None:
+    def __init__(self, compiled: Compiled) -> None:
         main = main_function(compiled.module)
         slots: Slots = {}
         self._body = Body(main.body.block, slots)
@@ -60,7 +59,7 @@ class HostForm:
         if any(map(is_lowered, main.body.walk())):
             import_lowering(self._place)
         self._hashes = hashes_dropout(compiled.module)
-        self._spend = spend
+        self.spent = 0.0
         self.price = price_of(compiled)
         self._keeps = _may_need_data(compiled.module)
         self.last: tuple[Arrays, Arrays, FedArrays, HostArray] | None = None
@@ -75,7 +74,7 @@ class HostForm:
         running = Running([None] * self._slots, began + self.price, by_lowering)
         with np.errstate(all="ignore"), flushed_denormals():
             values = self._body.run(running, [given[at] for at in self._positions])
-        self._spend(time.thread_time() - began)
+        self.spent += time.thread_time() - began
         self.last = (updated, read_only, fed, key) if self._keeps else None
         # copies: a result may be a feed, a parameter, or a part of one
         pairs = [*zip(self._returned, values, strict=True)]

@@ -28,11 +28,12 @@ from graphopt.runtime.profiling.recording import Recording, record
 from graphopt.runtime.profiling.rows import Event, OpTime
 from graphopt.runtime.profiling.spread import IDLE, spread
 from graphopt.runtime.runners.runner import write_learning_rates
+from graphopt.runtime.settings.flags import FULL
 from graphopt.runtime.settings.progress import announced
 from graphopt.runtime.state.arrays import Feeds, HostArray
 from graphopt.runtime.state.scope import Scope
-from graphopt.runtime.steps.active_form import ActiveForm
 from graphopt.runtime.steps.executable import Executable
+from graphopt.runtime.steps.forms import Form
 
 _WARM_UP = 2
 
@@ -69,7 +70,7 @@ def profiled(
         except NeedsData as error:
             raise UnsupportedError(f"the program runs op by op, as {error}") from None
 
-    executable.active = ActiveForm(made, executable.prepare)
+    executable.form = Form(FULL, made, executable.prepare, executable.replicated.donates)
 
     def step() -> None:
         fetches = executable(feeds, scope)

@@ -142,7 +142,7 @@ class BucketedRunner(Runner):
         fed = [pair for dim, pair in rows.items() if not dim.startswith(LONGEST)]
         self.rows += sum(real for real, _ in fed)
         self.padding += sum(size - real for real, size in fed)
-        is_new, began = found.active is None, perf_counter()
+        is_new, began = not found.is_ready, perf_counter()
         fetches = choose(found, served, names)(padded, scope)
         if wait:  # the caller reads them next
             for array in fetches:

@@ -16,7 +16,7 @@ from graphopt.runtime.state.bound import BoundState
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
-from graphopt.runtime.steps.scratch import Scratch
+from graphopt.runtime.steps.forms import Form
 from graphopt.runtime.steps.step_calls import StepCalls
 from graphopt.runtime.steps.step_state import StepState
 
@@ -38,55 +38,45 @@ under_way = UnderWay()
 
 
 class CompiledSteps:
-    """Runs the compiled functions of one executable, of which each call is given one."""
+    """Runs the compiled forms of one executable, of which each call is given one."""
 
     def __init__(self, compiled: Compiled, state: StepState) -> None:
         self._compiled = compiled
         self._state = state
-        self._calls: StepCalls | None = None
-        self._scratch: Scratch | None = None
 
-    def donating(
-        self,
-        function: Step,
-        prepare: Prepare | None,
-        fed: FedArrays,
-        scope: Scope,
-        *,
-        is_settled: bool,
-    ) -> Results:
-        """A step of a function that takes the buffers of the old state.
+    def donating(self, form: Form, fed: FedArrays, scope: Scope) -> Results:
+        """A step of a form that takes the buffers of the old state.
 
-        Once it `is_settled` which function runs, the others read no prepared state.
+        Once it stays, no other one reads prepared state.
         """
-        calls = self._calls
-        if calls is None or calls.function is not function:
-            self._calls = calls = StepCalls(function)
+        calls, prepare = form.calls, form.prepare
+        if calls is None:
+            form.calls = calls = StepCalls(form.step)
         with scope.lock:
             if calls.is_wide:
                 with jax.enable_x64(True):
                     results = self._donating(calls, prepare, fed, scope)
             else:
                 results = self._donating(calls, prepare, fed, scope)
-            if is_settled and prepare is not self._state.prepare:
+            if form.stays and prepare is not self._state.prepare:
                 scope.prepared.pop(self._state.prepare, None)
         _wait_at_intervals(*results)
         return results
 
     def keeping(
         self,
-        function: Step,
+        form: Form,
         fed: FedArrays,
         scope: Scope,
         key: HostArray | None = None,
         confirm: Callable[[str], None] | None = None,
     ) -> Results:
-        """A step of a function that takes no buffers: anything may end it, nothing is lost.
+        """A step of a form that takes no buffers: anything may end it, nothing is lost.
 
         The random key is a new one, unless it is given. `confirm` is called with how a step that
         calls Python ended.
         """
-        state, compiled = self._state, self._compiled
+        state, compiled, function = self._state, self._compiled, form.step
         with scope.lock:
             slots = state.slots(scope)
             updated, read_only = state.take(slots, scope, state.prepare)
@@ -96,9 +86,10 @@ class CompiledSteps:
         if compiled.callers:
             fetches, written = self._calling(function, (updated, read_only, fed, key), confirm)
         else:
-            scratch = self._scratch
-            if scratch is None or scratch.function is not function:
-                self._scratch = scratch = Scratch(function)
+            calls = form.calls
+            if calls is None:
+                form.calls = calls = StepCalls(function)
+            scratch = calls.scratch
             try:
                 with jax.enable_x64(True), scratch:
                     fetches, written = function(updated, read_only, scratch.fed(fed), key)

@@ -6,30 +6,29 @@ A step is computed by NumPy, or by XLA (`compiled_steps`), which JAX is imported
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Hashable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from graphopt.display.units import several
 from graphopt.ir.dialect.collector import keep_imported, paused_collector
-from graphopt.lowering.needs_data import NeedsData
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.feeds.ids import check_ids
 from graphopt.runtime.host.failures import HostFailure
 from graphopt.runtime.settings.flags import AUTO, HOST, tier_flag
 from graphopt.runtime.settings.jax_import import import_jax
-from graphopt.runtime.settings.progress import FEED_SHAPE, NEW_PROGRAM, announced
+from graphopt.runtime.settings.progress import FEED_SHAPE, NEW_PROGRAM
 from graphopt.runtime.state.arrays import Arrays, FedArrays, Feeds, HostArray, Step
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
-from graphopt.runtime.steps.active_form import ActiveForm
-from graphopt.runtime.steps.first_form import Beginning
+from graphopt.runtime.steps.forms import Form, Forms, shall_repeat
+from graphopt.runtime.steps.policy import BY_OP, KERNELS
 from graphopt.runtime.steps.size_costs import SizeCosts, Sizes
 from graphopt.runtime.steps.step_state import NO_KEY, StepState
-from graphopt.runtime.steps.tiers import Tier, shall_repeat
 
 if TYPE_CHECKING:
     from graphopt.runtime.steps.compiled_steps import CompiledSteps
@@ -50,8 +49,9 @@ class Executable:
         self.state = StepState(compiled, replicated)
         # called with how a step that calls Python ended
         self.confirm: Callable[[str], None] | None = None
-        # the form that runs, None before the first step
-        self.active: ActiveForm | None = None
+        self.forms = Forms(compiled, replicated)
+        self.form: Form | None = None
+        """The form that runs from now on, once that is known."""
         self._steps: CompiledSteps | None = None
         self.prepare = compiled.prepare
         self.bounds = compiled.bounds
@@ -65,31 +65,40 @@ class Executable:
         if self.bounds:
             check_ids(self.bounds, feeds)
         ordered = tuple([feeds[name] for name in self.fed])
-        active = self.active or self.make_ready(feeds, scope)
-        function, _, prepare = active.next()
-        if active.on_host:
-            return self._on_host(active, function, ordered, scope)
+        form = self.form
+        if form is None:  # another one may run later
+            if not self.forms.is_ready:
+                self.make_ready(feeds, scope)
+            form = self.form or self.forms.next()
+            self.form = self.forms.last or self.form
+        if form.name == HOST:
+            return self._on_host(form, ordered, scope)
         steps = self._steps or self._compiled_steps()
-        if self.replicated.donates and not active.is_slow:
-            settled = active.won is not None
-            results = steps.donating(function, prepare, ordered, scope, is_settled=settled)
+        if form.donates:
+            results = steps.donating(form, ordered, scope)
         else:
-            results = steps.keeping(function, ordered, scope, confirm=self.confirm)
-        if active.rival is not None:
-            active.ended(results)
+            results = steps.keeping(form, ordered, scope, confirm=self.confirm)
+        if self.forms.timed is not None:
+            self.forms.ended(results)
         return results[0]
 
-    def make_ready(self, feeds: Feeds, scope: Scope) -> ActiveForm:
-        """The form that runs, compiled for these feeds unless there is one."""
-        if self.active is None:
-            ordered = tuple([feeds[name] for name in self.fed])
-            self.active = self._first_form(ordered, feeds, scope)
-        return self.active
+    @property
+    def is_ready(self) -> bool:
+        """True when there is a form for the first step."""
+        return self.form is not None or self.forms.is_ready
+
+    def make_ready(self, feeds: Feeds, scope: Scope) -> None:
+        """Have a form for these feeds, unless there is one; raises what compiling raises."""
+        if not self.is_ready:
+            self.form = self._only_form()
+        if not self.is_ready:
+            self._begin(tuple([feeds[name] for name in self.fed]), feeds, scope)
 
     @property
     def function(self) -> Step | None:
-        """The function of its own form, None before the first step."""
-        return None if self.active is None else self.active.own.step
+        """The function of the form that runs without oneDNN, None before the first step."""
+        form = self.forms.own() or self.form
+        return None if form is None else form.step
 
     def arguments(self, feeds: Feeds, scope: Scope) -> tuple[Arrays, Arrays, FedArrays, HostArray]:
         """The arguments of a step: state that it updates, state that it reads, feeds, a key."""
@@ -100,8 +109,7 @@ class Executable:
 
     def tier(self) -> str:
         """The form that runs and the reason; "" where there is one form only."""
-        state = None if self.active is None else self.active.state
-        return "" if state is None else str(state)
+        return self.forms.words() or ("" if self.form is None else self.form.words)
 
     def stablehlo(self) -> str:
         """The input of XLA; "" before the first step, and for ops that run one by one."""
@@ -118,13 +126,11 @@ class Executable:
 
     def hlo(self) -> str:
         """The output of XLA; "" as for `stablehlo`."""
-        won = None if self.active is None else self.active.won
-        function: Any = self.function if won is None else won.step
+        form = self.form
+        function: Any = form.step if form is not None and form.name == KERNELS else self.function
         return function.as_text() or "" if _is_compiled(function) else ""
 
-    def _on_host(
-        self, active: ActiveForm, function: Step, ordered: FedArrays, scope: Scope
-    ) -> Arrays:
+    def _on_host(self, form: Form, ordered: FedArrays, scope: Scope) -> Arrays:
         """A step in NumPy, which reads no state that it writes.
 
         What it cannot compute, a compiled form does, or says what is wrong.
@@ -135,18 +141,20 @@ class Executable:
         key = self.state.next_key()
         self.state.tell(slots, ordered, key, scope)
         try:
-            fetches, written = function((), read_only, ordered, key)
+            fetches, written = form.step((), read_only, ordered, key)
         except HostFailure as failure:
-            instead = active.instead(failure)
+            instead = self.forms.instead(failure) if self.forms.is_ready else None
             if instead is not None:
                 steps = self._steps or self._compiled_steps()
                 fetches, _ = steps.keeping(instead, ordered, scope, key)
-                if active.on_host:  # feeds that no form computes do not end the host form
-                    active.leave_host(instead)
+                self.forms.leave(failure)  # feeds that no form computes do not end the host form
+                self.form = None
                 return fetches
             if failure.__cause__ is not None:
                 raise failure.__cause__ from None
-            fetches, written = function((), read_only, ordered, key)
+            fetches, written = form.step((), read_only, ordered, key)
+        if self.forms.is_ready:
+            self.forms.ended_on_host(form)
         if written:
             with scope.lock, Uninterrupted():
                 self.state.store(slots, written, scope, on_host=True)
@@ -161,37 +169,37 @@ class Executable:
         self._steps = CompiledSteps(self.compiled, self.state)
         return self._steps
 
-    def _first_form(self, ordered: FedArrays, feeds: Feeds, scope: Scope) -> ActiveForm:
+    def _only_form(self) -> Form | None:
+        """The form of a step that has only one; None for one that may have others."""
         compiled, replicated = self.compiled, self.replicated
-        if compiled.is_startup and (form := self._start()) is not None:
-            return form
+        if compiled.is_startup:
+            from graphopt.runtime.host.start import StartForm, has_start_form
+
+            if tier_flag() in (AUTO, HOST) and has_start_form(compiled):
+                words = f"{HOST}: NumPy draws the numbers of a startup program"
+                return Form(HOST, StartForm(compiled), words=words)
+            if compiled.starts_alike:
+                return self._by_op("start")
         if not hasattr(replicated.function, "trace"):
-            return ActiveForm(replicated.function, self.prepare)
-        sizes = self._sizes(ordered)
-        announce = partial(announced, partial(self._described, sizes))
-        arguments = partial(self._arguments, feeds, scope)
-        beginning = Beginning(compiled, replicated, arguments, sizes, announce)
-        try:
-            return beginning.form(ordered, is_first=self.reason != FEED_SHAPE)
-        except NeedsData:
-            if replicated.name != "alone":
-                raise
-            return self._by_op("by_op")
+            return Form(replicated.name, replicated.function, self.prepare, replicated.donates)
+        return None
 
-    def _start(self) -> ActiveForm | None:
-        """The form of a startup program that compiles no program of its own; None without one."""
-        from graphopt.runtime.host.start import StartForm, has_start_form
-
-        compiled = self.compiled
-        if tier_flag() in (AUTO, HOST) and has_start_form(compiled):
-            tier = Tier(HOST, "NumPy draws the numbers of a startup program")
-            return ActiveForm(StartForm(compiled), None, tier)
-        return self._by_op("start") if compiled.starts_alike else None
-
-    def _by_op(self, name: str) -> ActiveForm:
+    def _by_op(self, name: str) -> Form:
         """The form op by op; `name` is for reports."""
         self.replicated = self.state.replicated = replace(self.compiled.by_op(), name=name)
-        return ActiveForm(self.replicated.function, self.prepare)
+        return Form(BY_OP, self.replicated.function, self.prepare)
+
+    def _begin(self, ordered: FedArrays, feeds: Feeds, scope: Scope) -> None:
+        sizes = self._sizes(ordered)
+        self.forms.begin(
+            ordered,
+            partial(self._arguments, feeds, scope),
+            sizes,
+            partial(_described, self.compiled, sizes, self.reason),
+            is_first=self.reason != FEED_SHAPE,
+        )
+        if (own := self.forms.own()) is not None and own.name == BY_OP:
+            self.form = self._by_op("by_op")
 
     def _arguments(self, feeds: Feeds, scope: Scope) -> Any:
         """The arguments of a step; their types for one that may be lowered again later."""
@@ -201,12 +209,6 @@ class Executable:
         arguments = self.arguments(feeds, scope)
         return types_of(arguments) if self.replicated.name == "alone" else arguments
 
-    def _described(self, sizes: str) -> str:
-        """The program that is compiled, with its size, the sizes of its feeds and the reason."""
-        count = sum(1 for _ in self.compiled.module.walk())
-        feeds = f" with feeds {sizes}" if sizes else ""
-        return f"compiling a program of {several(count, 'operator')}{feeds} ({self.reason})"
-
     def _sizes(self, ordered: FedArrays) -> str:
         """The feeds with their shapes, without masks and lengths."""
         return ", ".join(
@@ -214,6 +216,13 @@ class Executable:
             for name, array in zip(self.fed, ordered, strict=True)
             if not isinstance(array, list) and "@" not in name
         )
+
+
+def _described(compiled: Compiled, sizes: str, reason: str) -> str:
+    """The program that is compiled, with its size, the sizes of its feeds and the reason."""
+    count = sum(1 for _ in compiled.module.walk())
+    feeds = f" with feeds {sizes}" if sizes else ""
+    return f"compiling a program of {several(count, 'operator')}{feeds} ({reason})"
 
 
 def _is_compiled(function: Any) -> bool:
@@ -237,8 +246,13 @@ class Executables:
         self.shapes = 0
         self.sizes: list[dict[str, int]] = []
         """The sizes of padded dimensions, of those that were compiled last."""
-        self.costs = SizeCosts()
         self._found: Bounded[Hashable, Executable] = Bounded(MAX_SHAPES)
+        self._lock = threading.Lock()
+
+    @cached_property
+    def costs(self) -> SizeCosts:
+        """Those of its padded sizes."""
+        return SizeCosts()
 
     def all(self) -> list[Executable]:
         """Those that are kept."""
@@ -257,7 +271,8 @@ class Executables:
 
     def of(self, key: Hashable, mapped: Callable[[], Replicated]) -> Executable:
         """The executable of this key, when it is new from what `mapped` gives."""
-        return self._found.find(key, lambda: self._made(mapped()))
+        with self._lock:  # threads that begin at once share what is compiled
+            return self._found.find(key, lambda: self._made(mapped()))
 
     def _made(self, replicated: Replicated) -> Executable:
         self.shapes += 1

@@ -1,129 +1,511 @@
-"""The compiled forms of a step: one lowered program, for which XLA has options for each form.
+"""The forms of one step: which there are, and what has happened to them.
 
-The times of tracing, lowering, compiling and loading are noted here, in the report of the passes.
+`policy` says which one runs next. Here it is loaded or made, by the caller or in a thread. JAX is
+imported when a form is loaded or compiled, so not for what NumPy computes.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
-from typing import Any
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-import jax
-
-from graphopt.ir.dialect.collector import paused_collector
-from graphopt.lowering.plan import Replicated
-from graphopt.passes.table.parts import LOAD, LOWER, TRACE, XLA, Part
+from graphopt.ir.program.location import caller_level
+from graphopt.lowering.needs_data import NeedsData
+from graphopt.lowering.plan import Plan, Replicated
+from graphopt.runtime.compile.background import submit
 from graphopt.runtime.compile.compiled import Compiled
-from graphopt.runtime.disk.cache import least_seconds, times_found
-from graphopt.runtime.disk.known import Arguments, Known, Options
-from graphopt.runtime.steps.tiers import quickly
+from graphopt.runtime.devices.places import device_of
+from graphopt.runtime.disk.directory import most_bytes
+from graphopt.runtime.disk.entries import read_entry, write_entry
+from graphopt.runtime.disk.seen import came_before
+from graphopt.runtime.host.failures import GivenUp, HostFailure
+from graphopt.runtime.settings.flags import (
+    AUTO,
+    FAST,
+    FULL,
+    HOST,
+    measures_kernels,
+    must_repeat,
+    tier_flag,
+)
+from graphopt.runtime.settings.jax_import import import_jax
+from graphopt.runtime.settings.progress import announced
+from graphopt.runtime.state.arrays import FedArrays, Results, Step
+from graphopt.runtime.state.generator import default_generator
+from graphopt.runtime.state.prepare import Prepare
+from graphopt.runtime.steps.policy import (
+    BY_OP,
+    FROM_RUN,
+    KERNELS,
+    NOT_COMPUTED,
+    ON_DISK,
+    TOO_LONG,
+    Facts,
+    History,
+    Rival,
+    choose,
+)
+
+if TYPE_CHECKING:
+    from graphopt.ir.dialect.signature import Port
+    from graphopt.runtime.host.form import HostForm
+    from graphopt.runtime.steps.step_calls import StepCalls
+    from graphopt.runtime.steps.xla_forms import XlaForms
+
+FedTypes: TypeAlias = "list[tuple[tuple[int, ...], Any]]"
+FOLDER = "rivals"
 
 
-class Lowering:
-    """A jitted function for certain arguments, traced and lowered when a form first needs it.
-
-    `parts` get the time of each part; `sizes` are those of the feeds, in words.
-    """
-
-    def __init__(self, function: Any, arguments: Arguments, parts: list[Part], sizes: str) -> None:
-        self._function = function
-        self._arguments = arguments
-        self._parts = parts
-        self._sizes = sizes
-        self._lowered: Any = None
-        self._lock = threading.Lock()
-
-    def __call__(self) -> Any:
-        """The lowered program."""
-        with self._lock:  # two threads may compile two forms
-            if self._lowered is None:
-                self._lower()
-        return self._lowered
-
-    def _lower(self) -> None:
-        with jax.enable_x64(True), paused_collector():
-            start = time.perf_counter()
-            traced = self._function.trace(*self._arguments)
-            middle = time.perf_counter()
-            self._lowered = traced.lower()
-        self.note(TRACE, middle - start)
-        self.note(LOWER, time.perf_counter() - middle)
-
-    def note(self, name: str, seconds: float, form: str = "") -> None:
-        """Keep the time of a part."""
-        self._parts.append(Part(name, seconds, ", ".join(filter(None, [self._sizes, form]))))
-
-
+@dataclass(eq=False)
 class Form:
-    """One form of a step: its options of XLA, the disk it may be on, and what it is made of.
+    """A form that can run: its step, and the values that this reads prepared.
 
-    What is not to be `kept` is not written by JAX either.
+    One that `donates` takes the buffers of the old state. `words` are for reports of a step that
+    has one form only.
     """
 
-    def __init__(
+    name: str
+    step: Step
+    prepare: Prepare | None = None
+    donates: bool = False
+    words: str = ""
+    stays: bool = False
+    """True when no other form will run."""
+    calls: StepCalls | None = None
+    """The calls of a compiled step, from its first run on."""
+
+
+class Forms:
+    """The forms of one step, from its first run until one of them stays.
+
+    `last` is the one that stays.
+    """
+
+    def __init__(self, compiled: Compiled, replicated: Replicated) -> None:
+        self._ready: dict[str, Form] = {}
+        self.seen = History(self._ready)
+        self.is_ready = False
+        """True when there is a form for the first run."""
+        self.last: Form | None = None
+        self.timed: tuple[int, float, str] | None = None
+        """Of the run under way, if it is timed: its thread, its start, and its form."""
+        self._compiled = compiled
+        self._replicated = replicated
+        self._facts = Facts()
+        self._xla: XlaForms | None = None
+        self._arguments: Callable[[], Any] = tuple
+        self._sizes = ""
+        self._describe: Callable[[], str] = str
+        self._beginning = threading.RLock()
+        # held for a moment; notified of each form that is ready
+        self._lock = threading.Condition()
+        # the caller that compiles
+        self._maker: int | None = None
+        # the process that has the thread
+        self._process = 0
+        self._began = 0.0
+        self._outcome: Path | None = None
+        self._elements = 0
+        self._has_warned = False
+
+    def begin(
         self,
-        known: Known | None,
-        lowering: Lowering,
-        options: Options,
-        name: str = "",
+        fed: FedArrays,
+        arguments: Callable[[], Any],
+        sizes: str,
+        describe: Callable[[], str],
         *,
-        kept: bool = True,
+        is_first: bool,
     ) -> None:
-        self._known = known
-        self._kept = kept
-        self._lowering = lowering
-        self._options = options
-        self._name = name
+        """Have a form ready for the first run, with these feeds; the first of the program or not.
 
-    def load(self) -> Any:
-        """The executable on disk, or None."""
-        start = time.perf_counter()
-        found = None if self._known is None else self._known.load(self._options)
-        if found is not None:
-            self._lowering.note(LOAD, time.perf_counter() - start, self._name)
-        return found
+        `arguments` gives the arguments of the step or their types, `sizes` are those of the feeds
+        in words, `describe` gives the line about a compilation. Raises NeedsData for replicas, and
+        what compiling raises.
+        """
+        compiled, place, self._elements = self._compiled, self._replicated.place, _elements(fed)
+        facts = self._find_facts(fed, is_first=is_first) if compiled.is_new else None
+        if facts is not None and facts.first[0] == HOST and _sizes_are_known(compiled.plan):
+            types = [(array.shape, array.dtype) for array in fed if not isinstance(array, list)]
+            arguments = partial(_types_of_plan, compiled.plan, place, types)
+        else:
+            # before the lock, as whoever has the lock of the scope may wait for this one
+            given = arguments()
+            arguments = lambda: given  # noqa: E731
+        with self._beginning:
+            if self.is_ready:
+                return
+            self._arguments, self._sizes, self._describe = arguments, sizes, describe
+            self._xla = None
+            if facts is None and tier_flag() in (AUTO, FULL) and self._load_full():
+                facts = Facts(asked=tier_flag())  # nothing else is looked at for it
+            self._facts = facts or self._find_facts(fed, is_first=is_first)
+            if self._facts.first[0] == HOST:
+                from graphopt.runtime.host.form import HostForm
 
-    def make(self) -> Any:
-        """The executable, compiled now, and kept if that takes long."""
-        lowered, start, found = self._lowering(), time.perf_counter(), times_found()
-        options = dict(self._options) if self._options else None
-        # Not in JAX's cache too: after an upgrade it would find there what is unknown here, which
-        # cannot be written then.
-        with nullcontext() if self._kept and self._known is None else nothing_kept():
-            made = lowered.compile(options)
-        seconds = time.perf_counter() - start
-        self._lowering.note(XLA, seconds, self._name)
-        # what XLA has loaded it writes without its code, and fails in the next process
-        is_whole = times_found() == found
-        if self._known is not None and is_whole and seconds >= least_seconds():
-            self._known.save(self._options, made)
-        return made
+                self._ready[HOST] = Form(HOST, HostForm(compiled), compiled.prepare)
+            self._made()
+            self.is_ready = True
+
+    def next(self) -> Form:
+        """The form of the run that begins, loaded or compiled here if no other one serves."""
+        seen, rival = self.seen, self.seen.rival
+        seen.runs += 1
+        if seen.thread and self._process != os.getpid():
+            seen.thread = ""  # it is one of the process that this one is a child of
+        if rival is not None:
+            rival.runs += 1
+            rival.seconds = time.monotonic() - self._began
+        choice = choose(self._facts, seen)
+        if choice.thread:
+            self._submit(choice.thread)
+        form = self._ready.get(choice.form)
+        if form is None:
+            return self._made(seen.left)
+        if choice.is_last:
+            self._stay(form)
+        elif KERNELS in self._ready:
+            self.timed = threading.get_ident(), time.perf_counter(), form.name
+        return form
+
+    def words(self) -> str:
+        """The form that runs and the reason; "" before the first step."""
+        return choose(self._facts, self.seen).words if self.is_ready else ""
+
+    def own(self) -> Form | None:
+        """The form that runs, or the full one where that is tried with oneDNN."""
+        if not self.is_ready:
+            return None
+        name = choose(self._facts, self.seen).form
+        return self._ready.get(FULL if name == KERNELS else name)
+
+    # -- runs in NumPy -----------------------------------------------------------------------------
+
+    def instead(self, failure: HostFailure) -> Form | None:
+        """The form for a run that NumPy did not end; None where it goes on, however long it takes.
+
+        NumPy computes the next run unless this one ends well, which `leave` is called for.
+        """
+        form = self._made(_why_left(failure))
+        if form.name == HOST:
+            cast("HostForm", form.step).price = math.inf
+            return None
+        if isinstance(failure, GivenUp):
+            compiled = self._compiled
+            compiled.slow_elements = min(compiled.slow_elements, self._elements)
+        return form
+
+    def leave(self, failure: HostFailure) -> None:
+        """A compiled form has ended a run that NumPy did not: no other one is by NumPy."""
+        self.seen.left, self.last = _why_left(failure), None
+
+    def ended_on_host(self, form: Form) -> None:
+        """A run in NumPy has ended."""
+        seen = self.seen
+        seen.spent, seen.ended = cast("HostForm", form.step).spent, True
+        if self._facts.came_before and (thread := choose(self._facts, seen).thread):
+            self._submit(thread)
+
+    def _find_facts(self, fed: FedArrays, *, is_first: bool) -> Facts:
+        """Look at flags and at the program; ValueError for an unknown flag."""
+        compiled = self._compiled
+        facts = Facts(
+            tier_flag(),
+            _why_only_full(compiled, self._replicated),
+            must_repeat(),
+            trains_from_seed(compiled),
+            compiled.size,
+        )
+        if not facts.may_be_on_host:
+            return facts
+        # the reference rules are imported with it
+        from graphopt.runtime.host.form import has_host_form, has_loops, price_of
+
+        if not has_host_form(compiled, self._elements):
+            return facts
+        loops, asked = has_loops(compiled), facts.asked
+        # sizes may change in a loop: then there is no compiled program to keep
+        again = is_first and asked == AUTO and not loops and came_before(compiled, fed)
+        price = price_of(compiled)
+        return replace(facts, on_host=True, price=price, loops=loops, came_before=again)
+
+    # -- compiled forms ----------------------------------------------------------------------------
+
+    def _made(self, left: str = "") -> Form:
+        """The form that the policy chooses, once it is there; `left` says why it is not NumPy.
+
+        It is loaded or compiled here, unless another thread has one that serves meanwhile.
+        """
+        me = threading.get_ident()
+
+        def name() -> str:
+            return choose(self._facts, replace(self.seen, left=left)).form
+
+        while True:
+            try:
+                with self._lock:
+                    # a handler of a signal may run the step in the middle of a compilation
+                    self._lock.wait_for(lambda: name() in self._ready or self._maker in (None, me))
+                    if (form := self._ready.get(needed := name())) is not None:
+                        return form
+                    self._maker = me
+                self._make(needed)
+            finally:
+                with self._lock:
+                    if self._maker == me:
+                        self._maker = None
+                        self._lock.notify_all()
+
+    def _make(self, name: str) -> None:
+        """Load or compile a form, or find that sizes depend on data."""
+        if name == BY_OP:
+            return self._keep(BY_OP, self._compiled.by_op().function)
+        with announced(self._describe):
+            # nothing is compiled beside a full form on disk
+            if self._facts.asked in (AUTO, FULL) and self._load_full():
+                return
+            xla = self._xla_forms()
+            try:
+                step = xla.load(name) or xla.make(name)
+            except NeedsData:
+                if self._replicated.name != "alone":
+                    raise
+                self.seen.needs_data = True
+            else:
+                self._keep(name, step)
+
+    def _load_full(self) -> bool:
+        step = self._xla_forms().load(FULL)
+        if step is not None:
+            self._keep(FULL, step, ON_DISK)
+        return step is not None
+
+    def _keep(self, name: str, step: Step, came: str = "") -> None:
+        """A compiled form can run; `came` says how the full one came."""
+        # what threads ran in NumPy at once, they run at once in the quick form, too
+        donates = name == FULL or (name == FAST and HOST not in self._ready)
+        form = Form(name, step, self._compiled.prepare, donates and self._replicated.donates)
+        with self._lock:
+            if name in self._ready:
+                return
+            if name == FULL:
+                self._began = time.monotonic()
+                self.seen.came, self.seen.rival = came, self._find_rival()
+            self._ready[name] = form
+            self._lock.notify_all()
+
+    def _stay(self, form: Form) -> None:
+        """No other form will run; what they are made of is given back."""
+        self.last, self.timed, form.stays = form, None, True
+        seen, rival = self.seen, self.seen.rival
+        if rival is not None and rival.known is None and rival.ratio is not None:
+            write_ratio(self._outcome, rival.ratio)
+        with self._lock:
+            # what NumPy may still refuse is compiled then
+            if form.name != HOST and self._maker is None:
+                for name in {*self._ready} - {form.name, FULL}:
+                    del self._ready[name]
+                if (full := self._ready.get(FULL, form)) is not form:
+                    full.calls = None  # oneDNN has won, and reports show the text of both
+                self._xla, self._arguments = None, tuple
+        if seen.error and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"a program stays in its {form.name} form, which runs longer: the full one did not "
+                f"compile: {seen.error}",
+                stacklevel=caller_level(),
+            )
+
+    def _xla_forms(self) -> XlaForms:
+        import_jax()
+        from graphopt.runtime.steps.xla_forms import XlaForms
+
+        with self._lock:
+            if self._xla is None:
+                given = self._compiled, self._replicated, self._arguments(), self._sizes
+                self._xla = XlaForms.of(*given)
+            return self._xla
+
+    # -- the thread --------------------------------------------------------------------------------
+
+    def _submit(self, name: str) -> None:
+        """Have the thread make a form, unless it makes one."""
+        seen = self.seen
+        try:
+            with self._lock:
+                if seen.thread:
+                    return
+                self._process, seen.thread = os.getpid(), name
+            submit(self)
+        except BaseException:  # at worst it is made twice
+            seen.thread = ""
+            raise
+
+    def work(self) -> None:
+        """Make what was submitted, in the thread; errors are kept for reports."""
+        seen = self.seen
+        try:
+            if seen.thread == KERNELS:
+                self._make_rival()
+            else:
+                self._follow()
+        except Exception as error:
+            if seen.thread == KERNELS and seen.rival is not None:
+                seen.rival.error = f"with oneDNN it did not compile: {error}"
+            else:
+                seen.error = str(error) or type(error).__name__
+        finally:
+            seen.thread = ""
+
+    def _follow(self) -> None:
+        """Make the full form; where there is none, time XLA op by op."""
+        began = time.monotonic()
+        if FULL in self._ready:  # it was on disk when a caller looked
+            return
+        if not self.seen.needs_data:
+            xla = self._xla_forms()
+            try:
+                step = xla.load(FULL) or xla.make(FULL)
+            except NeedsData:
+                self.seen.needs_data = True
+            else:
+                seconds = time.monotonic() - began
+                self._keep(FULL, step, FROM_RUN.format(self.seen.runs + 1, seconds))
+                return
+        if not self._facts.loops:
+            self._time_by_op()
+
+    def _time_by_op(self) -> None:
+        from graphopt.runtime.steps.xla_forms import ratio_of
+
+        host = cast("HostForm", self._ready[HOST].step)
+        if host.last is not None:
+            by_op = self._compiled.by_op().function
+            self.seen.by_op = ratio_of(by_op, host, host.last)
+            self._keep(BY_OP, by_op)
+            host.timed()
+        elif self.seen.ended:
+            raise RuntimeError("a run in NumPy has left nothing to time it with")
+
+    # -- oneDNN ------------------------------------------------------------------------------------
+
+    def _find_rival(self) -> Rival | None:
+        """The rival of the full form, with what an earlier process has measured.
+
+        There is none beside requested kernels, for replicas and for steps that call Python, nor
+        where a run shall give the bits of every other run.
+        """
+        compiled, replicated = self._compiled, self._replicated
+        if not (measures_kernels() and compiled.is_kept and replicated.name == "alone"):
+            return None
+        if device_of(compiled.compilation.places[0]).platform != "cpu":
+            return None
+        if not replicated.donates or compiled.calls_python or shall_repeat(compiled):
+            return None
+        known = self._xla_forms().known
+        if known is not None:
+            self._outcome = known.folder.parent / FOLDER / known.name
+        return Rival(read_ratio(self._outcome))
+
+    def _make_rival(self) -> None:
+        # a known program does not import the dialect until then
+        from graphopt.runtime.steps.with_kernels import with_kernels
+
+        rival = self.seen.rival
+        assert rival is not None
+        made = with_kernels(self._compiled, self._arguments(), self._sizes)
+        if made is None:
+            rival.error = "no operator has a kernel of oneDNN"
+        else:
+            step, prepare, rival.operators = made
+            self._ready[KERNELS] = Form(KERNELS, step, prepare, donates=True)
+
+    def ended(self, results: Results) -> None:
+        """A run that is timed has ended: take its time, when its results are there."""
+        import jax
+
+        timed, rival = self.timed, self.seen.rival
+        if timed is None or rival is None or self.last is not None:
+            return
+        fetches, written = results
+        jax.block_until_ready(fetches or written)
+        thread, began, name = timed
+        if thread != threading.get_ident():  # another run began meanwhile
+            return
+        self.timed = None
+        times = rival.other if name == KERNELS else rival.own
+        times.append(time.perf_counter() - began)
 
 
-def forms_of(
-    compiled: Compiled, replicated: Replicated, arguments: Arguments, sizes: str
-) -> tuple[Form, Form]:
-    """The full form of a step and the quick one, for arguments of these types.
+def _why_left(failure: HostFailure) -> str:
+    return TOO_LONG if isinstance(failure, GivenUp) else NOT_COMPUTED
 
-    `sizes` are those of the feeds, in words.
+
+def read_ratio(file: Path | None) -> float | None:
+    """The time with oneDNN as a part of the other that a process measured; None if none has."""
+    if file is None:  # of a program that is not on disk
+        return None
+    return read_entry(file, lambda payload: float(json.loads(payload)))
+
+
+def write_ratio(file: Path | None, ratio: float) -> None:
+    """Keep a ratio, if there is room on the disk."""
+    if file is not None:
+        write_entry(file, json.dumps(ratio).encode(), most_bytes())
+
+
+def shall_repeat(compiled: Compiled) -> bool:
+    """True for a program whose runs shall end with the same bits, so that no time decides in it."""
+    return must_repeat() or trains_from_seed(compiled)
+
+
+def trains_from_seed(compiled: Compiled) -> bool:
+    """True for a program that changes state and has a seed: its runs shall end with the same bits.
+
+    The form of a step changes sooner or later in another run, and with it the rounding.
     """
-    options, kept = compiled.options(), compiled.is_kept
-    lowering = Lowering(replicated.function, arguments, compiled.parts, sizes)
-    with jax.enable_x64(True):  # as steps are compiled: the name of what is known depends on it
-        known = Known.of(compiled, replicated, arguments)
-    full = Form(known, lowering, options, kept=kept)
-    return full, Form(known, lowering, quickly(options), "quick form", kept=kept)
+    seeded = default_generator().seeded or compiled.compilation.program.random_seed != 0
+    return bool(compiled.plan.written) and seeded
 
 
-@contextmanager
-def nothing_kept() -> Generator[None]:
-    """JAX writes no executable that this thread compiles here."""
-    # JAX has no public name for a setting of one thread
-    from jax._src import config
+def _why_only_full(compiled: Compiled, replicated: Replicated) -> str:
+    """The reason why a program has the full form alone; "" if it has others."""
+    if compiled.compilation.places[0].platform != "cpu":
+        return "there is a quick form for CPUs only"
+    if replicated.name == "by_op":
+        return "its operators are compiled one by one"
+    if replicated.name != "alone":
+        return "replicas, here and in other processes, run one form"
+    if compiled.calls_python:
+        return "it calls Python"
+    return ""
 
-    with config.persistent_cache_min_compile_time_secs(math.inf):
-        yield
+
+def _sizes_are_known(plan: Plan) -> bool:
+    """True where the program declares all sizes of the state that it reads."""
+    return all(size >= 0 for port in (*plan.read_only, *plan.prepared) for size in port.shape)
+
+
+def _types_of_plan(plan: Plan, place: Callable[[Port], Any], types: FedTypes) -> Any:
+    """The types of the arguments of a step that updates nothing, for feeds of these types."""
+    import jax
+
+    given = jax.ShapeDtypeStruct
+    read_only = (*plan.read_only, *plan.prepared)
+    state = [given(p.shape, p.dtype.numpy, sharding=place(p)) for p in read_only]
+    fed = [given(shape, dtype) for shape, dtype in types]
+    return (), tuple(state), tuple(fed), given((2,), "uint32")
+
+
+def _elements(fed: FedArrays) -> int:
+    """The number of elements of feeds."""
+    return sum(_elements(tuple(one)) if isinstance(one, list) else one.size for one in fed)

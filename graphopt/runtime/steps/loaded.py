@@ -12,8 +12,8 @@ from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.summaries import Summarized
 from graphopt.runtime.settings.progress import FEED_SHAPE
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results, Step
-from graphopt.runtime.steps.active_form import ActiveForm
 from graphopt.runtime.steps.executable import Executable, Executables
+from graphopt.runtime.steps.forms import Form
 
 SHIPPED = "from a bundle"
 
@@ -65,7 +65,7 @@ class LoadedExecutables(Executables):
             "alone", step, 1, lambda _: sharding, home_of(device), mapped=False, why=SHIPPED
         )
         executable = Executable(self.compiled, replicated, SHIPPED)
-        executable.active = ActiveForm(step, executable.prepare)
+        executable.form = Form(SHIPPED, step, executable.prepare)
         return executable
 
     def _made(self, replicated: Replicated) -> Executable:

@@ -31,7 +31,7 @@ class StepCalls:
     def __init__(self, function: Step) -> None:
         self.function = function
         self.is_wide = _is_wide(function)
-        self._scratch = Scratch(function)
+        self.scratch = Scratch(function)
         # the same as a function of C, by the kinds of feeds with which it has been called
         self._direct: dict[Hashable, Step] = {}
 
@@ -47,7 +47,7 @@ class StepCalls:
 
         After an interrupt `noted` has the results of a step that has run.
         """
-        scratch = self._scratch
+        scratch = self.scratch
         if scratch.keeps:
             with scratch:
                 self._call(updated, read_only, scratch.fed(fed), key, noted)

@@ -26,16 +26,18 @@ from graphopt.runtime.compile.kernel_forms import kernels
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.known import Arguments
 from graphopt.runtime.disk.summaries import Summarized
-from graphopt.runtime.state.arrays import Array, FedArrays
+from graphopt.runtime.state.arrays import Array, FedArrays, Step
 from graphopt.runtime.state.prepare import Prepare
-from graphopt.runtime.steps.forms import Form, Lowering
-from graphopt.runtime.steps.tiers import Made
+from graphopt.runtime.steps.policy import KERNELS
+from graphopt.runtime.steps.xla_forms import XlaForms
 
 
-def with_kernels(compiled: Compiled, arguments: Arguments, sizes: str) -> Made | None:
-    """The step for arguments of these types, compiled here; None where no op has a kernel.
+def with_kernels(
+    compiled: Compiled, arguments: Arguments, sizes: str
+) -> tuple[Step, Prepare | None, int] | None:
+    """The step for arguments of these types, compiled here, its `@prepare`, and its kernels.
 
-    `sizes` are those of the feeds, in words.
+    None where no op has a kernel. `sizes` are those of the feeds, in words.
     """
     found = kernels(now=True)
     # a summary has no module
@@ -57,9 +59,8 @@ def with_kernels(compiled: Compiled, arguments: Arguments, sizes: str) -> Made |
         apart = read_only[: len(plan.read_only)]
         arguments = (updated, (*apart, *map(_array_type, plan.prepared)), *rest)
     function = alone(module, plan, device, donate=True).function
-    lowering = Lowering(function, arguments, compiled.parts, sizes)
-    form = Form(None, lowering, whole.options(), "with kernels", kept=False)
-    return Made(form.make(), count, prepare)
+    xla = XlaForms(function, arguments, whole.options(), compiled.parts, sizes, kept=False)
+    return xla.make(KERNELS), prepare, count
 
 
 def _rows(plan: Plan, feeds: FedArrays) -> int:

@@ -6,7 +6,7 @@ import ctypes
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,12 @@ from graphopt.ir.dialect.ops.conv import Conv2d
 from graphopt.nn import functional as F
 from graphopt.reference.registry import Unsupported
 from graphopt.runtime.disk import known, seen, summaries
-from graphopt.runtime.host import body, form, op_by_op
+from graphopt.runtime.host import body, form
 from graphopt.runtime.host.rules import QUICK
 from graphopt.runtime.settings.flags import TIER
-from graphopt.runtime.steps import first_form, tiers
+from graphopt.runtime.steps import forms, policy, xla_forms
+from graphopt.runtime.steps.executable import Executable
+from graphopt.runtime.steps.xla_forms import XlaForms
 from graphopt_tests.runtime.nets import Net, build, close
 
 Array = np.ndarray[Any, Any]
@@ -34,10 +36,10 @@ WAITS = "host: a second run has the full form compiled"
 @pytest.fixture(autouse=True)
 def _first(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Programs of any size may begin in their host form, and work is done at once."""
-    monkeypatch.setattr(tiers, "TINY", 0)
-    monkeypatch.setattr(tiers, "submit", lambda work: work.work())
+    monkeypatch.setattr(policy, "TINY", 0)
+    monkeypatch.setattr(forms, "submit", lambda work: work.work())
     monkeypatch.setattr(form, "SECONDS", 60.0)
-    monkeypatch.setattr(first_form, "PATIENCE", 0.0)
+    monkeypatch.setattr(policy, "PATIENCE", 0.0)
     paddle.set_flags({TIER: "auto"})
     yield
     paddle.set_flags({TIER: "full"})
@@ -86,7 +88,7 @@ def test_the_full_form_follows() -> None:
 
 def test_a_cheap_step_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """NumPy goes on while all its runs together took less than half of a compilation."""
-    monkeypatch.setattr(first_form, "PATIENCE", 0.5)
+    monkeypatch.setattr(policy, "PATIENCE", 0.5)
     net = infer()
     for _ in range(3):
         net.run(feed(), net.out)
@@ -151,14 +153,177 @@ def test_only_the_host_form() -> None:
 def test_what_numpy_cannot_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule that refuses when it runs ends in a compiled step, in the same run."""
 
-    def refuse(**_: Any) -> Any:
-        raise Unsupported("pd.conv2d")
-
     net = infer()
     wanted = in_full(net)
-    monkeypatch.setattr(body, "QUICK", {**QUICK, Conv2d: refuse})
+    refuse_convolutions(monkeypatch)
     close(net.run(feed(), net.out)[0], wanted[0])
     assert form_of(net) == "fast: a second run has the full form compiled"
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The forms that XLA compiles from here on, and none that is on disk."""
+    names, make = list[str](), XlaForms.make
+
+    def noting(self: XlaForms, name: str) -> Any:
+        names.append(name)
+        return make(self, name)
+
+    monkeypatch.setattr(known, "use_cache", lambda: None)
+    monkeypatch.setattr(XlaForms, "make", noting)
+    return names
+
+
+def refuse_convolutions(
+    monkeypatch: pytest.MonkeyPatch, runs: int = 0, before: Callable[[], object] = list
+) -> None:
+    """NumPy computes one in so many runs and refuses it then; `before` is called each time."""
+    left = [runs]
+
+    def refuse(**attrs: Any) -> Any:
+        left[0] -= 1
+        if left[0] >= 0:
+            return call_rule(QUICK[Conv2d], attrs)
+        before()
+        raise Unsupported("pd.conv2d")
+
+    monkeypatch.setattr(body, "QUICK", {**QUICK, Conv2d: refuse})
+
+
+@pytest.mark.parametrize("takes_long", [True, False])
+def test_the_full_form_follows_a_failure(
+    monkeypatch: pytest.MonkeyPatch, compiled: list[str], takes_long: bool
+) -> None:
+    """No run in NumPy ends, so none can have cost enough to compile the full form."""
+    monkeypatch.setattr(policy, "PATIENCE", 0.5)
+    if takes_long:
+        monkeypatch.setattr(form, "SECONDS", 0.0)
+        monkeypatch.setattr(form, "PER_OP", 1e-9)
+    else:
+        refuse_convolutions(monkeypatch)
+    net = infer()
+    for _ in range(3):
+        net.run(feed(), net.out)
+    assert form_of(net).startswith("full: from run 3 on")
+    assert compiled == ["fast", "full"]
+
+
+def test_a_failure_when_the_full_form_is_there(
+    monkeypatch: pytest.MonkeyPatch, compiled: list[str]
+) -> None:
+    """A thread ends it during a run in NumPy, which then fails: nothing else is compiled."""
+    works: list[Any] = []
+    monkeypatch.setattr(forms, "submit", works.append)
+    refuse_convolutions(monkeypatch, 1, lambda: works and works.pop().work())
+    net = infer()
+    for _ in range(2):
+        net.run(feed(), net.out)
+    assert compiled == ["full"]
+    assert form_of(net).startswith("full: from run 3 on")
+
+
+def test_a_failure_when_the_full_form_is_on_disk(
+    monkeypatch: pytest.MonkeyPatch, compiled: list[str], tmp_path: Path
+) -> None:
+    """Another process has kept it meanwhile, and no thread has looked."""
+    monkeypatch.setattr(policy, "PATIENCE", 0.5)
+    monkeypatch.setattr(known, "use_cache", lambda: tmp_path)
+    monkeypatch.setattr(known, "most_bytes", lambda: 1 << 24)
+    monkeypatch.setattr(xla_forms, "least_seconds", lambda: 0.0)
+    refuse_convolutions(monkeypatch, 1)
+    net = infer()
+    net.run(feed(), (net.out, net.loss))
+    in_full(net)
+    assert compiled == ["full"]
+    net.run(feed(), (net.out, net.loss))
+    assert compiled == ["full"]
+    assert form_of(net) == "full: it was on disk"
+
+
+def test_threads_that_fail_at_once(monkeypatch: pytest.MonkeyPatch, compiled: list[str]) -> None:
+    """One of them compiles, and the other one runs the same form."""
+    monkeypatch.setattr(forms, "submit", lambda _: None)
+    both = threading.Barrier(2, timeout=20)
+    refuse_convolutions(monkeypatch, 1, both.wait)
+    net = infer()
+    net.run(feed(), net.out)
+    in_two_threads(net)
+    assert compiled == ["fast"]
+
+
+def test_threads_that_begin_at_once(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a size that is new."""
+    net, both, begin = infer(), threading.Barrier(2, timeout=20), Executable.make_ready
+    net.run(feed(height=7), net.out)
+    paddle.set_flags({TIER: "full"})
+
+    def meet(self: Executable, *given: Any) -> None:
+        both.wait()
+        begin(self, *given)
+
+    monkeypatch.setattr(Executable, "make_ready", meet)
+    in_two_threads(net)
+    assert compiled == ["full"]
+
+
+def test_nobody_waits_for_what_another_one_compiles(
+    monkeypatch: pytest.MonkeyPatch, compiled: list[str]
+) -> None:
+    """A thread compiles the quick form for its run; meanwhile the full one is there for others."""
+    works: list[Any] = []
+    monkeypatch.setattr(forms, "submit", works.append)
+    refuse_convolutions(monkeypatch, 1)
+    begun, full_is_there, make = threading.Event(), threading.Event(), XlaForms.make
+
+    def slowly(self: XlaForms, name: str) -> Any:
+        if name == "fast":
+            begun.set()
+            assert full_is_there.wait(20)
+        return make(self, name)
+
+    monkeypatch.setattr(XlaForms, "make", slowly)
+    net = infer()
+    net.run(feed(), net.out)
+    with ThreadPoolExecutor(2) as pool:
+        scope = static.global_scope()
+        first = pool.submit(net.run, feed(), net.out, scope=scope)
+        assert begun.wait(20)
+        other = pool.submit(net.run, feed(), net.out, scope=scope)
+        time.sleep(0.1)  # it waits for the form that the first one compiles
+        works.pop().work()
+        close(other.result(20)[0], in_full(net)[0])
+        full_is_there.set()
+        first.result()
+    assert form_of(net).startswith("full: from run ")
+
+
+def in_two_threads(net: Net) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(net.run, feed(), net.out, scope=static.global_scope()) for _ in "ab"]
+        for run in runs:
+            run.result()
+
+
+def test_a_child_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no thread that goes on with what its parent's thread does: its own begins again."""
+    submitted: list[Any] = []
+    monkeypatch.setattr(forms, "submit", submitted.append)
+    net = infer()
+    for _ in range(3):
+        net.run(feed(), net.out)
+    assert len(submitted) == 1
+    monkeypatch.setattr(forms.os, "getpid", lambda: -1)
+    net.run(feed(), net.out)
+    assert len(submitted) == 2
+    assert form_of(net) == "host: the full form is being compiled"
+
+
+def test_what_runs_where_the_host_form_was_requested(monkeypatch: pytest.MonkeyPatch) -> None:
+    paddle.set_flags({TIER: "host"})
+    refuse_convolutions(monkeypatch)
+    net = infer()
+    net.run(feed(), net.out)
+    assert form_of(net) == "fast: NumPy does not compute it"
 
 
 class _Late(TimeoutError):
@@ -281,7 +446,7 @@ def test_sizes_that_depend_on_data() -> None:
 )
 def test_a_size_of_the_data(monkeypatch: pytest.MonkeyPatch, gain: float, said: str) -> None:
     """NumPy goes on, or gives way to XLA op by op, by their times."""
-    monkeypatch.setattr(op_by_op, "GAIN", gain)
+    monkeypatch.setattr(policy, "GAIN_BY_OP", gain)
 
     def make() -> tuple[Any, Any]:
         x = static.data("x", [None], "float32")
@@ -296,7 +461,7 @@ def test_a_size_of_the_data(monkeypatch: pytest.MonkeyPatch, gain: float, said: 
 
 def test_a_wrong_feed_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """XLA says what is wrong with it, and NumPy computes the next one."""
-    monkeypatch.setattr(first_form, "PATIENCE", 0.5)
+    monkeypatch.setattr(policy, "PATIENCE", 0.5)
 
     def make() -> tuple[Any, Any]:
         x, times = static.data("x", [None], "float32"), static.data("times", [None], "int64")

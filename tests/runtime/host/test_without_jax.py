@@ -13,7 +13,7 @@ RUNS = """
 import sys, time
 import numpy as np
 from graphopt import inference
-from graphopt.runtime.steps import first_form
+from graphopt.runtime.steps import policy
 
 def values(predictor):
     model = predictor._model
@@ -30,7 +30,7 @@ first = predictor.run(feed)
 assert "jax" not in sys.modules, "a first result needs no JAX"
 assert all(a is b for a, b in zip(before, values(predictor))), "a parameter was copied"
 
-first_form.PATIENCE = 0.0  # the next form is compiled when its sizes come again
+policy.PATIENCE = 0.0  # the next form is compiled when its sizes come again
 feed = [array[:1] for array in feed]
 while not any(tier.startswith("full") for tier in predictor._executor.stats["tiers"]):
     found = predictor.run(feed)

@@ -1,0 +1,254 @@
+"""The choice of the form of a step that runs next: one function without threads, clocks or JAX.
+
+A form is a way to compute a step. All are made of one optimised program: the same passes, the same
+state, the same random numbers.
+
+- `host`: NumPy computes one op after the other. Nothing is compiled. Programs that only infer have
+  it, where NumPy computes each of their ops.
+- `fast`: XLA's own code generation at its lowest level, there in a fraction of the time.
+- `full`: what XLA compiles well. The first two take two to five times as long to run, and round
+  elsewhere.
+- `op by op`: XLA compiles each op by itself. It stands for both where sizes depend on data.
+- `oneDNN`: the full form with kernels of oneDNN, where that was measured to be quicker.
+
+A step begins with one form. A thread compiles the next one, which takes over between two runs. A
+caller waits for a form only where no form that is ready serves its run. A size that never comes
+again costs no more than its first form. docs/how-to/compile-once.md has the function as a table.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Container
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from graphopt.display.units import several
+from graphopt.runtime.settings.flags import AUTO, FAST, FULL, HOST
+
+BY_OP, KERNELS = "op by op", "oneDNN"
+
+SMALL = 100
+"""Programs of fewer operators compile at once: the quick form and the full one take about as long.
+
+A derivative counts as two more programs of the size of its own.
+"""
+TINY = 12
+"""Programs of fewer operators have no host form: they compile in a fraction of a second."""
+PATIENCE = 0.5
+"""The part of the time of compiling that the host form takes before that is done, in a thread."""
+GAIN_BY_OP = 0.7
+"""XLA's ops take over from NumPy if they take at most this part of its time."""
+RUNS, SECONDS = 20, 10.0
+"""A step that has run less often, or for a shorter time, is not compiled with oneDNN yet."""
+TURNS = 7
+"""The runs with and without oneDNN that are timed, after one of each that is not."""
+GAIN = 0.97
+"""A form with oneDNN that takes more of the time is not worth other rounding."""
+TOO_LONG, NOT_COMPUTED = "NumPy took too long", "NumPy does not compute it"
+"""The reasons to leave the host form."""
+ON_DISK, FROM_RUN = "it was on disk", "from run {} on, after {:.1f} s in a thread"
+"""The ways in which a full form came, but by a caller that compiled it."""
+NOT_YET = "oneDNN is tried later"
+"""The report of a step that may be tried with oneDNN and is not yet."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The properties of a step, and the settings that it began with."""
+
+    asked: str = AUTO
+    only_full: str = ""
+    """The reason to have the full form alone; "" where there are others."""
+    same_bits: bool = False
+    """True when a flag requests the same bits in every run."""
+    seeded: bool = False
+    """True for a training from a seed."""
+    size: int = SMALL
+    """The number of operators, as XLA gets them."""
+    on_host: bool = False
+    """True when NumPy computes its ops, and is known to do so in time."""
+    price: float = 1.0
+    """The seconds that XLA takes to compile it, about."""
+    loops: bool = False
+    """True with loops, in which sizes may change."""
+    came_before: bool = False
+    """True when another process met its sizes, too."""
+
+    @cached_property
+    def first(self) -> tuple[str, str]:
+        """The form that a step begins with, and the reason."""
+        if self.only_full:
+            return FULL, self.only_full
+        if self.asked == HOST and not self.on_host:
+            return FAST, "it has no host form"
+        if self.asked != AUTO:
+            return self.asked, "it was requested"
+        if self.same_bits:
+            return FULL, "a flag requests the same bits in every run"
+        if self.size >= TINY and self.on_host:
+            return HOST, "NumPy computes it before it is compiled"
+        if self.size < SMALL:
+            return FULL, "it is small, and compiles quickly"
+        if self.seeded:
+            return FULL, "it trains from a seed, and shall end with the same bits in every run"
+        return FAST, "it takes long to compile"
+
+    @property
+    def may_be_on_host(self) -> bool:
+        """True when it matters whether NumPy computes the step."""
+        if self.only_full:
+            return False
+        return self.asked == HOST or (
+            self.asked == AUTO and not self.same_bits and self.size >= TINY
+        )
+
+
+@dataclass
+class Rival:
+    """The form with oneDNN beside the full one, from when that took over."""
+
+    known: float | None = None
+    """Its time as a part of the full form's, as an earlier process measured it."""
+    error: str = ""
+    """The reason to have none."""
+    operators: int = 0
+    """The number that oneDNN computes."""
+    runs: int = 0
+    seconds: float = 0.0
+    own: list[float] = field(default_factory=list[float])
+    """The times of runs of the full form, and those with oneDNN."""
+    other: list[float] = field(default_factory=list[float])
+
+    @property
+    def ratio(self) -> float | None:
+        """Its time as a part of the full form's, once that is known."""
+        if self.known is None and len(self.other) > TURNS:
+            pairs = zip(self.own[1:], self.other[1:], strict=False)
+            return statistics.median(other / own for own, other in pairs)
+        return self.known
+
+
+@dataclass
+class History:
+    """The runs of a step so far, and the forms that were made for it.
+
+    Those in `ready` can run. The thread makes the one named `thread`, or will.
+    """
+
+    ready: Container[str] = ()
+    thread: str = ""
+    runs: int = 0
+    """The runs that have begun, with the one that the next form is for."""
+    ended: bool = False
+    """True when NumPy has ended a run."""
+    spent: float = 0.0
+    """The seconds of all runs in NumPy."""
+    left: str = ""
+    """The reason to have left NumPy: TOO_LONG or NOT_COMPUTED."""
+    came: str = ""
+    """The way in which the full form came: ON_DISK, or FROM_RUN with its numbers."""
+    error: str = ""
+    """The reason to have no full form: it does not compile."""
+    needs_data: bool = False
+    """True when sizes depend on data: there is neither a quick form nor a full one."""
+    by_op: float | None = None
+    """The time of XLA op by op as a part of NumPy's, when it was measured."""
+    rival: Rival | None = None
+    """That of oneDNN; None where the full form has no rival."""
+
+
+class Choice(NamedTuple):
+    """The form of the next run, what a thread makes meanwhile, and the line for reports.
+
+    A form that is not there is loaded or made by the caller. The last form is never left, but for
+    a failure of NumPy.
+    """
+
+    form: str
+    words: str
+    thread: str = ""
+    is_last: bool = False
+
+
+def choose(facts: Facts, seen: History) -> Choice:
+    """The form of the next run."""
+    if FULL in seen.ready:
+        return _full(facts, seen)
+    if seen.needs_data:
+        return _op_by_op(facts, seen)
+    first, why = facts.first
+    if first == FULL:
+        return Choice(FULL, f"{FULL}: {why}")
+    form = FAST if first == HOST and seen.left else first
+    if facts.asked != AUTO:
+        return Choice(form, f"{form}: {why if form == first else seen.left}", is_last=True)
+    if seen.error:
+        return Choice(form, f"{form}: the full form did not compile: {seen.error}", is_last=True)
+    if seen.thread:
+        return Choice(form, f"{form}: the full form is being compiled")
+    is_cheap = form == HOST and seen.spent < PATIENCE * facts.price
+    is_due = (seen.runs > 1 and not is_cheap) or (facts.came_before and seen.ended)
+    which = "a later" if is_cheap else "a second"
+    return Choice(form, f"{form}: {which} run has the full form compiled", FULL if is_due else "")
+
+
+def _op_by_op(facts: Facts, seen: History) -> Choice:
+    """The form of a step whose sizes depend on data.
+
+    Each op is a program of XLA, compiled again for each size that is new. NumPy compiles nothing,
+    so it goes on unless XLA's ops are quicker by more than new sizes are likely to cost. Where
+    sizes change in each step of a loop, as in a decoder, it always does.
+    """
+    first, why = facts.first
+    if first != HOST:
+        return Choice(BY_OP, "", is_last=True)
+    if seen.left and not (facts.loops and seen.left == TOO_LONG):
+        return Choice(BY_OP, f"{BY_OP}: {seen.left}", is_last=True)
+    if facts.asked == HOST:
+        return Choice(HOST, f"{HOST}: {why}", is_last=True)
+    if facts.loops:
+        why = "sizes change in a loop, and NumPy compiles nothing for them"
+        return Choice(HOST, f"{HOST}: {why}", is_last=True)
+    if seen.by_op is not None:
+        if seen.by_op <= GAIN_BY_OP:
+            words = f"{BY_OP}: XLA takes {seen.by_op:.2f} of the time of NumPy"
+            return Choice(BY_OP, words, is_last=True)
+        words = f"{HOST}: op by op, XLA takes {seen.by_op:.2f} of its time"
+        return Choice(HOST, words, is_last=True)
+    if seen.error:
+        return Choice(HOST, f"{HOST}: op by op, it did not run: {seen.error}", is_last=True)
+    # the thread has found that, or a caller, and then no run had ended
+    is_due = not seen.thread and seen.ended and seen.runs > 1
+    return Choice(HOST, f"{HOST}: XLA is tried op by op", BY_OP if is_due else "")
+
+
+def _full(facts: Facts, seen: History) -> Choice:
+    """The full form, or the one with oneDNN.
+
+    Where oneDNN is quicker than XLA depends on the machine and on what surrounds an op, so it is
+    measured where it runs: a step that has run for a while is compiled again with the kernels that
+    `choose-kernel` chooses, and the two forms alternate.
+    """
+    words = f"{FULL}: {seen.came or facts.first[1]}"
+    rival = seen.rival
+    if rival is None:
+        return Choice(FULL, words, is_last=True)
+    if rival.error:
+        return Choice(FULL, f"{words}; {rival.error}", is_last=True)
+    if rival.known is not None or rival.other:
+        ratio = rival.ratio
+        if ratio is not None and ratio > GAIN:
+            words += f"; oneDNN was tried, which takes {ratio:.2f} of the time"
+            return Choice(FULL, words, is_last=True)
+        if ratio is not None and KERNELS in seen.ready:
+            computed = several(rival.operators, "operator")
+            words += f"; oneDNN computes {computed}, in {ratio:.2f} of the time"
+            return Choice(KERNELS, words, is_last=True)
+    words = f"{words}; {NOT_YET}"
+    if KERNELS in seen.ready:
+        return Choice(FULL if len(rival.own) <= len(rival.other) else KERNELS, words)
+    runs, seconds = (1, 0.0) if rival.known is not None else (RUNS, SECONDS)
+    is_due = rival.runs > runs and rival.seconds > seconds
+    return Choice(FULL, words, KERNELS if is_due and not seen.thread else "")

@@ -1,0 +1,150 @@
+"""The forms of a step that XLA compiles: one lowered program, with options for each form.
+
+The times of tracing, lowering, compiling and loading are noted here, in the report of the passes.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, nullcontext
+from importlib.metadata import version
+from typing import Any
+
+import jax
+
+from graphopt.ir.dialect.collector import paused_collector
+from graphopt.lowering.plan import Replicated
+from graphopt.passes.table.parts import LOAD, LOWER, TRACE, XLA, Part
+from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.disk.cache import least_seconds, times_found
+from graphopt.runtime.disk.known import Arguments, Known, Options
+from graphopt.runtime.settings.flags import FAST, FULL
+from graphopt.runtime.state.arrays import Step
+from graphopt.runtime.steps.policy import KERNELS
+
+_LOW_EFFORT: dict[str, Any] = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_parallel_codegen_split_count": 1,
+}
+if version("jaxlib").startswith("0.10."):
+    # most of the time that is left; other versions end when they do not know an option
+    _LOW_EFFORT["xla_cpu_use_fusion_emitters"] = False
+_IN_REPORTS = {FAST: "quick form", FULL: "", KERNELS: "with kernels"}
+
+
+def quickly(options: Options | None) -> dict[str, Any]:
+    """Options of XLA for the quick form of what else is compiled with `options`."""
+    return {**(options or {}), **_LOW_EFFORT}
+
+
+class XlaForms:
+    """A jitted function for certain arguments, traced and lowered when a form first needs it.
+
+    `parts` get the time of each part; `sizes` are those of the feeds, in words. `known` is where
+    its forms are on disk. What is not to be `kept` is not written by JAX either.
+    """
+
+    def __init__(
+        self,
+        function: Any,
+        arguments: Arguments,
+        options: Options,
+        parts: list[Part],
+        sizes: str,
+        known: Known | None = None,
+        *,
+        kept: bool = True,
+    ) -> None:
+        self.known = known
+        self._function = function
+        self._arguments = arguments
+        self._options = options
+        self._parts = parts
+        self._sizes = sizes
+        self._kept = kept
+        self._lowered: Any = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(
+        cls, compiled: Compiled, replicated: Replicated, arguments: Arguments, sizes: str
+    ) -> XlaForms:
+        """Those of a program for arguments of these types."""
+        with jax.enable_x64(True):  # as steps are compiled: the name of what is known depends on it
+            known = Known.of(compiled, replicated, arguments)
+        options, kept = compiled.options(), compiled.is_kept
+        return cls(replicated.function, arguments, options, compiled.parts, sizes, known, kept=kept)
+
+    def load(self, name: str) -> Step | None:
+        """The form on disk, or None."""
+        start = time.perf_counter()
+        found = None if self.known is None else self.known.load(self._options_of(name))
+        if found is not None:
+            self._note(LOAD, time.perf_counter() - start, _IN_REPORTS[name])
+        return found
+
+    def make(self, name: str) -> Step:
+        """The form, compiled now, and kept if that takes long."""
+        lowered, start, found = self._lower(), time.perf_counter(), times_found()
+        options = self._options_of(name)
+        # Not in JAX's cache too: after an upgrade it would find there what is unknown here, which
+        # cannot be written then.
+        with nullcontext() if self._kept and self.known is None else nothing_kept():
+            made = lowered.compile(dict(options) if options else None)
+        seconds = time.perf_counter() - start
+        self._note(XLA, seconds, _IN_REPORTS[name])
+        # what XLA has loaded it writes without its code, and fails in the next process
+        is_whole = times_found() == found
+        if self.known is not None and is_whole and seconds >= least_seconds():
+            self.known.save(options, made)
+        return made
+
+    def _options_of(self, name: str) -> Options:
+        return quickly(self._options) if name == FAST else self._options
+
+    def _lower(self) -> Any:
+        """The lowered program."""
+        with self._lock:  # a thread may compile one form while a caller compiles another one
+            if self._lowered is None:
+                with jax.enable_x64(True), paused_collector():
+                    start = time.perf_counter()
+                    traced = self._function.trace(*self._arguments)
+                    middle = time.perf_counter()
+                    self._lowered = traced.lower()
+                self._note(TRACE, middle - start)
+                self._note(LOWER, time.perf_counter() - middle)
+            return self._lowered
+
+    def _note(self, name: str, seconds: float, form: str = "") -> None:
+        """Keep the time of a part."""
+        self._parts.append(Part(name, seconds, ", ".join(filter(None, [self._sizes, form]))))
+
+
+def ratio_of(by_op: Step, on_host: Callable[..., Any], given: tuple[Any, ...]) -> float:
+    """The time of XLA op by op as a part of NumPy's, for these arguments.
+
+    XLA's ops run twice, and are compiled in the first run. Raises what they raise.
+    """
+
+    def seconds(step: Callable[..., Any]) -> float:
+        began = time.perf_counter()
+        jax.block_until_ready(step(*given))
+        return time.perf_counter() - began
+
+    with jax.enable_x64(True):
+        seconds(by_op)
+        return seconds(by_op) / seconds(on_host)
+
+
+@contextmanager
+def nothing_kept() -> Generator[None]:
+    """JAX writes no executable that this thread compiles here."""
+    # JAX has no public name for a setting of one thread
+    from jax._src import config
+
+    with config.persistent_cache_min_compile_time_secs(math.inf):
+        yield

@@ -1,0 +1,394 @@
+"""Which form runs next: the table of it, and what holds in each state that a step can be in."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from graphopt.runtime.settings.flags import AUTO, FAST, FULL, HOST
+from graphopt.runtime.steps import policy
+from graphopt.runtime.steps.policy import (
+    BY_OP,
+    FROM_RUN,
+    GAIN_BY_OP,
+    KERNELS,
+    NOT_COMPUTED,
+    SMALL,
+    TINY,
+    TOO_LONG,
+    Choice,
+    Facts,
+    History,
+    Rival,
+    choose,
+)
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "compile-once.md"
+BEGUN, CHEAP = History(runs=1), History(runs=2, ended=True, spent=0.1)
+IN_NUMPY, LOOPS = Facts(on_host=True), Facts(on_host=True, loops=True)
+AGAIN = {"runs": 2, "ended": True, "spent": 0.6}
+
+
+def full(rival: Rival | None = None, *also: str) -> History:
+    return History([FULL, *also], runs=9, came=FROM_RUN.format(3, 1.5), rival=rival)
+
+
+TABLE: list[tuple[str, Facts, History, str, str]] = [
+    # a program that only infers, where NumPy computes each operator
+    ("inference: the first run", IN_NUMPY, BEGUN, HOST, ""),
+    ("inference: all runs took less than half a compilation", IN_NUMPY, CHEAP, HOST, ""),
+    ("inference: they took longer, and it runs again", IN_NUMPY, History(**AGAIN), HOST, FULL),
+    (
+        "inference: the first run is over, and another process met its sizes",
+        Facts(on_host=True, came_before=True),
+        History(runs=1, ended=True),
+        *(HOST, FULL),
+    ),
+    (
+        "inference: the thread compiles the full form",
+        IN_NUMPY,
+        History(**AGAIN, thread=FULL),
+        HOST,
+        "",
+    ),
+    (
+        "inference: the full form does not compile",
+        IN_NUMPY,
+        History(**AGAIN, error="no memory"),
+        HOST,
+        "",
+    ),
+    (
+        "inference: NumPy took too long, or refuses an operator",
+        IN_NUMPY,
+        History(runs=1, left=TOO_LONG),
+        FAST,
+        "",
+    ),
+    (
+        "inference: the same, and it runs again",
+        IN_NUMPY,
+        History(runs=2, left=TOO_LONG),
+        FAST,
+        FULL,
+    ),
+    ("inference: the same, and the full form is there", IN_NUMPY, full(), FULL, ""),
+    # any other
+    ("training: the first run", Facts(), BEGUN, FAST, ""),
+    ("training: it runs again", Facts(), History(runs=2), FAST, FULL),
+    (
+        "training: the thread compiles the full form",
+        Facts(),
+        History(runs=3, thread=FULL),
+        FAST,
+        "",
+    ),
+    ("training: the full form is there", Facts(), full(), FULL, ""),
+    ("a small program", Facts(size=SMALL - 1), BEGUN, FULL, ""),
+    ("a training from a seed", Facts(seeded=True), BEGUN, FULL, ""),
+    ("a flag requests the same bits", Facts(same_bits=True, on_host=True), BEGUN, FULL, ""),
+    ("replicas, a GPU, calls of Python", Facts(only_full="it calls Python"), BEGUN, FULL, ""),
+    # sizes that depend on data
+    ("training: sizes depend on data", Facts(), History(runs=1, needs_data=True), BY_OP, ""),
+    (
+        "inference: sizes depend on data",
+        IN_NUMPY,
+        History(**AGAIN, needs_data=True),
+        *(HOST, BY_OP),
+    ),
+    (
+        "inference: XLA op by op takes less than 0.7 of NumPy's time",
+        IN_NUMPY,
+        History(**AGAIN, needs_data=True, by_op=0.5),
+        *(BY_OP, ""),
+    ),
+    ("inference: it takes more", IN_NUMPY, History(**AGAIN, needs_data=True, by_op=0.9), HOST, ""),
+    (
+        "inference: sizes change in a loop, and NumPy takes long",
+        LOOPS,
+        History(runs=1, needs_data=True, left=TOO_LONG),
+        *(HOST, ""),
+    ),
+    (
+        "inference: the same, and NumPy refuses an operator",
+        LOOPS,
+        History(runs=1, needs_data=True, left=NOT_COMPUTED),
+        *(BY_OP, ""),
+    ),
+    # oneDNN
+    ("full form: new", Facts(), full(Rival(runs=20, seconds=60.0)), FULL, ""),
+    (
+        "full form: it ran for 20 runs and 10 s",
+        Facts(),
+        full(Rival(runs=21, seconds=11.0)),
+        FULL,
+        KERNELS,
+    ),
+    (
+        "full form: the one with oneDNN is there, and it is its turn",
+        Facts(),
+        full(Rival(own=[1.0]), KERNELS),
+        KERNELS,
+        "",
+    ),
+    (
+        "full form: it is the turn of the one without",
+        Facts(),
+        full(Rival(own=[1.0], other=[1.0]), KERNELS),
+        FULL,
+        "",
+    ),
+    (
+        "full form: oneDNN takes less than 0.97 of the time",
+        Facts(),
+        full(Rival(0.5), KERNELS),
+        KERNELS,
+        "",
+    ),
+    ("full form: oneDNN takes more", Facts(), full(Rival(1.1)), FULL, ""),
+    ("full form: no operator has a kernel of oneDNN", Facts(), full(Rival(error="none")), FULL, ""),
+    # what the flag asks for
+    ("`host`", Facts(asked=HOST, on_host=True), History(**AGAIN), HOST, ""),
+    (
+        "`host`, and NumPy took too long",
+        Facts(HOST, on_host=True),
+        History(left=TOO_LONG),
+        FAST,
+        "",
+    ),
+    ("`host`, training", Facts(asked=HOST), BEGUN, FAST, ""),
+    ("`fast`", Facts(asked=FAST, on_host=True), BEGUN, FAST, ""),
+    ("`full`", Facts(asked=FULL, on_host=True), BEGUN, FULL, ""),
+]
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row[0])
+def test_the_table(row: tuple[str, Facts, History, str, str]) -> None:
+    _, facts, seen, form, thread = row
+    found = choose(facts, seen)
+    assert (found.form, found.thread) == (form, thread)
+
+
+def test_the_page() -> None:
+    """It has the table, in this order."""
+    shown = {"": "", FULL: "full", BY_OP: "times op by op", KERNELS: "compiles with oneDNN"}
+    shown[FULL] = "compiles the full form"
+    rows = [f"| {what} | {form} | {shown[thread]} |" for what, _, _, form, thread in TABLE]
+    assert "\n".join(rows) in PAGE.read_text("utf-8"), "\n" + "\n".join(rows)
+
+
+# -- every state -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Step:
+    """A step, and what has happened to it."""
+
+    facts: Facts
+    seen: History
+
+    @classmethod
+    def of(cls, facts: Facts) -> Step:
+        return cls(facts, History([HOST] if facts.first[0] == HOST else []))
+
+    @property
+    def key(self) -> str:
+        return repr(astuple(self.seen))
+
+    def copy(self) -> Step:
+        rival = self.seen.rival
+        if rival is not None:
+            rival = replace(rival, own=[*rival.own], other=[*rival.other])
+        return Step(self.facts, replace(self.seen, rival=rival, ready=[*self.ready]))
+
+    @property
+    def ready(self) -> list[str]:
+        return cast("list[str]", self.seen.ready)
+
+    def choice(self, left: str = "") -> Choice:
+        return choose(self.facts, replace(self.seen, left=left or self.seen.left))
+
+    def keep(self, name: str, *, rival: bool = False) -> None:
+        if name not in self.ready:
+            self.seen.ready = sorted([*self.ready, name])
+            if name == FULL and rival:
+                self.seen.rival = Rival()
+
+
+Event = Callable[[Step], None]
+
+
+def made(step: Step, left: str, how: str) -> str:
+    """The caller's form, which it loads or compiles if it must; "" where that `raises`."""
+    for _ in range(3):
+        form = step.choice(left).form
+        if form in step.ready:
+            return form
+        serving = {*step.ready} - ({HOST} if left or step.seen.left else set())
+        assert not serving, f"{form} is compiled while there is {serving}"
+        if how == "raises":
+            return ""
+        if how == "data" and form != BY_OP:
+            step.seen.needs_data = True
+        else:
+            on_disk = how == "disk" and form != BY_OP and step.facts.asked in (AUTO, FULL)
+            step.keep(FULL if on_disk else form)
+    raise AssertionError("a caller compiles again and again")
+
+
+def submit(step: Step, thread: str) -> None:
+    assert not (thread and step.seen.thread)
+    step.seen.thread = thread or step.seen.thread
+
+
+def run(host: str, how: str) -> Event:
+    """A run that NumPy `ends`, gives up (TOO_LONG) or refuses; `how` compiling ends, if it must."""
+
+    def event(step: Step) -> None:
+        seen, rival = step.seen, step.seen.rival
+        seen.runs = min(seen.runs + 1, 3)
+        if rival is not None:
+            rival.runs = min(rival.runs + 1, policy.RUNS + 1)
+        choice = step.choice()
+        submit(step, choice.thread)
+        form = made(step, seen.left, how)
+        if form == HOST and host == "ends":
+            seen.ended, seen.spent = True, 1.0
+            if step.facts.came_before:
+                submit(step, step.choice().thread)
+        elif form == HOST and made(step, host, how) not in ("", HOST):
+            seen.left = host
+        elif rival is not None and KERNELS in step.ready and not choice.is_last:
+            (rival.other if form == KERNELS else rival.own).append(1.0)
+
+    return event
+
+
+def thread(how: str) -> Event:
+    """The thread ends what it does: well, with an error, with sizes that depend on data."""
+
+    def event(step: Step) -> None:
+        seen, job = step.seen, step.seen.thread
+        seen.thread = ""
+        if job == KERNELS and seen.rival is not None:
+            seen.rival.error = "no memory" if how == "raises" else ""
+            step.keep(FULL if how == "raises" else KERNELS)
+        elif not job or FULL in step.ready:
+            return
+        elif how == "raises":
+            seen.error = "no memory"
+        # the quick form and the full one are lowered alike
+        elif how in ("quick", "slow") and FAST not in step.ready:
+            seen.needs_data = True
+            if not step.facts.loops and seen.ended:
+                seen.by_op = GAIN_BY_OP if how == "quick" else 1.0
+                step.keep(BY_OP)
+        elif not seen.needs_data:
+            step.keep(FULL, rival=True)
+        else:  # sizes depend on data, as a caller has found
+            seen.by_op = 1.0
+
+    return event
+
+
+def forked(step: Step) -> None:
+    """A child of the process has no thread."""
+    step.seen.thread = ""
+
+
+HOSTS = ("ends", TOO_LONG, NOT_COMPUTED)
+HOWS = ("well", "raises", "data", "disk")
+ENDS = ("well", "raises", "quick", "slow")
+EVENTS: list[Event] = [
+    *(run(host, how) for host in HOSTS for how in HOWS),
+    *(thread(how) for how in ENDS),
+    forked,
+]
+
+
+def all_facts() -> Iterator[Facts]:
+    """All that a step can be."""
+    flags = itertools.product((False, True), repeat=5)
+    for same_bits, seeded, on_host, loops, came_before in flags:
+        for asked in (AUTO, FAST, FULL, HOST):
+            for only_full in ("", "it calls Python"):
+                for size in (TINY - 1, TINY, SMALL):
+                    yield Facts(
+                        *(asked, only_full, same_bits, seeded, size, on_host),
+                        loops=loops,
+                        came_before=came_before,
+                    )
+
+
+def reachable(facts: Facts) -> list[Step]:
+    """Each state that a step can come to."""
+    first = Step.of(facts)
+    found = {first.key: first}
+    left = [first]
+    while left:
+        state = left.pop()
+        for event in EVENTS:
+            after = state.copy()
+            event(after)
+            if after.key not in found:
+                found[after.key] = after
+                left.append(after)
+    return [*found.values()]
+
+
+@pytest.fixture(scope="module")
+def states() -> Iterator[list[Step]]:
+    """The states of all steps, with few runs until oneDNN is tried."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(policy, "RUNS", 1)
+        patched.setattr(policy, "SECONDS", -1.0)
+        patched.setattr(policy, "TURNS", 1)
+        # facts that decide the same
+        distinct = {(f.asked, f.first, f.loops, f.came_before): f for f in all_facts()}
+        yield [state for facts in distinct.values() for state in reachable(facts)]
+
+
+def test_a_caller_compiles_only_what_it_needs(states: list[Step]) -> None:
+    """So it is in each run of each state, however NumPy and XLA end it: see `made`."""
+    assert len(states) > 300, len(states)
+    for state in states:
+        for event in EVENTS:
+            event(state.copy())
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("how", ["well", "data"])
+@pytest.mark.parametrize("end", ENDS)
+def test_the_full_form_is_reached(states: list[Step], host: str, how: str, end: str) -> None:
+    """Runs that go on lead to a form that stays: the full one, or another for a final reason."""
+    for state in states:
+        step = state.copy()
+        for _ in range(12):
+            run(host, how)(step)
+            thread(end)(step)
+        last = step.choice()
+        assert last.is_last, (last, step)
+        assert last.form in step.ready
+        seen = step.seen
+        if last.form not in (FULL, KERNELS):
+            is_final = step.facts.asked in (FAST, HOST) or seen.needs_data or seen.error
+            assert is_final, (last, step)
+
+
+def test_reports_promise_what_comes(states: list[Step]) -> None:
+    """A form that stays awaits none, and any other says what it awaits."""
+    awaits = (
+        "run has the full form compiled",
+        "is being compiled",
+        "tried op by op",
+        "tried later",
+    )
+    for state in states:
+        choice = state.choice()
+        if choice.form in state.ready:
+            assert choice.words.endswith(awaits) is not choice.is_last, choice
