@@ -25,7 +25,8 @@ from graphopt.runtime.state.arrays import Arrays, FedArrays, Feeds, HostArray, S
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
-from graphopt.runtime.steps.forms import Form, Forms, shall_repeat
+from graphopt.runtime.steps.facts import shall_repeat
+from graphopt.runtime.steps.forms import Form, Forms
 from graphopt.runtime.steps.policy import BY_OP, KERNELS
 from graphopt.runtime.steps.size_costs import SizeCosts, Sizes
 from graphopt.runtime.steps.step_state import NO_KEY, StepState

@@ -26,7 +26,6 @@ from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.directory import most_bytes
 from graphopt.runtime.disk.entries import read_entry, write_entry
-from graphopt.runtime.disk.seen import came_before
 from graphopt.runtime.host.failures import GivenUp, HostFailure
 from graphopt.runtime.settings.flags import (
     AUTO,
@@ -34,14 +33,13 @@ from graphopt.runtime.settings.flags import (
     FULL,
     HOST,
     measures_kernels,
-    must_repeat,
     tier_flag,
 )
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.settings.progress import announced
 from graphopt.runtime.state.arrays import FedArrays, Results, Step
-from graphopt.runtime.state.generator import default_generator
 from graphopt.runtime.state.prepare import Prepare
+from graphopt.runtime.steps.facts import count_elements, find_facts, shall_repeat
 from graphopt.runtime.steps.policy import (
     BY_OP,
     FROM_RUN,
@@ -132,11 +130,13 @@ class Forms:
         in words, `describe` gives the line about a compilation. Raises NeedsData for replicas, and
         what compiling raises.
         """
-        compiled, place, self._elements = self._compiled, self._replicated.place, _elements(fed)
-        facts = self._find_facts(fed, is_first=is_first) if compiled.is_new else None
+        compiled, replicated, self._elements = self._compiled, self._replicated, count_elements(fed)
+        facts = (
+            find_facts(compiled, replicated, fed, is_first=is_first) if compiled.is_new else None
+        )
         if facts is not None and facts.first[0] == HOST and _sizes_are_known(compiled.plan):
             types = [(array.shape, array.dtype) for array in fed if not isinstance(array, list)]
-            arguments = partial(_types_of_plan, compiled.plan, place, types)
+            arguments = partial(_types_of_plan, compiled.plan, replicated.place, types)
         else:
             # before the lock, as whoever has the lock of the scope may wait for this one
             given = arguments()
@@ -148,7 +148,7 @@ class Forms:
             self._xla = None
             if facts is None and tier_flag() in (AUTO, FULL) and self._load_full():
                 facts = Facts(asked=tier_flag())  # nothing else is looked at for it
-            self._facts = facts or self._find_facts(fed, is_first=is_first)
+            self._facts = facts or find_facts(compiled, replicated, fed, is_first=is_first)
             if self._facts.first[0] == HOST:
                 from graphopt.runtime.host.form import HostForm
 
@@ -214,29 +214,6 @@ class Forms:
         seen.spent, seen.ended = cast("HostForm", form.step).spent, True
         if self._facts.came_before and (thread := choose(self._facts, seen).thread):
             self._submit(thread)
-
-    def _find_facts(self, fed: FedArrays, *, is_first: bool) -> Facts:
-        """Look at flags and at the program; ValueError for an unknown flag."""
-        compiled = self._compiled
-        facts = Facts(
-            tier_flag(),
-            _why_only_full(compiled, self._replicated),
-            must_repeat(),
-            trains_from_seed(compiled),
-            compiled.size,
-        )
-        if not facts.may_be_on_host:
-            return facts
-        # the reference rules are imported with it
-        from graphopt.runtime.host.form import has_host_form, has_loops, price_of
-
-        if not has_host_form(compiled, self._elements):
-            return facts
-        loops, asked = has_loops(compiled), facts.asked
-        # sizes may change in a loop: then there is no compiled program to keep
-        again = is_first and asked == AUTO and not loops and came_before(compiled, fed)
-        price = price_of(compiled)
-        return replace(facts, on_host=True, price=price, loops=loops, came_before=again)
 
     # -- compiled forms ----------------------------------------------------------------------------
 
@@ -463,33 +440,6 @@ def write_ratio(file: Path | None, ratio: float) -> None:
         write_entry(file, json.dumps(ratio).encode(), most_bytes())
 
 
-def shall_repeat(compiled: Compiled) -> bool:
-    """True for a program whose runs shall end with the same bits, so that no time decides in it."""
-    return must_repeat() or trains_from_seed(compiled)
-
-
-def trains_from_seed(compiled: Compiled) -> bool:
-    """True for a program that changes state and has a seed: its runs shall end with the same bits.
-
-    The form of a step changes sooner or later in another run, and with it the rounding.
-    """
-    seeded = default_generator().seeded or compiled.compilation.program.random_seed != 0
-    return bool(compiled.plan.written) and seeded
-
-
-def _why_only_full(compiled: Compiled, replicated: Replicated) -> str:
-    """The reason why a program has the full form alone; "" if it has others."""
-    if compiled.compilation.places[0].platform != "cpu":
-        return "there is a quick form for CPUs only"
-    if replicated.name == "by_op":
-        return "its operators are compiled one by one"
-    if replicated.name != "alone":
-        return "replicas, here and in other processes, run one form"
-    if compiled.calls_python:
-        return "it calls Python"
-    return ""
-
-
 def _sizes_are_known(plan: Plan) -> bool:
     """True where the program declares all sizes of the state that it reads."""
     return all(size >= 0 for port in (*plan.read_only, *plan.prepared) for size in port.shape)
@@ -504,8 +454,3 @@ def _types_of_plan(plan: Plan, place: Callable[[Port], Any], types: FedTypes) ->
     state = [given(p.shape, p.dtype.numpy, sharding=place(p)) for p in read_only]
     fed = [given(shape, dtype) for shape, dtype in types]
     return (), tuple(state), tuple(fed), given((2,), "uint32")
-
-
-def _elements(fed: FedArrays) -> int:
-    """The number of elements of feeds."""
-    return sum(_elements(tuple(one)) if isinstance(one, list) else one.size for one in fed)

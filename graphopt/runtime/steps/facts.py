@@ -1,0 +1,73 @@
+"""The properties of a step that decide on its forms: read off its program, its feeds, and flags."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graphopt.lowering.plan import Replicated
+from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.disk.seen import came_before
+from graphopt.runtime.settings.flags import AUTO, must_repeat, tier_flag
+from graphopt.runtime.state.arrays import FedArrays
+from graphopt.runtime.state.generator import default_generator
+from graphopt.runtime.steps.policy import Facts
+
+
+def find_facts(
+    compiled: Compiled, replicated: Replicated, fed: FedArrays, *, is_first: bool
+) -> Facts:
+    """Those of a step with these feeds, the first ones of its program or not.
+
+    ValueError for an unknown flag.
+    """
+    facts = Facts(
+        tier_flag(),
+        _why_only_full(compiled, replicated),
+        must_repeat(),
+        trains_from_seed(compiled),
+        compiled.size,
+    )
+    if not facts.may_be_on_host:
+        return facts
+    # the reference rules are imported with it
+    from graphopt.runtime.host.form import has_host_form, has_loops, price_of
+
+    if not has_host_form(compiled, count_elements(fed)):
+        return facts
+    loops = has_loops(compiled)
+    # sizes may change in a loop: then there is no compiled program to keep
+    again = is_first and facts.asked == AUTO and not loops and came_before(compiled, fed)
+    price = price_of(compiled)
+    return replace(facts, on_host=True, price=price, loops=loops, came_before=again)
+
+
+def count_elements(fed: FedArrays) -> int:
+    """The number of elements of feeds."""
+    return sum(count_elements(tuple(one)) if isinstance(one, list) else one.size for one in fed)
+
+
+def shall_repeat(compiled: Compiled) -> bool:
+    """True for a program whose runs shall end with the same bits, so that no time decides in it."""
+    return must_repeat() or trains_from_seed(compiled)
+
+
+def trains_from_seed(compiled: Compiled) -> bool:
+    """True for a program that changes state and has a seed: its runs shall end with the same bits.
+
+    The form of a step changes sooner or later in another run, and with it the rounding.
+    """
+    seeded = default_generator().seeded or compiled.compilation.program.random_seed != 0
+    return bool(compiled.plan.written) and seeded
+
+
+def _why_only_full(compiled: Compiled, replicated: Replicated) -> str:
+    """The reason why a program has the full form alone; "" if it has others."""
+    if compiled.compilation.places[0].platform != "cpu":
+        return "there is a quick form for CPUs only"
+    if replicated.name == "by_op":
+        return "its operators are compiled one by one"
+    if replicated.name != "alone":
+        return "replicas, here and in other processes, run one form"
+    if compiled.calls_python:
+        return "it calls Python"
+    return ""
