@@ -28,17 +28,18 @@ from graphopt.runtime.steps.run_hook import watcher
 def unguarded(self: Executable, feeds: Mapping[str, Any], scope: Scope) -> tuple[Any, ...]:
     """`Executable.__call__` of a function that takes buffers, without what guards it."""
     ordered = tuple([feeds[name] for name in self.fed])
-    function = self.function or self.make_ready(feeds, scope)
+    self.make_ready(feeds, scope)
+    function, state = self.function, self.state
+    assert function is not None
     with jax.enable_x64(True):
-        slots = self._slots(scope)
-        updated, read_only = self._state(slots, scope)
-        key = self._key()
+        slots = state.slots(scope)
+        updated, read_only = state.take(slots, scope, state.prepare)
+        key = state.next_key()
         if watcher() is not None:
             raise NotImplementedError
         fetches, written = function(updated, read_only, ordered, key)
         del updated
-        self._store(slots, written, scope)
-    self._bound(fetches, written)
+        state.store(slots, written, scope)
     return fetches
 
 
