@@ -146,7 +146,7 @@ class Forms:
                 return
             self._arguments, self._sizes, self._describe = arguments, sizes, describe
             self._xla = None
-            if facts is None and tier_flag() in (AUTO, FULL) and self._load_full():
+            if facts is None and tier_flag() in (AUTO, FULL) and self._load(FULL):
                 facts = Facts(asked=tier_flag())  # nothing else is looked at for it
             self._facts = facts or find_facts(compiled, replicated, fed, is_first=is_first)
             if self._facts.first[0] == HOST:
@@ -235,36 +235,41 @@ class Forms:
                     if (form := self._ready.get(needed := name())) is not None:
                         return form
                     self._maker = me
-                self._make(needed)
+                with announced(self._describe):
+                    self._make(needed)
             finally:
                 with self._lock:
                     if self._maker == me:
                         self._maker = None
                         self._lock.notify_all()
 
-    def _make(self, name: str) -> None:
-        """Load or compile a form, or find that sizes depend on data."""
+    def _make(self, name: str, began: float | None = None) -> None:
+        """Load or compile a form, or find that sizes depend on data; the thread `began` then."""
         if name == BY_OP:
             return self._keep(BY_OP, self._compiled.by_op().function)
-        with announced(self._describe):
-            # nothing is compiled beside a full form on disk
-            if self._facts.asked in (AUTO, FULL) and self._load_full():
-                return
-            xla = self._xla_forms()
-            try:
-                step = xla.load(name) or xla.make(name)
-            except NeedsData:
-                if self._replicated.name != "alone":
-                    raise
-                self.seen.needs_data = True
-            else:
-                self._keep(name, step)
+        # nothing is compiled beside a full form on disk
+        names = dict.fromkeys([FULL, name]) if self._facts.asked in (AUTO, FULL) else [name]
+        if self._load(*names):
+            return
+        try:
+            step = self._xla_forms().make(name)
+        except NeedsData:
+            if self._replicated.name != "alone":
+                raise
+            self.seen.needs_data = True
+        else:
+            spent = None if began is None else time.monotonic() - began
+            came = "" if spent is None else FROM_RUN.format(self.seen.runs + 1, spent)
+            self._keep(name, step, came)
 
-    def _load_full(self) -> bool:
-        step = self._xla_forms().load(FULL)
-        if step is not None:
-            self._keep(FULL, step, ON_DISK)
-        return step is not None
+    def _load(self, *names: str) -> bool:
+        """Keep the first of these forms that is on disk; True if there is one."""
+        for name in names:
+            step = self._xla_forms().load(name)
+            if step is not None:
+                self._keep(name, step, ON_DISK)
+                return True
+        return False
 
     def _keep(self, name: str, step: Step, came: str = "") -> None:
         """A compiled form can run; `came` says how the full one came."""
@@ -329,37 +334,22 @@ class Forms:
 
     def work(self) -> None:
         """Make what was submitted, in the thread; errors are kept for reports."""
-        seen = self.seen
+        seen, rival = self.seen, self.seen.rival
         try:
             if seen.thread == KERNELS:
                 self._make_rival()
-            else:
-                self._follow()
+            elif FULL not in self._ready:  # as it is when a caller has found it on disk
+                if not seen.needs_data:
+                    self._make(FULL, time.monotonic())
+                if seen.needs_data and not self._facts.loops:
+                    self._time_by_op()
         except Exception as error:
-            if seen.thread == KERNELS and seen.rival is not None:
-                seen.rival.error = f"with oneDNN it did not compile: {error}"
+            if seen.thread == KERNELS and rival is not None:
+                rival.error = f"with oneDNN it did not compile: {error}"
             else:
                 seen.error = str(error) or type(error).__name__
         finally:
             seen.thread = ""
-
-    def _follow(self) -> None:
-        """Make the full form; where there is none, time XLA op by op."""
-        began = time.monotonic()
-        if FULL in self._ready:  # it was on disk when a caller looked
-            return
-        if not self.seen.needs_data:
-            xla = self._xla_forms()
-            try:
-                step = xla.load(FULL) or xla.make(FULL)
-            except NeedsData:
-                self.seen.needs_data = True
-            else:
-                seconds = time.monotonic() - began
-                self._keep(FULL, step, FROM_RUN.format(self.seen.runs + 1, seconds))
-                return
-        if not self._facts.loops:
-            self._time_by_op()
 
     def _time_by_op(self) -> None:
         from graphopt.runtime.steps.xla_forms import ratio_of
