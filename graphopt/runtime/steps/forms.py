@@ -131,16 +131,14 @@ class Forms:
         what compiling raises.
         """
         compiled, replicated, self._elements = self._compiled, self._replicated, count_elements(fed)
-        facts = (
-            find_facts(compiled, replicated, fed, is_first=is_first) if compiled.is_new else None
-        )
+        find = partial(find_facts, compiled, replicated, fed, is_first=is_first)
+        facts = find() if compiled.is_new else None
         if facts is not None and facts.first[0] == HOST and _sizes_are_known(compiled.plan):
             types = [(array.shape, array.dtype) for array in fed if not isinstance(array, list)]
             arguments = partial(_types_of_plan, compiled.plan, replicated.place, types)
         else:
             # before the lock, as whoever has the lock of the scope may wait for this one
-            given = arguments()
-            arguments = lambda: given  # noqa: E731
+            arguments = partial(tuple, arguments())
         with self._beginning:
             if self.is_ready:
                 return
@@ -148,7 +146,7 @@ class Forms:
             self._xla = None
             if facts is None and tier_flag() in (AUTO, FULL) and self._load(FULL):
                 facts = Facts(asked=tier_flag())  # nothing else is looked at for it
-            self._facts = facts or find_facts(compiled, replicated, fed, is_first=is_first)
+            self._facts = facts or find()
             if self._facts.first[0] == HOST:
                 from graphopt.runtime.host.form import HostForm
 
