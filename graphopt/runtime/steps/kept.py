@@ -14,6 +14,7 @@ user who fetches one variable after another compiles only a few times.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Sequence
@@ -56,6 +57,8 @@ class Fetched:
     sets: list[Names] = field(default_factory=list[Names])
     exact: set[Names] = field(default_factory=set[Names])
     """Fetches that must be compiled alone, because a larger set failed."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held while some are compiled: threads that begin at once share what one of them compiles."""
 
     def serving(self, names: Names) -> Names | None:
         """The smallest set that was compiled and has these names."""
@@ -194,14 +197,15 @@ class KeptPrograms:
         """
         group = program.serial, program.version, feeds
         fetched = self._fetched.setdefault(group, Fetched())
-        if alone:
-            fetched.exact.add(names)
-        served = fetched.serving(names)
-        found = self._entries.used((group, served)) if served is not None else None
-        if served is not None and found is not None:
-            return found, served
-        with_state = None if alone else self._with_state(program, group, fetched, names)
-        return with_state or self._made(program, group, fetched, names, rows, make, shipped)
+        with fetched.lock:
+            if alone:
+                fetched.exact.add(names)
+            served = fetched.serving(names)
+            found = self._entries.used((group, served)) if served is not None else None
+            if served is not None and found is not None:
+                return found, served
+            with_state = None if alone else self._with_state(program, group, fetched, names)
+            return with_state or self._made(program, group, fetched, names, rows, make, shipped)
 
     def _with_state(
         self, program: Program, group: Group, fetched: Fetched, names: Names

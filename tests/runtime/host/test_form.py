@@ -23,6 +23,7 @@ from graphopt.reference.registry import Unsupported
 from graphopt.runtime.disk import known, seen, summaries
 from graphopt.runtime.host import body, form
 from graphopt.runtime.host.rules import QUICK
+from graphopt.runtime.runners import runner
 from graphopt.runtime.settings.flags import TIER
 from graphopt.runtime.steps import forms, policy, xla_forms
 from graphopt.runtime.steps.executable import Executable
@@ -295,6 +296,25 @@ def test_nobody_waits_for_what_another_one_compiles(
         full_is_there.set()
         first.result()
     assert form_of(net).startswith("full: from run ")
+
+
+def test_threads_that_begin_a_program_at_once(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its passes run once, and its step is compiled once."""
+    programs, make = list[str](), runner.executables_of
+
+    def slowly(*given: Any) -> Any:
+        programs.append(given[-1])
+        time.sleep(0.1)
+        return make(*given)
+
+    net = infer()
+    paddle.set_flags({TIER: "full"})
+    monkeypatch.setattr(runner, "executables_of", slowly)
+    in_two_threads(net)
+    assert programs == ["new program"]
+    assert compiled == ["full"]
 
 
 def in_two_threads(net: Net) -> None:
