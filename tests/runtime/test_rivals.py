@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from graphopt.runtime.steps import forms, policy, with_kernels
 from graphopt.runtime.steps.forms import Form, Forms, read_ratio, write_ratio
 from graphopt.runtime.steps.policy import GAIN, NOT_YET, RUNS, TURNS
 from graphopt.runtime.steps.policy import KERNELS as KERNELS_FORM
+from graphopt.runtime.steps.xla_forms import XlaForms
 from graphopt_tests.runtime.nets import Net, build, close, value
 
 WHOLE = 2 + 2 * (TURNS + 1)
@@ -199,6 +202,24 @@ def test_a_step_that_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "RUNS", 0)
     monkeypatch.setattr(policy, "SECONDS", 1000.0)
     assert form(trained(4)[0]).endswith(NOT_YET)
+
+
+def test_what_is_lowered_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As soon as the full form is ready, also while oneDNN is tried later."""
+    made: list[weakref.ref[XlaForms]] = []
+    original = XlaForms.__init__
+
+    def noting(self: XlaForms, *given: Any, **options: Any) -> None:
+        original(self, *given, **options)
+        made.append(weakref.ref(self))
+
+    monkeypatch.setattr(policy, "RUNS", RUNS)
+    monkeypatch.setattr(XlaForms, "__init__", noting)
+    net, _ = trained(3)
+    assert form(net).endswith(NOT_YET)
+    gc.collect()
+    assert made
+    assert not [each for each in made if each() is not None]
 
 
 NONE: Mapping[str, Mapping[str, Any]] = {

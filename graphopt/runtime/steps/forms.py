@@ -144,7 +144,8 @@ class Forms:
                 return
             self._arguments, self._sizes, self._describe = arguments, sizes, describe
             self._xla = None
-            if facts is None and tier_flag() in (AUTO, FULL) and self._load(FULL):
+            may_be_on_disk = facts is None and tier_flag() in (AUTO, FULL)
+            if may_be_on_disk and self._load(FULL, self._xla_forms()):
                 facts = Facts(asked=tier_flag())  # nothing else is looked at for it
             self._facts = facts or find()
             if self._facts.first[0] == HOST:
@@ -245,12 +246,17 @@ class Forms:
         """Load or compile a form, or find that sizes depend on data; the thread `began` then."""
         if name == BY_OP:
             return self._keep(BY_OP, self._compiled.by_op().function)
+        import_jax()
+        with self._lock:
+            if FULL in self._ready:  # the thread has it by now
+                return
+            xla = self._xla_forms()
         # nothing is compiled beside a full form on disk
         names = dict.fromkeys([FULL, name]) if self._facts.asked in (AUTO, FULL) else [name]
-        if self._load(*names):
+        if any(self._load(each, xla) for each in names):
             return
         try:
-            step = self._xla_forms().make(name)
+            step = xla.make(name)
         except NeedsData:
             if self._replicated.name != "alone":
                 raise
@@ -260,14 +266,12 @@ class Forms:
             came = "" if spent is None else FROM_RUN.format(self.seen.runs + 1, spent)
             self._keep(name, step, came)
 
-    def _load(self, *names: str) -> bool:
-        """Keep the first of these forms that is on disk; True if there is one."""
-        for name in names:
-            step = self._xla_forms().load(name)
-            if step is not None:
-                self._keep(name, step, ON_DISK)
-                return True
-        return False
+    def _load(self, name: str, xla: XlaForms) -> bool:
+        """Keep a form that is on disk; False if none is."""
+        step = xla.load(name)
+        if step is not None:
+            self._keep(name, step, ON_DISK)
+        return step is not None
 
     def _keep(self, name: str, step: Step, came: str = "") -> None:
         """A compiled form can run; `came` says how the full one came."""
@@ -280,6 +284,7 @@ class Forms:
             if name == FULL:
                 self._began = time.monotonic()
                 self.seen.came, self.seen.rival = came, self._find_rival()
+                self._xla = None  # and what is lowered
             self._ready[name] = form
             self._lock.notify_all()
 
