@@ -341,7 +341,7 @@ class Forms:
         try:
             if seen.thread == KERNELS:
                 self._make_rival()
-            elif FULL not in self._ready:  # as it is when a caller has found it on disk
+            elif FULL not in self._ready:  # a caller may have found it on disk
                 if not seen.needs_data:
                     self._make(FULL, time.monotonic())
                 if seen.needs_data and not self._facts.loops:

@@ -116,10 +116,13 @@ class Rival:
     operators: int = 0
     """The number that oneDNN computes."""
     runs: int = 0
+    """The runs that have begun since then, with the one that the next form is for."""
     seconds: float = 0.0
+    """The seconds since then."""
     own: list[float] = field(default_factory=list[float])
-    """The times of runs of the full form, and those with oneDNN."""
+    """The times of runs of the full form that alternate with it."""
     other: list[float] = field(default_factory=list[float])
+    """Its own times."""
 
     @property
     def ratio(self) -> float | None:
