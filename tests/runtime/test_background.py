@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
+from graphopt.runtime.compile import background
 from graphopt.runtime.compile.background import submit
 
 START = """
@@ -58,6 +61,31 @@ def test_work_is_done_in_order() -> None:
             break
         time.sleep(0.01)
     assert [name for name in notes if name != "gone"] == ["a", "b", "c"]
+
+
+def test_an_interrupt_while_a_thread_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work then has a thread of its own, and the end of the process waits for none that is idle."""
+    start, left = threading.Thread.start, [KeyboardInterrupt]
+
+    def interrupted(self: threading.Thread) -> None:
+        start(self)
+        if left:
+            self._started.clear()  # as the signal comes before Python has seen that it runs
+            raise left.pop()
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    worker, notes = background._Worker(), list[str]()
+    with pytest.raises(KeyboardInterrupt):
+        worker.submit(Noted("a", notes))
+    work = Noted("b", notes)
+    worker.submit(work)
+    first, second = worker._threads
+    first._started.set()
+    end = threading.Thread(target=worker.close, daemon=True)
+    end.start()
+    end.join(10)
+    assert not end.is_alive() and not first.is_alive() and not second.is_alive()
+    atexit.unregister(worker.close)
 
 
 @pytest.mark.slow

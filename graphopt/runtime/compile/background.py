@@ -68,6 +68,8 @@ class _Worker:
             if work is not None:
                 work.work()
             del work
+        # an interrupt while one began may have left another thread, which ends with this
+        self._queue.put(None)
 
 
 _worker = [_Worker()]
