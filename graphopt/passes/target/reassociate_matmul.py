@@ -21,6 +21,8 @@ from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, differentiat
 
 # The search for the best order is cubic in the length of a chain.
 LONGEST = 32
+SIZE_UNKNOWN = "size-unknown"
+"""The name of the reason that the program leaves a size open."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def _reorder(op: Matmul, log: RewriteLog, kept: set[SSAValue], least_gain: float
         return
     if any(UNKNOWN in shape_of(value.type) for value in factors):
         text = "a size is known only when the program runs"
-        log.declined(op, Reason("size-unknown", text, "declare the data with known sizes"))
+        log.declined(op, Reason(SIZE_UNKNOWN, text, "declare the data with known sizes"))
         return
     sizes = [shape_of(factors[0].type)[0], *(shape_of(value.type)[1] for value in factors)]
     cost, splits = _cheapest(sizes)

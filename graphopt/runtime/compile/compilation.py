@@ -8,8 +8,8 @@ executables are made of, and is the only part that always needs JAX.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphopt.ir.program import GRAD_SUFFIX, LENGTHS, Program
@@ -60,6 +60,16 @@ class Compilation:
     mapper: str = "auto"
     axes: Mapping[str, Axes] | None = None
     types: tuple[tuple[str, tuple[int, ...], str], ...] = ()
+
+    def for_feeds(self, types: Sequence[tuple[str, tuple[int, ...], str]]) -> Compilation | None:
+        """The compilation for feeds of these shapes and dtypes, whose sizes it may leave open.
+
+        None where a call is more than one step on one device, or has rows to spare.
+        """
+        alone = len(self.places) == 1 and not self.data_parallel and self.steps == 1
+        if not alone or self.stacked or self.axes is not None:
+            return None
+        return replace(self, types=tuple(types))
 
     def is_called_as(self, other: Compilation) -> bool:
         """True for the same feeds, in any order, and the same fetches."""

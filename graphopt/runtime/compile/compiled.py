@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.index_bound import IndexBound
@@ -46,6 +47,8 @@ class Compiled:
     """The ops that call Python: what that raises must leave the state as it was."""
     checks_finite: bool = False
     """True with FLAGS_check_nan_inf, which may refuse a step; that then stores nothing."""
+    wants_sizes: bool = False
+    """True when passes for its platform choose by sizes of feeds that it leaves open."""
     is_kept: bool = True
     """False with kernels of oneDNN: XLA fails to serialize such executables, so none is on disk."""
     prepare: Prepare | None = None
@@ -62,6 +65,8 @@ class Compiled:
     """The parts of the compilation but the passes, noted when they are done; the report's, too."""
     slow_elements: float = math.inf
     """The elements of feeds for which NumPy took too long."""
+    prepares: WeakSet[Prepare] = field(default_factory=WeakSet[Prepare])
+    """Those of the forms that were compiled for the sizes of feeds."""
     note: Callable[[Compiled], None] | None = None
     """Notes on disk what a later process has to know of this; called when executables are kept."""
 

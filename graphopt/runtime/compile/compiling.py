@@ -21,20 +21,24 @@ from graphopt.ir.dialect.ops.control import Fence, FusionGroup
 from graphopt.ir.dialect.ops.conv import Conv2dBase
 from graphopt.ir.dialect.ops.dynamic import draws
 from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.pool import PoolBase
 from graphopt.ir.dialect.signature import (
     check_finite,
     checks_finite,
     hash_dropout,
     signature_of,
 )
-from graphopt.ir.dialect.types import byte_count, show
+from graphopt.ir.dialect.types import UNKNOWN, byte_count, shape_of, show
 from graphopt.ir.program import LENGTHS
 from graphopt.ir.program.location import caller_level
 from graphopt.lowering.plan import Plan
+from graphopt.passes.engine.fusion import Declined
 from graphopt.passes.padding.dims import CannotPad
 from graphopt.passes.table.flags import check_supported, refused
 from graphopt.passes.table.manager import optimize
 from graphopt.passes.table.parts import PARSE, Part
+from graphopt.passes.table.report import Report
+from graphopt.passes.target.reassociate_matmul import SIZE_UNKNOWN
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
@@ -93,12 +97,24 @@ def compile_program(compilation: Compilation) -> Compiled:
         has_barriers,
         callers(module),
         checks_finite(module),
+        wants_sizes=_wants_sizes(module, report),
         is_kept=not any(map(has_kernel, module.walk())),
         prepare=Prepare.of(module, place.platform, functools.partial(device_of, place)),
         bounds=bounds,
         masked=masked,
         parts=report.parts,
     )
+
+
+def _wants_sizes(module: ModuleOp, report: Report) -> bool:
+    """True for a module that may become a better one with the sizes of its feeds.
+
+    How convolutions and pools are computed depends on them; other passes say so as a reason.
+    """
+    if any(isinstance(o, Declined) and o.reason.name == SIZE_UNKNOWN for o in report.outcomes):
+        return True
+    chosen = (op for op in module.walk() if isinstance(op, (Conv2dBase, PoolBase)))
+    return any(UNKNOWN in shape_of(op.results[0].type) for op in chosen)
 
 
 def _has_barrier(op: Operation) -> bool:

@@ -118,6 +118,7 @@ class Summarized(Compiled):
             summary.is_random,
             summary.has_barriers,
             prepare=prepare,
+            wants_sizes=summary.wants_sizes,
             bounds=summary.bounds,
             masked=summary.masked,
             key=key,

@@ -50,6 +50,7 @@ class Summary:
     is_random: bool
     has_barriers: bool
     size: int
+    wants_sizes: bool
     bounds: Mapping[str, tuple[IndexBound, ...]]
     masked: Masked | None
     reads: tuple[Port, ...]
@@ -63,8 +64,8 @@ class Summary:
         """
         plan, prepare = compiled.plan, compiled.prepare
         return cls(
-            *(plan, compiled.is_random, compiled.has_barriers, compiled.size, compiled.bounds),
-            compiled.masked,
+            *(plan, compiled.is_random, compiled.has_barriers, compiled.size),
+            *(compiled.wants_sizes, compiled.bounds, compiled.masked),
             () if prepare is None else prepare.reads,
             None if prepare is None else prepare.steps,
         )
@@ -76,6 +77,7 @@ class Summary:
             "random": self.is_random,
             "barriers": self.has_barriers,
             "size": self.size,
+            "wants_sizes": self.wants_sizes,
             "bounds": {name: list(map(asdict, each)) for name, each in self.bounds.items()},
             "masked": None if self.masked is None else masked_record(self.masked),
             "reads": list(map(_port_record, self.reads)),
@@ -94,6 +96,7 @@ class Summary:
             bool(record["random"]),
             bool(record["barriers"]),
             int(record["size"]),
+            bool(record["wants_sizes"]),
             {n: tuple(IndexBound(**b) for b in each) for n, each in record["bounds"].items()},
             None if masked is None else masked_of(masked),
             _ports(record["reads"]),

@@ -43,6 +43,13 @@ class Prepare:
         self.function = function
         self.steps = steps
 
+    def is_like(self, other: Prepare) -> bool:
+        """True where both compute the same values of the same state."""
+        if self.steps is None or other.steps is None:
+            return False
+        names = [[port.name for port in each.reads] for each in (self, other)]
+        return names[0] == names[1] and self.steps.record() == other.steps.record()
+
     @classmethod
     def of(cls, module: ModuleOp, platform: str, device: Device) -> Prepare | None:
         """That of a module for a device of this platform, if it has one."""

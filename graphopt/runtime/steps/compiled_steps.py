@@ -47,19 +47,22 @@ class CompiledSteps:
     def donating(self, form: Form, fed: FedArrays, scope: Scope) -> Results:
         """A step of a form that takes the buffers of the old state.
 
-        Once it stays, no other one reads prepared state.
+        Once it stays, no other one reads prepared state, but for feeds of other sizes.
         """
         calls, prepare = form.calls, form.prepare
         if calls is None:
             form.calls = calls = StepCalls(form.step)
+        state = form.state or self._state
         with scope.lock:
             if calls.is_wide:
                 with jax.enable_x64(True):
-                    results = self._donating(calls, prepare, fed, scope)
+                    results = _donating(calls, state, prepare, fed, scope)
             else:
-                results = self._donating(calls, prepare, fed, scope)
-            if form.stays and prepare is not self._state.prepare:
-                scope.prepared.pop(self._state.prepare, None)
+                results = _donating(calls, state, prepare, fed, scope)
+            if form.stays:
+                form.stays = False
+                for other in {self._state.prepare, state.prepare} - {prepare, None}:
+                    scope.prepared.pop(other, None)
         _wait_at_intervals(*results)
         return results
 
@@ -76,7 +79,7 @@ class CompiledSteps:
         The random key is a new one, unless it is given. `confirm` is called with how a step that
         calls Python ended.
         """
-        state, compiled, function = self._state, self._compiled, form.step
+        state, compiled, function = form.state or self._state, self._compiled, form.step
         with scope.lock:
             slots = state.slots(scope)
             updated, read_only = state.take(slots, scope, state.prepare)
@@ -112,40 +115,6 @@ class CompiledSteps:
         _wait_at_intervals(fetches, written)
         return fetches, written
 
-    def _donating(
-        self, calls: StepCalls, prepare: Prepare | None, fed: FedArrays, scope: Scope
-    ) -> Results:
-        state = self._state
-        slots = state.slots(scope)
-        updated, read_only = state.take(slots, scope, prepare)
-        key = state.next_key()
-        state.tell(slots, fed, key, scope)
-        # once the call has run, the new state is the only one
-        noted: list[Results] = []
-        try:
-            calls(updated, read_only, fed, key, noted)
-            state.store(slots, noted[0][1], scope)
-        except BaseException:
-            # a second interrupt may come at once: Python looks for one where a function begins
-            try:
-                self._keep(slots, noted, scope)
-            except BaseException:
-                self._keep(slots, noted, scope)
-                raise
-            raise
-        return noted[0]
-
-    def _keep(self, slots: BoundState, noted: list[Results], scope: Scope, tries: int = 8) -> None:
-        """Store the state of a step that has run, whatever interrupts this meanwhile."""
-        try:
-            for _, written in noted:
-                with Uninterrupted():
-                    self._state.store(slots, written, scope)
-        except BaseException:
-            if tries:
-                self._keep(slots, noted, scope, tries - 1)
-            raise
-
     def _calling(
         self,
         function: Step,
@@ -167,6 +136,43 @@ class CompiledSteps:
                 raise
         confirm("")
         return results
+
+
+def _donating(
+    calls: StepCalls, state: StepState, prepare: Prepare | None, fed: FedArrays, scope: Scope
+) -> Results:
+    slots = state.slots(scope)
+    updated, read_only = state.take(slots, scope, prepare)
+    key = state.next_key()
+    state.tell(slots, fed, key, scope)
+    # once the call has run, the new state is the only one
+    noted: list[Results] = []
+    try:
+        calls(updated, read_only, fed, key, noted)
+        state.store(slots, noted[0][1], scope)
+    except BaseException:
+        # a second interrupt may come at once: Python looks for one where a function begins
+        try:
+            _keep(state, slots, noted, scope)
+        except BaseException:
+            _keep(state, slots, noted, scope)
+            raise
+        raise
+    return noted[0]
+
+
+def _keep(
+    state: StepState, slots: BoundState, noted: list[Results], scope: Scope, tries: int = 8
+) -> None:
+    """Store the state of a step that has run, whatever interrupts this meanwhile."""
+    try:
+        for _, written in noted:
+            with Uninterrupted():
+                state.store(slots, written, scope)
+    except BaseException:
+        if tries:
+            _keep(state, slots, noted, scope, tries - 1)
+        raise
 
 
 def _wait_at_intervals(fetches: Arrays, written: Arrays) -> None:

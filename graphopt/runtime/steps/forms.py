@@ -56,7 +56,9 @@ from graphopt.runtime.steps.policy import (
 if TYPE_CHECKING:
     from graphopt.ir.dialect.signature import Port
     from graphopt.runtime.host.form import HostForm
+    from graphopt.runtime.steps.sized import Sized
     from graphopt.runtime.steps.step_calls import StepCalls
+    from graphopt.runtime.steps.step_state import StepState
     from graphopt.runtime.steps.xla_forms import XlaForms
 
 FedTypes: TypeAlias = "list[tuple[tuple[int, ...], Any]]"
@@ -77,7 +79,9 @@ class Form:
     donates: bool = False
     words: str = ""
     stays: bool = False
-    """True when no other form will run."""
+    """True when no other form will run, until what those prepared is given back."""
+    state: StepState | None = None
+    """Its own, where it was compiled for the sizes of its feeds."""
     calls: StepCalls | None = None
     """The calls of a compiled step, from its first run on."""
 
@@ -99,6 +103,10 @@ class Forms:
         self._compiled = compiled
         self._replicated = replicated
         self._facts = Facts()
+        self._lowering = threading.Lock()
+        self._sized: Sized | None = None
+        self._is_sized = False
+        """True once it is known whether there is a program for these sizes."""
         self._xla: XlaForms | None = None
         self._arguments: Callable[[], Any] = tuple
         self._sizes = ""
@@ -277,7 +285,14 @@ class Forms:
         """A compiled form can run; `came` says how the full one came."""
         # what threads ran in NumPy at once, they run at once in the quick form, too
         donates = name == FULL or (name == FAST and HOST not in self._ready)
-        form = Form(name, step, self._compiled.prepare, donates and self._replicated.donates)
+        form = Form(
+            name,
+            step,
+            self._compiled.prepare,
+            donates=donates and self._replicated.donates,
+        )
+        if name != BY_OP and self._sized is not None:
+            form.prepare, form.state = self._sized.compiled.prepare, self._sized.state
         with self._lock:
             if name in self._ready:
                 return
@@ -314,11 +329,20 @@ class Forms:
         import_jax()
         from graphopt.runtime.steps.xla_forms import XlaForms
 
-        with self._lock:
-            if self._xla is None:
-                given = self._compiled, self._replicated, self._arguments(), self._sizes
-                self._xla = XlaForms.of(*given)
-            return self._xla
+        with self._lowering:
+            xla = self._xla
+            if xla is None:
+                self._xla = xla = XlaForms.of(*self._compiled_for_sizes(), self._sizes)
+            return xla
+
+    def _compiled_for_sizes(self) -> tuple[Compiled, Replicated, Any]:
+        """The program that XLA compiles, with the arguments of a step or their types."""
+        from graphopt.runtime.steps.sized import Sized
+
+        given = self._compiled, self._replicated, self._arguments()
+        if not self._is_sized:
+            self._sized, self._is_sized = Sized.of(*given), True
+        return given if self._sized is None else self._sized[:3]
 
     # -- the thread --------------------------------------------------------------------------------
 
@@ -392,12 +416,14 @@ class Forms:
 
         rival = self.seen.rival
         assert rival is not None
-        made = with_kernels(self._compiled, self._arguments(), self._sizes)
+        compiled, _, arguments = self._compiled_for_sizes()
+        made = with_kernels(compiled, arguments, self._sizes)
         if made is None:
             rival.error = "no operator has a kernel of oneDNN"
         else:
             step, prepare, rival.operators = made
-            self._ready[KERNELS] = Form(KERNELS, step, prepare, donates=True)
+            state = None if self._sized is None else self._sized.state
+            self._ready[KERNELS] = Form(KERNELS, step, prepare, donates=True, state=state)
 
     def ended(self, results: Results) -> None:
         """A run that is timed has ended: take its time, when its results are there."""

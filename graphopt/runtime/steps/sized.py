@@ -1,0 +1,78 @@
+"""A program compiled for the sizes of its feeds, where it leaves them open and they matter.
+
+Passes for a platform choose by sizes: how a convolution is computed, in which order matrices are
+multiplied. What NumPy computes needs none of that, so a program is compiled with its open sizes
+first, and once more for each set of sizes that XLA compiles a form for.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+
+from graphopt.errors import GraphoptError
+from graphopt.lowering.plan import Plan, Replicated
+from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.disk.known import Arguments
+from graphopt.runtime.disk.summaries import compiled_or_known
+from graphopt.runtime.steps.step_state import StepState
+
+
+class Sized(NamedTuple):
+    """A program for the sizes of its feeds, the types of its arguments, and its state.
+
+    The state may be laid out in another way than that of the program with open sizes.
+    """
+
+    compiled: Compiled
+    replicated: Replicated
+    arguments: Arguments
+    state: StepState
+
+    @classmethod
+    def of(cls, compiled: Compiled, replicated: Replicated, arguments: Arguments) -> Sized | None:
+        """That of a program, for arguments of these types; None where it would be the same."""
+        if not compiled.wants_sizes or replicated.name != "alone" or compiled.calls_python:
+            return None
+        fed = dict(zip([port.name for port in compiled.plan.feeds], arguments[2], strict=True))
+        types = [(name, tuple(each.shape), str(each.dtype)) for name, each in fed.items()]
+        compilation = compiled.compilation.for_feeds(types)
+        if compilation is None:
+            return None
+        version = compilation.program.version
+        try:
+            made = compiled_or_known(compilation)
+        except GraphoptError:  # the form with open sizes says what is wrong
+            return None
+        plan = made.plan
+        same = [port.name for port in plan.feeds] == [*fed] and len(plan.fetches) == len(
+            compiled.plan.fetches
+        )
+        ports = (*plan.updated, *plan.read_only, *plan.prepared)
+        is_known = all(size >= 0 for port in ports for size in port.shape)
+        if not same or not is_known or compilation.program.version != version:
+            return None
+        _share(compiled, made)
+        found = made.mapped(1, even=True)
+        return cls(made, found, _types(plan, found, arguments), StepState(made, found))
+
+
+def _share(compiled: Compiled, made: Compiled) -> None:
+    """Let forms for several sizes have the same prepared values, where these are alike."""
+    prepare = made.prepare
+    if prepare is not None:
+        alike = (each for each in compiled.prepares if each.is_like(prepare))
+        made.prepare = next(alike, prepare)
+        compiled.prepares.add(made.prepare)
+
+
+def _types(plan: Plan, replicated: Replicated, arguments: Arguments) -> Arguments:
+    updated, read_only = (
+        tuple(
+            jax.ShapeDtypeStruct(port.shape, port.dtype.numpy, sharding=replicated.place(port))
+            for port in ports
+        )
+        for ports in (plan.updated, (*plan.read_only, *plan.prepared))
+    )
+    return updated, read_only, *arguments[2:]

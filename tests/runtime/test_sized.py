@@ -1,0 +1,168 @@
+"""Programs with open sizes: compiled for the sizes that are fed, where passes choose by these."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.passes.engine.fusion import Applied, Declined
+from graphopt.runtime.disk import known, summaries
+from graphopt.runtime.settings.flags import TIER
+from graphopt.runtime.steps import xla_forms
+from graphopt.runtime.steps.run_hook import watching
+
+SIZES = ((2, 6), (2, 6), (3, 9), (1, 40), (3, 9))
+
+
+@pytest.fixture(autouse=True)
+def _full() -> None:
+    paddle.set_flags({TIER: "full"})
+
+
+def images(batch: int, side: int) -> np.ndarray:
+    return np.random.default_rng(side).random((batch, 8, side, side)).astype("float32")
+
+
+def classifier(shape: list[int | None], *, trains: bool) -> Any:
+    """A program with convolutions, pools and batch norms; its startup program, and a fetch."""
+    with paddle.utils.unique_name.guard():
+        main, startup = static.Program(), static.Program()
+        with static.program_guard(main, startup):
+            x = static.data("x", shape, "float32")
+            h = static.nn.conv2d(x, 64, 3, padding=1, act="relu")
+            h = static.nn.batch_norm(static.nn.conv2d(h, 64, 3, padding=1), is_test=not trains)
+            h = paddle.nn.functional.adaptive_avg_pool2d(paddle.nn.functional.relu(h), 1)
+            out = paddle.mean(static.nn.fc(h, 3), axis=-1)
+            if trains:
+                out = paddle.mean(paddle.square(out - 1.0))
+                paddle.optimizer.Momentum(0.05, 0.9).minimize(out)
+        return main, startup, out
+
+
+def results(shape: Any, sizes: Any, *, trains: bool) -> tuple[list[Any], list[Any]]:
+    """What a program with these declared sizes gives for images of some sizes; what it compiled.
+
+    `shape` gives the declared one for a size.
+    """
+    found: list[Any] = []
+    seen: list[Any] = []
+    exe = static.Executor(paddle.CPUPlace())
+    programs: dict[Any, Any] = {}
+    with static.scope_guard(static.Scope()), watching(lambda compiled, *_: seen.append(compiled)):
+        for size in sizes:
+            declared = tuple(shape(size))
+            if declared not in programs:
+                programs[declared] = classifier(list(declared), trains=trains)
+                if len(programs) == 1:
+                    paddle.seed(7)
+                    exe.run(programs[declared][1])
+            main, _, out = programs[declared]
+            found.append(exe.run(main, {"x": images(*size)}, [out])[0])
+    return found, [compiled for compiled in seen if compiled.plan.feeds]
+
+
+def algorithms(compiled: Any) -> list[str]:
+    """How convolutions are computed."""
+    ops = compiled.module.walk()
+    return [op.attr("algorithm") for op in ops if op.name == "pd.conv2d"]
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_open_sizes_are_as_declared_ones(trains: bool) -> None:
+    """The same bits, by the same algorithms; no pass declines for want of a size."""
+    declared, wanted = results(lambda s: [s[0], 8, s[1], s[1]], SIZES, trains=trains)
+    found, modules = results(lambda _: [None, 8, None, None], SIZES, trains=trains)
+    for have, want in zip(found, declared, strict=True):
+        np.testing.assert_array_equal(have, want)
+    assert list(map(algorithms, modules)) == list(map(algorithms, wanted))
+    assert len(set(map(str, map(algorithms, modules)))) > 1, "sizes matter here"
+    for compiled in modules:
+        reasons = {o.reason.name for o in compiled.report.outcomes if isinstance(o, Declined)}
+        assert not {"unknown-size", "size-unknown"} & reasons
+
+
+def test_what_needs_no_sizes_is_compiled_once() -> None:
+    with paddle.utils.unique_name.guard():
+        main, startup = static.Program(), static.Program()
+        with static.program_guard(main, startup):
+            x = static.data("x", [None, 8], "float32")
+            out = static.nn.fc(x, 4, activation="relu")
+    seen: list[Any] = []
+    exe = static.Executor(paddle.CPUPlace())
+    with static.scope_guard(static.Scope()), watching(lambda compiled, *_: seen.append(compiled)):
+        exe.run(startup)
+        for rows in (2, 3):
+            exe.run(main, {"x": np.ones((rows, 8), "float32")}, [out])
+    assert len({id(compiled) for compiled in seen if compiled.plan.feeds}) == 1
+
+
+def test_a_chain_of_matrices() -> None:
+    """The cheapest order of products depends on the rows that are fed."""
+    with paddle.utils.unique_name.guard():
+        main, startup = static.Program(), static.Program()
+        with static.program_guard(main, startup):
+            x, y = (static.data(name, [None, None], "float32") for name in "xy")
+            out = paddle.matmul(paddle.matmul(x, y), static.data("z", [None, 1], "float32"))
+    seen: list[Any] = []
+    exe = static.Executor(paddle.CPUPlace())
+    one = np.ones((40, 40), "float32")
+    with watching(lambda compiled, *_: seen.append(compiled)):
+        (found,) = exe.run(main, {"x": one, "y": one, "z": one[:, :1]}, [out])
+    assert found.shape == (40, 1) and (found == 1600).all()
+    outcomes = seen[-1].report.outcomes
+    assert any(isinstance(o, Applied) and o.rule == "reassociate-matmul" for o in outcomes)
+
+
+def test_sizes_share_prepared_weights() -> None:
+    """Transposed and folded weights are there once for sizes with the same algorithms."""
+    scope = static.Scope()
+    exe = static.Executor(paddle.CPUPlace())
+    main, startup, out = classifier([None, 8, None, None], trains=False)
+    with static.scope_guard(scope):
+        exe.run(startup)
+        for size in ((1, 6), (2, 6), (3, 6), (2, 7)):
+            exe.run(main, {"x": images(*size)}, [out])
+    assert len(scope.prepared) == 1
+
+
+def test_a_later_process_parses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each size has its summary and its executable on disk."""
+    monkeypatch.setattr(known, "use_cache", lambda: tmp_path)
+    monkeypatch.setattr(summaries, "our_directory", lambda: tmp_path)
+    monkeypatch.setattr(xla_forms, "least_seconds", lambda: 0.0)
+    shape, sizes = (lambda _: [None, 8, None, None]), ((2, 6), (3, 9))
+    before, _ = results(shape, sizes, trains=False)
+
+    compile_program = summaries.compile_program
+
+    def fail(compilation: Any) -> Any:
+        assert not compilation.feeds, "a known program is compiled"
+        return compile_program(compilation)
+
+    monkeypatch.setattr(summaries, "compile_program", fail)
+    found, _ = results(shape, sizes, trains=False)
+    np.testing.assert_array_equal(np.concatenate(found), np.concatenate(before))
+
+
+def test_forms_take_over_between_runs() -> None:
+    """From NumPy with open sizes to XLA with known ones, whose state is laid out otherwise."""
+    paddle.set_flags({TIER: "auto"})
+    want, _ = results(lambda s: [s[0], 8, s[1], s[1]], SIZES[:1], trains=False)
+    main, startup, out = classifier([None, 8, None, None], trains=False)
+    exe = static.Executor(paddle.CPUPlace())
+    with static.scope_guard(static.Scope()):
+        paddle.seed(7)
+        exe.run(startup)
+        for _ in range(400):
+            found = exe.run(main, {"x": images(*SIZES[0])}, [out])[0]
+            np.testing.assert_allclose(found, want[0], rtol=1e-4, atol=1e-5)
+            if any(text.startswith("full") for text in exe.stats["tiers"]):
+                return
+            time.sleep(0.02)
+    raise AssertionError("the full form has not come")
