@@ -114,7 +114,7 @@ def test_a_chain_of_matrices() -> None:
     one = np.ones((40, 40), "float32")
     with watching(lambda compiled, *_: seen.append(compiled)):
         (found,) = exe.run(main, {"x": one, "y": one, "z": one[:, :1]}, [out])
-    assert found.shape == (40, 1) and (found == 1600).all()
+    np.testing.assert_array_equal(found, np.full((40, 1), 1600.0))
     outcomes = seen[-1].report.outcomes
     assert any(isinstance(o, Applied) and o.rule == "reassociate-matmul" for o in outcomes)
 
@@ -162,7 +162,7 @@ def test_forms_take_over_between_runs() -> None:
         for _ in range(400):
             found = exe.run(main, {"x": images(*SIZES[0])}, [out])[0]
             np.testing.assert_allclose(found, want[0], rtol=1e-4, atol=1e-5)
-            if any(text.startswith("full") for text in exe.stats["tiers"]):
+            if any(text.startswith("full") for text in exe.stats.get("tiers", ())):
                 return
             time.sleep(0.02)
     raise AssertionError("the full form has not come")

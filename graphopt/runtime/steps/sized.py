@@ -54,6 +54,7 @@ class Sized(NamedTuple):
         if not same or not is_known or compilation.program.version != version:
             return None
         _share(compiled, made)
+        _note_both(compiled, made)
         found = made.mapped(1, even=True)
         return cls(made, found, _types(plan, found, arguments), StepState(made, found))
 
@@ -65,6 +66,20 @@ def _share(compiled: Compiled, made: Compiled) -> None:
         alike = (each for each in compiled.prepares if each.is_like(prepare))
         made.prepare = next(alike, prepare)
         compiled.prepares.add(made.prepare)
+
+
+def _note_both(compiled: Compiled, made: Compiled) -> None:
+    """Have a later process know the program with open sizes where it knows that for some."""
+    note, own = compiled.note, made.note
+    if note is None:
+        return
+
+    def both(_: Compiled) -> None:
+        note(compiled)
+        if own is not None:
+            own(made)
+
+    made.note = both
 
 
 def _types(plan: Plan, replicated: Replicated, arguments: Arguments) -> Arguments:
