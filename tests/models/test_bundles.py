@@ -19,12 +19,13 @@ from graphopt import static
 from graphopt.cli.main import main as command
 from graphopt.errors import FormatError, LimitError, UnsupportedError
 from graphopt.inference import Config, create_predictor
+from graphopt.ir.dialect.ops.conv import Conv2d
 from graphopt.ir.formats.limits import Limits
 from graphopt.models import import_model
 from graphopt.models.bundle import read
 from graphopt.models.bundle.layout import MAGIC
 from graphopt.models.bundle.sizes import ranges_of
-from graphopt.models.bundle.write import check_pure
+from graphopt.models.bundle.write import check_pure, for_sizes
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiling import compile_program
 from graphopt.runtime.devices.machine import Machine
@@ -114,6 +115,38 @@ def test_a_range_serves_every_size_in_it(model: Path, ladder: Path, compiled: li
     theirs = import_model(model)
     for length in (5, 8, 11, 16):
         np.testing.assert_allclose(found[length][0], theirs.run(feed(2, length))[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", ["x=2x8x6x6", "x=2x8x6x6,x=3x8x6x6", "x=2x8x6x6,x=1x8x40x40"])
+def test_executables_are_those_of_declared_sizes(
+    tmp_path: Path, compiled: list[str], sizes: str
+) -> None:
+    """Convolutions are computed as for declared sizes, where all sizes share prepared weights."""
+    with paddle.utils.unique_name.guard(), static.scope_guard(static.Scope()):
+        main, startup = static.Program(), static.Program()
+        with static.program_guard(main, startup):
+            x = static.data("x", [None, 8, None, None], "float32")
+            h = static.nn.conv2d(x, 64, 3, padding=1, act="relu")
+            h = paddle.nn.functional.relu(static.nn.conv2d(h, 64, 3, padding=1))
+            out = paddle.mean(h, axis=[2, 3])
+        exe = static.Executor(paddle.CPUPlace())
+        exe.run(startup)
+        static.save_inference_model(str(tmp_path / "m"), [x], [out], exe, program=main)
+    mine = import_model(bundle_of(tmp_path / "m", tmp_path, sizes))
+    shapes = [tuple(map(int, each.removeprefix("x=").split("x"))) for each in sizes.split(",")]
+    given = [{"x": np.random.default_rng(0).random(shape, dtype="float32")} for shape in shapes]
+    compiled.clear()
+    found = [mine.run(feed)[0] for feed in given]
+    assert compiled == []
+    for value, feed in zip(found, given, strict=True):
+        (want,) = import_model(tmp_path / "m").run(feed)
+        np.testing.assert_allclose(value, want, rtol=1e-4, atol=1e-6)
+    program = import_model(tmp_path / "m").program
+    place = paddle.CPUPlace()
+    whole = compile_program(Compilation(program, ("x",), (out.name,), None, (place,)))
+    (first, *_) = for_sizes(whole, given)
+    convolutions = [op for op in first.module.walk() if isinstance(op, Conv2d)]
+    assert [op.attr("algorithm") for op in convolutions] == ["", "im2col"]
 
 
 def test_a_predictor_reads_it(exact: Path, ladder: Path, compiled: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,7 +113,8 @@ def _steps(
     if buckets is None:
         names = tuple(sorted(feeds))
         compiled = compile_program(Compilation(program, names, fetches, None, (place,)))
-        return [Step(compiled, each, {}) for each in given], []
+        made = for_sizes(compiled, given) or [compiled] * len(given)
+        return [Step(each, feed, {}) for each, feed in zip(made, given, strict=True)], []
     runner = BucketedRunner((place,), buckets)
     found: list[Step] = []
     notes: list[str] = []
@@ -125,6 +127,31 @@ def _steps(
         if all(sizes != step.sizes for step in found):
             found.append(Step(fitted.executables.compiled, fitted.feeds, sizes))
     return found, notes
+
+
+def for_sizes(compiled: Compiled, given: Sequence[Mapping[str, Array]]) -> list[Compiled]:
+    """The program compiled for the sizes of each set of feeds, which passes choose by.
+
+    Empty where it leaves nothing open that matters, and where the sets need other prepared state:
+    all executables of a bundle share one.
+    """
+    made: list[Compiled] = []
+    for feeds in given if compiled.wants_sizes else ():
+        compilation = compiled.compilation.for_feeds(feeds)
+        if compilation is None:
+            return []
+        made.append(compile_program(compilation))
+        made[-1].plan = replace(made[-1].plan, feeds=compiled.plan.feeds)
+    return made if all(_is_like(made[0], each) for each in made[1:]) else []
+
+
+def _is_like(one: Compiled, other: Compiled) -> bool:
+    """True where two programs read the same state, prepared in the same way."""
+    if (one.plan.read_only, one.plan.prepared) != (other.plan.read_only, other.plan.prepared):
+        return False
+    if one.prepare is None or other.prepare is None:
+        return one.prepare is other.prepare
+    return one.prepare.is_like(other.prepare)
 
 
 def _shown(shapes: Shapes) -> str:

@@ -8,7 +8,7 @@ executables are made of, and is the only part that always needs JAX.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -61,14 +61,15 @@ class Compilation:
     axes: Mapping[str, Axes] | None = None
     types: tuple[tuple[str, tuple[int, ...], str], ...] = ()
 
-    def for_feeds(self, types: Sequence[tuple[str, tuple[int, ...], str]]) -> Compilation | None:
-        """The compilation for feeds of these shapes and dtypes, whose sizes it may leave open.
+    def for_feeds(self, feeds: Mapping[str, Any]) -> Compilation | None:
+        """The compilation for feeds like these arrays, or types of arrays, with their sizes.
 
         None where a call is more than one step on one device, or has rows to spare.
         """
         alone = len(self.places) == 1 and not self.data_parallel and self.steps == 1
         if not alone or self.stacked or self.axes is not None:
             return None
+        types = [(name, tuple(each.shape), str(each.dtype)) for name, each in feeds.items()]
         return replace(self, types=tuple(types))
 
     def is_called_as(self, other: Compilation) -> bool:

@@ -36,8 +36,7 @@ class Sized(NamedTuple):
         if not compiled.wants_sizes or replicated.name != "alone" or compiled.calls_python:
             return None
         fed = dict(zip([port.name for port in compiled.plan.feeds], arguments[2], strict=True))
-        types = [(name, tuple(each.shape), str(each.dtype)) for name, each in fed.items()]
-        compilation = compiled.compilation.for_feeds(types)
+        compilation = compiled.compilation.for_feeds(fed)
         if compilation is None:
             return None
         version = compilation.program.version
