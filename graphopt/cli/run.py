@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from graphopt.runtime.settings.strategy_text import strategy_of
 
 if TYPE_CHECKING:
     from graphopt.models.model import ImportedModel
+    from graphopt.runtime.compile.compiled import Compiled
 
 EXAMPLE = "graphopt run resnet18/model --random --dim 4"
 
@@ -59,7 +61,8 @@ def main(arguments: argparse.Namespace) -> int:
     with compiled_programs() as compiled:
         outputs = dict(zip(model.fetch_names, model.run(feed, strategy), strict=True))
     if arguments.explain:
-        print(for_stream(Explanation(compiled[-1].explained()).page(), sys.stdout), end="\n\n")
+        report = _for_sizes(compiled[-1], feed).explained()
+        print(for_stream(Explanation(report).page(), sys.stdout), end="\n\n")
     print(statistics(outputs))
     if arguments.output:
         from graphopt.models.export.npz_file import write_npz
@@ -70,6 +73,14 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.expect:
         return _compare(model, outputs, arguments)
     return 0
+
+
+def _for_sizes(compiled: Compiled, feed: Mapping[str, Any]) -> Compiled:
+    """The program as XLA compiles it for these feeds."""
+    from graphopt.runtime.compile.compiling import compile_program
+
+    compilation = compiled.compilation.for_feeds(feed) if compiled.wants_sizes else None
+    return compiled if compilation is None else compile_program(compilation)
 
 
 def _compare(

@@ -286,7 +286,7 @@ class CompiledProgram(WithFacts):
         return [Explanation(item.explained()) for item in self._compiled()]
 
     def _compiled(self) -> list[Compiled]:
-        return self._runner.all_compiled() if self._runner else []
+        return self._runner.all_made() if self._runner else []
 
     def _compile(self, scope: Scope, place: object) -> CompiledProgram:
         """Bind the program to a scope and a place, as its first run would.

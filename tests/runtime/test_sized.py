@@ -166,3 +166,17 @@ def test_forms_take_over_between_runs() -> None:
                 return
             time.sleep(0.02)
     raise AssertionError("the full form has not come")
+
+
+def test_a_report_is_of_the_sizes_that_were_fed() -> None:
+    main, startup, out = classifier([None, 8, None, None], trains=False)
+    program = static.CompiledProgram(main)
+    exe = static.Executor(paddle.CPUPlace())
+    with static.scope_guard(static.Scope()):
+        exe.run(startup)
+        exe.run(program, {"x": images(2, 6)}, [out])
+        exe.run(program, {"x": images(1, 40)}, [out])
+    first, second = program.explanations()
+    assert first.applied("choose-convolution") == second.applied("choose-convolution") == 1
+    assert "unknown-size" not in program.explain("all")
+    assert "im2col" in program.text().split("\n\n")[0]

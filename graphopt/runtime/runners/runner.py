@@ -97,6 +97,11 @@ class Runner:
         """The optimised modules that are kept, one for each program, feeds and set of fetches."""
         return [each.compiled for each in self._all()]
 
+    def all_made(self) -> list[Compiled]:
+        """The same for reports: where passes choose by sizes, one for each set of sizes."""
+        found = [[e.made_of for e in each.all()] or [each.compiled] for each in self._all()]
+        return list({id(made): made for each in found for made in each}.values())
+
     def executables(self) -> list[Executable]:
         """Their executables, one for each set of feed shapes."""
         return [executable for each in self._all() for executable in each.all()]

@@ -96,6 +96,13 @@ class Executable:
             self._begin(tuple([feeds[name] for name in self.fed]), feeds, scope)
 
     @property
+    def made_of(self) -> Compiled:
+        """The program that the form is made of: for its sizes, where passes choose by these."""
+        form = self.forms.own() or self.form
+        state = None if form is None else form.state
+        return self.compiled if state is None else state.compiled
+
+    @property
     def function(self) -> Step | None:
         """The function of the form that runs without oneDNN, None before the first step."""
         form = self.forms.own() or self.form

@@ -39,7 +39,7 @@ class StepState:
         self.replicated = replicated
         self.prepare = compiled.prepare
         self.keys: KeyGenerator | None = None
-        self._compiled = compiled
+        self.compiled = compiled
         self._plan = compiled.plan
         self._is_random = compiled.is_random
         self._serial = next(_serial)
@@ -101,7 +101,7 @@ class StepState:
             variables = [name for port, *_ in read for name in port.variables]
             state: dict[str, Any] = {n: scope_slot(scope, n).numpy() for n in variables}
             names = [port.name for port in self._plan.feeds]
-            hook(self._compiled, state | dict(zip(names, fed, strict=True)), key)
+            hook(self.compiled, state | dict(zip(names, fed, strict=True)), key)
 
 
 def _unbind(scope: weakref.ref[Scope], serial: int) -> None:
