@@ -1,4 +1,4 @@
-"""Programs with open sizes: compiled for the sizes that are fed, where passes choose by these."""
+"""Programs compiled for the sizes that are fed, and for the numbers that decide sizes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from graphopt.passes.engine.fusion import Applied, Declined
 from graphopt.runtime.disk import known, summaries
 from graphopt.runtime.settings.flags import TIER
 from graphopt.runtime.steps import xla_forms
+from graphopt.runtime.steps.executable import Executables
 from graphopt.runtime.steps.run_hook import watching
 
 SIZES = ((2, 6), (2, 6), (3, 9), (1, 40), (3, 9))
@@ -180,3 +181,59 @@ def test_a_report_is_of_the_sizes_that_were_fed() -> None:
     assert first.applied("choose-convolution") == second.applied("choose-convolution") == 1
     assert "unknown-size" not in program.explain("all")
     assert "im2col" in program.text().split("\n\n")[0]
+
+
+def by_numbers(*, trains: bool) -> Any:
+    """A program in which a fed number decides a shape and how often something is repeated."""
+    with paddle.utils.unique_name.guard():
+        main, startup = static.Program(), static.Program()
+        with static.program_guard(main, startup):
+            x = static.data("x", [None, 12], "float32")
+            n = static.data("n", [1], "int64")
+            h = paddle.reshape(static.nn.fc(x, 12, bias_attr=False), [-1, n, 4])
+            out = paddle.mean(paddle.square(paddle.tile(h, [1, 1, n * 2])), axis=[0, 2])
+            if trains:
+                paddle.optimizer.SGD(0.1).minimize(paddle.sum(out))
+        return main, startup, out
+
+
+def run_numbers(numbers: list[int], *, trains: bool, binds: bool) -> tuple[list[Any], Any]:
+    """The results for fed numbers, as constants where that `binds`, else op by op; the stats."""
+    main, startup, out = by_numbers(trains=trains)
+    exe = static.Executor(paddle.CPUPlace())
+    found: list[Any] = []
+    with static.scope_guard(static.Scope()), pytest.MonkeyPatch.context() as patch:
+        if not binds:
+            patch.setattr(Executables, "_for_numbers", lambda *_: None)
+        paddle.seed(3)
+        exe.run(startup)
+        for number in numbers:
+            feed = {"x": images(1, 3)[0, :, 0].repeat(4, 1), "n": np.array([number])}
+            found.append(exe.run(main, feed, [out])[0])
+    return found, exe.stats
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_numbers_that_decide_sizes(trains: bool) -> None:
+    """The first ones, and others that come again, are constants: nothing runs op by op for them."""
+    numbers = [3, 3, 1, 3, 1, 1, 3]
+    want, stats = run_numbers(numbers, trains=trains, binds=False)
+    assert stats["op_by_op"] == 1
+    found, stats = run_numbers(numbers, trains=trains, binds=True)
+    for have, wanted in zip(found, want, strict=True):
+        np.testing.assert_allclose(have, wanted, rtol=1e-5)
+    assert stats["compiled_shapes"] == 4  # the startup program, 3 and 1, and 1 op by op
+    assert stats["op_by_op"] == 1
+    assert run_numbers([3, 3], trains=trains, binds=True)[1]["op_by_op"] == 0
+
+
+def test_numbers_that_change_in_each_run() -> None:
+    """But for the first they run op by op: nothing compiled for them would be used again."""
+    _, stats = run_numbers([1, 2, 3, 4, 6, 12], trains=True, binds=True)
+    assert stats["compiled_shapes"] == 3
+
+
+def test_numbers_that_nothing_can_have() -> None:
+    """The error is that of a run op by op, and names the operator."""
+    with pytest.raises(Exception, match="reshape"):
+        run_numbers([5], trains=False, binds=True)

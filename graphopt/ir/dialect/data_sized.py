@@ -12,14 +12,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from graphopt.ir.dialect.ops.base import DataSizedOp, PureOp
 from graphopt.ir.dialect.ops.control import If, While
 from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.shape import ShapeOf
-from graphopt.ir.dialect.types import UNKNOWN, shape_of
+from graphopt.ir.dialect.signature import FEED, main_function, signature_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, product, shape_of
+
+MOST_NUMBERS = 16
+"""The elements of a feed that may be a constant."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,27 @@ def data_sized(module: ModuleOp) -> Iterator[DataSized]:
         if found is not None:
             what, value, fix = found
             yield DataSized(op, what, _source(value, known), fix)
+
+
+def deciding_feeds(module: ModuleOp) -> tuple[str, ...]:
+    """The feeds of a few whole numbers that decide sizes; none where anything else decides some.
+
+    With these numbers as constants a program need not run op by op.
+    """
+    function = main_function(module)
+    ports = dict(zip(function.body.block.args, signature_of(module).arguments, strict=True))
+    names: list[str] = []
+    for found in data_sized(module):
+        port = ports.get(found.value) if isinstance(found.value, BlockArgument) else None
+        if port is None or port.kind != FEED or not _is_few_numbers(found.value):
+            return ()
+        names.append(port.name)
+    return tuple(dict.fromkeys(names))
+
+
+def _is_few_numbers(value: SSAValue) -> bool:
+    shape, dtype = shape_of(value.type), dtype_of(value.type)
+    return UNKNOWN not in shape and product(shape) <= MOST_NUMBERS and not dtype.is_differentiable
 
 
 def _found(op: Operation, known: set[SSAValue]) -> tuple[str, SSAValue, str] | None:

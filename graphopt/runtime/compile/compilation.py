@@ -45,7 +45,8 @@ class Compilation:
     `stacked` the feeds with a batch for each of them. `mapper` makes replicas of a data-parallel
     one; "auto" leaves the choice to the places and feeds. `axes` are the dimensions of feeds that
     come with rows to spare; the masks and counts of the rows are then fed as well. `types` are the
-    shapes and dtypes of feeds with others than their variables.
+    shapes and dtypes of feeds with others than their variables, `numbers` the elements of feeds
+    that are constants.
     """
 
     program: Program
@@ -60,17 +61,29 @@ class Compilation:
     mapper: str = "auto"
     axes: Mapping[str, Axes] | None = None
     types: tuple[tuple[str, tuple[int, ...], str], ...] = ()
+    numbers: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     def for_feeds(self, feeds: Mapping[str, Any]) -> Compilation | None:
         """The compilation for feeds like these arrays, or types of arrays, with their sizes.
 
         None where a call is more than one step on one device, or has rows to spare.
         """
-        alone = len(self.places) == 1 and not self.data_parallel and self.steps == 1
-        if not alone or self.stacked or self.axes is not None:
+        if not self._is_plain:
             return None
         types = [(name, tuple(each.shape), str(each.dtype)) for name, each in feeds.items()]
         return replace(self, types=tuple(types))
+
+    def with_numbers(self, numbers: Mapping[str, tuple[int, ...]]) -> Compilation | None:
+        """The compilation in which these feeds are constants; None as for `for_feeds`."""
+        if not self._is_plain:
+            return None
+        return replace(self, numbers=tuple(sorted({**dict(self.numbers), **numbers}.items())))
+
+    @property
+    def _is_plain(self) -> bool:
+        """True where a call is one step on one device, without rows to spare."""
+        alone = len(self.places) == 1 and not self.data_parallel and self.steps == 1
+        return alone and not self.stacked and self.axes is None
 
     def is_called_as(self, other: Compilation) -> bool:
         """True for the same feeds, in any order, and the same fetches."""
@@ -92,6 +105,7 @@ class Compilation:
             self.feeds,
             self.fetches,
             {name: (shape, dtype) for name, shape, dtype in self.types},
+            dict(self.numbers),
             # replicas may be fed different values, and state has one
             keeps_fed_state=len(self.places) == 1 and not self.data_parallel,
         )

@@ -49,6 +49,8 @@ class Compiled:
     """True with FLAGS_check_nan_inf, which may refuse a step; that then stores nothing."""
     wants_sizes: bool = False
     """True when passes for its platform choose by sizes of feeds that it leaves open."""
+    deciding: tuple[str, ...] = ()
+    """The feeds of a few whole numbers that decide sizes, where nothing else does."""
     is_kept: bool = True
     """False with kernels of oneDNN: XLA fails to serialize such executables, so none is on disk."""
     prepare: Prepare | None = None

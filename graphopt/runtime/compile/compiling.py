@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.callers import callers
+from graphopt.ir.dialect.data_sized import deciding_feeds
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.differentiated import segment_of
 from graphopt.ir.dialect.index_bounds import assert_bounds, assert_divisors, fed_bounds
@@ -98,6 +99,7 @@ def compile_program(compilation: Compilation) -> Compiled:
         callers(module),
         checks_finite(module),
         wants_sizes=_wants_sizes(module, report),
+        deciding=deciding_feeds(module),
         is_kept=not any(map(has_kernel, module.walk())),
         prepare=Prepare.of(module, place.platform, functools.partial(device_of, place)),
         bounds=bounds,

@@ -50,7 +50,7 @@ def key_of(compilation: Compilation, settings: object) -> str | None:
     except _Unknown:
         return None
     axes = None if compilation.axes is None else sorted(compilation.axes.items())
-    asked = compilation.feeds, compilation.fetches, axes, compilation.types
+    asked = compilation.feeds, compilation.fetches, axes, compilation.types, compilation.numbers
     return hashed((content, *asked, changed(), settings))
 
 

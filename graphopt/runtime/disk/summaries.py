@@ -119,6 +119,7 @@ class Summarized(Compiled):
             summary.has_barriers,
             prepare=prepare,
             wants_sizes=summary.wants_sizes,
+            deciding=summary.deciding,
             bounds=summary.bounds,
             masked=summary.masked,
             key=key,

@@ -51,6 +51,7 @@ class Summary:
     has_barriers: bool
     size: int
     wants_sizes: bool
+    deciding: tuple[str, ...]
     bounds: Mapping[str, tuple[IndexBound, ...]]
     masked: Masked | None
     reads: tuple[Port, ...]
@@ -65,7 +66,7 @@ class Summary:
         plan, prepare = compiled.plan, compiled.prepare
         return cls(
             *(plan, compiled.is_random, compiled.has_barriers, compiled.size),
-            *(compiled.wants_sizes, compiled.bounds, compiled.masked),
+            *(compiled.wants_sizes, compiled.deciding, compiled.bounds, compiled.masked),
             () if prepare is None else prepare.reads,
             None if prepare is None else prepare.steps,
         )
@@ -78,6 +79,7 @@ class Summary:
             "barriers": self.has_barriers,
             "size": self.size,
             "wants_sizes": self.wants_sizes,
+            "deciding": self.deciding,
             "bounds": {name: list(map(asdict, each)) for name, each in self.bounds.items()},
             "masked": None if self.masked is None else masked_record(self.masked),
             "reads": list(map(_port_record, self.reads)),
@@ -97,6 +99,7 @@ class Summary:
             bool(record["barriers"]),
             int(record["size"]),
             bool(record["wants_sizes"]),
+            tuple(map(str, record["deciding"])),
             {n: tuple(IndexBound(**b) for b in each) for n, each in record["bounds"].items()},
             None if masked is None else masked_of(masked),
             _ports(record["reads"]),

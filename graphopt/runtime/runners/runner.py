@@ -159,7 +159,10 @@ class Runner:
         if self.session is not None:
             return self._together(program, parts, names, scope)
         executable = self._executable(program, parts, names)
-        if signature is not None and passed_unchanged(program, cast("Feeds", feed), parts):
+        # one for certain numbers, or for no others, does not serve all feeds of these sizes
+        serves_all = not (executable.compiled.deciding or executable.compiled.compilation.numbers)
+        unchanged = signature is not None and passed_unchanged(program, cast("Feeds", feed), parts)
+        if signature is not None and unchanged and serves_all:
             self._ready.keep(signature, ready_of(executable))
         return self._run(executable, program, parts.feeds(), names, scope, wait=wait)
 
@@ -215,7 +218,8 @@ class Runner:
 
     def _executable(self, program: Program, parts: SplitFeed, names: Names) -> Runnable:
         executables, served, shapes = self._executables(program, parts, names)
-        executable = executables.find(shapes, parts.count, even=parts.whole is not None)
+        even, feeds = parts.whole is not None, parts.whole if parts.count == 1 else None
+        executable = executables.find(shapes, parts.count, even=even, feeds=feeds)
         return choose(executable, served, names)
 
     def _executables(

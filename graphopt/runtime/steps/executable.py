@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphopt.display.units import several
+from graphopt.errors import GraphoptError
 from graphopt.ir.dialect.collector import keep_imported, paused_collector
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.disk.summaries import compiled_or_known
 from graphopt.runtime.feeds.ids import check_ids
 from graphopt.runtime.host.failures import HostFailure
 from graphopt.runtime.settings.flags import AUTO, HOST, tier_flag
@@ -36,6 +40,9 @@ if TYPE_CHECKING:
 
 # A program that meets more shapes than this forgets the executable used least lately.
 MAX_SHAPES = 64
+_LARGE = 1 << 31
+MOST_NUMBERED = 16
+"""The numbers of feeds that decide sizes for which a program is kept."""
 
 
 class Executable:
@@ -226,6 +233,10 @@ class Executable:
         )
 
 
+def _numbers(feed: Any) -> tuple[int, ...]:
+    return tuple(map(int, np.asarray(feed).reshape(-1)))
+
+
 def _described(compiled: Compiled, sizes: str, reason: str) -> str:
     """The program that is compiled, with its size, the sizes of its feeds and the reason."""
     count = sum(1 for _ in compiled.module.walk())
@@ -255,6 +266,8 @@ class Executables:
         self.sizes: list[dict[str, int]] = []
         """The sizes of padded dimensions, of those that were compiled last."""
         self._found: Bounded[Hashable, Executable] = Bounded(MAX_SHAPES)
+        self._numbered: Bounded[Hashable, Executables] = Bounded(MOST_NUMBERED)
+        self._met: Bounded[Hashable, bool] = Bounded(MAX_SHAPES)
         self._lock = threading.Lock()
 
     @cached_property
@@ -264,7 +277,8 @@ class Executables:
 
     def all(self) -> list[Executable]:
         """Those that are kept."""
-        return list(self._found.values())
+        found = [each for numbered in self._numbered.values() for each in numbered.all()]
+        return [*self._found.values(), *found]
 
     def pays(self, wanted: Sizes, patience: float) -> bool:
         """True when a padded size that a larger one has served so far is worth compiling."""
@@ -272,10 +286,45 @@ class Executables:
             return self.costs.came_often(wanted, patience)
         return self.costs.pays(wanted, patience)
 
-    def find(self, shapes: Hashable, count: int, *, even: bool) -> Executable:
-        """The executable for these feed shapes on `count` replicas, compiled when it is new."""
+    def find(
+        self, shapes: Hashable, count: int, *, even: bool, feeds: Feeds | None = None
+    ) -> Executable:
+        """The executable for these feed shapes on `count` replicas, compiled when it is new.
+
+        Where numbers of `feeds` decide sizes, it is one for these numbers.
+        """
+        if self.compiled.deciding and feeds is not None:
+            numbered = self._for_numbers(feeds)
+            if numbered is not None:
+                return numbered.find(shapes, count, even=even, feeds=feeds)
         key = shapes, count, even
         return self.of(key, lambda: self.compiled.mapped(count, even=even))
+
+    def _for_numbers(self, feeds: Feeds) -> Executables | None:
+        """The executables of the program in which the deciding feeds are constants.
+
+        None for numbers that may never come again: but for the first ones, those that come for the
+        first time run op by op.
+        """
+        numbers = {name: _numbers(feeds[name]) for name in self.compiled.deciding}
+        key = tuple(numbers.values())
+        with self._lock:
+            known = self._numbered.used(key)
+            if known is None and (not self._met or key in self._met):
+                known = self._made_for(numbers)
+                if known is not None:
+                    self._numbered.keep(key, known)
+            self._met.keep(key, True)
+        return known
+
+    def _made_for(self, numbers: Mapping[str, tuple[int, ...]]) -> Executables | None:
+        compilation = self.compiled.compilation.with_numbers(numbers)
+        if compilation is None or any(abs(n) >= _LARGE for each in numbers.values() for n in each):
+            return None
+        try:
+            return Executables(compiled_or_known(compilation), self.reason)
+        except GraphoptError:  # op by op it says what is wrong with these numbers
+            return None
 
     def of(self, key: Hashable, mapped: Callable[[], Replicated]) -> Executable:
         """The executable of this key, when it is new from what `mapped` gives."""

@@ -100,6 +100,11 @@ class Chosen:
         """That of the executable."""
         return self.executable.replicated
 
+    @property
+    def compiled(self) -> Compiled:
+        """That of the executable."""
+        return self.executable.compiled
+
     def __call__(self, feeds: Feeds, scope: Scope) -> Arrays:
         if not self._reads:
             found = self.executable(feeds, scope)

@@ -11,7 +11,7 @@ from graphopt.lowering.plan import Replicated, home_of
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.summaries import Summarized
 from graphopt.runtime.settings.progress import FEED_SHAPE
-from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results, Step
+from graphopt.runtime.state.arrays import Arrays, FedArrays, Feeds, HostArray, Results, Step
 from graphopt.runtime.steps.executable import Executable, Executables
 from graphopt.runtime.steps.forms import Form
 
@@ -50,13 +50,15 @@ class LoadedExecutables(Executables):
         self._steps = steps
         self.shapes = 1
 
-    def find(self, shapes: Hashable, count: int, *, even: bool) -> Executable:
+    def find(
+        self, shapes: Hashable, count: int, *, even: bool, feeds: Feeds | None = None
+    ) -> Executable:
         key = shapes, count, even
         if key not in self._found and shapes in self._steps:
             step = self._steps[shapes]()
             if step is not None:
                 self._found.keep(key, self._loaded(step))
-        return super().find(shapes, count, even=even)
+        return super().find(shapes, count, even=even, feeds=feeds)
 
     def _loaded(self, step: Step) -> Executable:
         device = device_of(self.compiled.compilation.places[0])

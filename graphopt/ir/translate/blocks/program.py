@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from graphopt.errors import FeedError, FetchError, UnsupportedError
 from graphopt.ir.dialect.bulk import set_arguments
 from graphopt.ir.dialect.collector import paused_collector
-from graphopt.ir.dialect.ops.creation import Full
+from graphopt.ir.dialect.ops.creation import AssignValue, Full
 from graphopt.ir.dialect.signature import FEED, FETCH, KEPT_GRADIENTS, STATE
 from graphopt.ir.dialect.types import tensor
 from graphopt.ir.program import GRAD_SUFFIX, Operator, Program, Variable, VarKind
@@ -36,6 +36,8 @@ from graphopt.ir.translate.gradients.raising import plan_gradients
 
 # a shape, -1 for any size, and a dtype
 FeedType = tuple[Sequence[int], str]
+# the numbers of a feed, row by row
+Numbers = tuple[int, ...]
 
 HANDLERS = {**BRANCHES, **LOOPS, **ARRAYS, **PYLAYERS, **FEEDS}
 
@@ -46,6 +48,7 @@ def parse_program(
     feeds: Iterable[str] = (),
     fetches: Sequence[str] = (),
     types: Mapping[str, FeedType] | None = None,
+    numbers: Mapping[str, Numbers] | None = None,
     *,
     keeps_fed_state: bool = False,
 ) -> ModuleOp:
@@ -53,7 +56,8 @@ def parse_program(
 
     A feed may name any variable; it is the variable's value until an operator overwrites it.
     Fetches are read after the last operator. `types` are the shapes and dtypes of feeds that come
-    in others than their variables'. With `keeps_fed_state` a persistable variable that is fed is a
+    in others than their variables'. Feeds with `numbers`, whole ones, are constants, and stay
+    arguments that nothing reads. With `keeps_fed_state` a persistable variable that is fed is a
     result, too. Raises FeedError when the program reads a variable that nothing gives a value,
     FetchError for an unknown fetch, UnsupportedError for operators without a translation;
     OpenBranchError where a branch gives results of different types, unless the only fetch is
@@ -61,18 +65,23 @@ def parse_program(
     """
     feeds = list(feeds)
     kept = feeds if keeps_fed_state else ()
-    return _Parser(program, frozenset(feeds), types or {}).run_main(fetches, kept)
+    return _Parser(program, frozenset(feeds), types or {}, numbers or {}).run_main(fetches, kept)
 
 
 class _Parser(BlockParser):
     """A conversion, which also collects the function's arguments."""
 
     def __init__(
-        self, program: Program, feeds: frozenset[str], types: Mapping[str, FeedType]
+        self,
+        program: Program,
+        feeds: frozenset[str],
+        types: Mapping[str, FeedType],
+        numbers: Mapping[str, Numbers],
     ) -> None:
         super().__init__(program, Block(), HANDLERS)
         self.feeds = feeds
         self.types = types
+        self.numbers = numbers
         self.block = self.frame.target
         self.arguments: list[BlockArgument] = []
         self.arg_attrs: list[DictionaryAttr] = []
@@ -161,9 +170,14 @@ class _Parser(BlockParser):
         value = BlockArgument(tensor(shape, dtype), self.block, len(self.arguments))
         self.arguments.append(value)
         value.name_hint = value_name(name)
-        self.frames[0].values[name] = value
         self.arg_attrs.append(DictionaryAttr({kind: StringAttr(name)}))
-        return value
+        found: SSAValue = value
+        if kind == FEED and name in self.numbers:
+            known = AssignValue.make(shape=shape, values=self.numbers[name], dtype=str(dtype))
+            self.block.add_op(known)
+            found = known.results[0]
+        self.frames[0].values[name] = found
+        return found
 
     def fetch(self, name: str) -> SSAValue:
         array = array_of(name)
