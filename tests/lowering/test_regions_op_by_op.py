@@ -64,11 +64,12 @@ def trained(body: Callable[[Any], Any], traces: list[Any], *, fed: bool) -> tupl
     main, startup = static.Program(), static.Program()
     main.random_seed = startup.random_seed = 5
     with static.program_guard(main, startup), paddle.utils.unique_name.guard():
-        x, count = static.data("x", [3, 4]), static.data("n", [], "int64")
+        x, number = static.data("x", [3, 4]), static.data("n", [], "float32")
+        count = paddle.cast(number, "int64")
         made = body(x)
         loss = paddle.mean(made[:count] if fed else made[:2])
         paddle.optimizer.SGD(0.5).minimize(loss)
-    executor, feed = static.Executor(paddle.CPUPlace()), {"x": ROWS, "n": np.array(2)}
+    executor, feed = static.Executor(paddle.CPUPlace()), {"x": ROWS, "n": np.array(2, "float32")}
     losses, counts = [], []
     with static.scope_guard(static.Scope()):
         executor.run(startup)

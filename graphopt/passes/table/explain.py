@@ -202,6 +202,9 @@ def _notes(report: Report) -> Iterator[str]:
     yield from _by_op_lines(report)
 
 
+_OP_BY_OP = "runs op by op on one device, each op a program of its own"
+
+
 def _by_op_lines(report: Report) -> Iterator[str]:
     """The ops for which the program runs op by op, alike ones together, and what to do."""
     groups: dict[tuple[str, str], list[ByOp]] = {}
@@ -212,7 +215,9 @@ def _by_op_lines(report: Report) -> Iterator[str]:
         place = f" ({first.location})" if first.location else ""
         value = f"'{first.variable}' decides" if first.variable else "data decide"
         more = f" (and at {len(found) - 1} more)" if len(found) > 1 else ""
-        head = "also" if number else "runs op by op on one device, each op a program of its own"
+        head = "also" if number else _OP_BY_OP
+        if report.deciding and not number:
+            head = "compiled for numbers that come again; for others it " + head
         yield f"{head}: {value} {what}{place}{more}"
         yield f"  to change that: {fix}"
 

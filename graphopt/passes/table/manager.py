@@ -18,7 +18,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination, dce
 
 from graphopt.ir.dialect.collector import paused_collector
 from graphopt.ir.dialect.context import new_context
-from graphopt.ir.dialect.data_sized import DataSized, data_sized
+from graphopt.ir.dialect.data_sized import DataSized, data_sized, deciding_feeds
 from graphopt.ir.dialect.dot import to_dot
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.dynamic import Dynamic
@@ -284,6 +284,7 @@ class Run:
         prepare = prepare_function(self.module)
         self.report.prepared = 0 if prepare is None else _ops(prepare).total()
         self.report.by_op = tuple(map(_by_op, data_sized(self.module)))
+        self.report.deciding = deciding_feeds(self.module)
         self.report.notes = tuple(sharding_notes(self.module))
         if self.near:
             self.report.cost_after = cost_of_module(self.module)

@@ -100,6 +100,8 @@ class Report:
     after: Counter[str] = field(default_factory=Counter[str])
     prepared: int = 0
     """Of the ops after, those that are computed from parameters once, and not in each step."""
+    deciding: tuple[str, ...] = ()
+    """The feeds of a few numbers that decide sizes, where nothing else does."""
     by_op: tuple[ByOp, ...] = ()
     """The ops for which the program runs op by op; empty for one that is compiled as a whole."""
     kept_gradients: tuple[str, ...] = ()
