@@ -25,6 +25,7 @@ from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.reference.interpreter import Run
 from graphopt.reference.ragged import Ragged
 from graphopt.reference.registry import RULES
+from graphopt.runtime.host.blas_threads import LONG, blas_threads
 from graphopt.runtime.host.by_lowering import ByLowering, is_lowered
 from graphopt.runtime.host.draws import draw, is_drawn
 from graphopt.runtime.host.failures import GivenUp, HostFailure, OpError, fails_again
@@ -87,17 +88,20 @@ class Body:
 
         GivenUp when time is up, OpError for an error of an op, and whatever interrupts it.
         """
-        values, now = running.values, time.thread_time
+        values, now, clock = running.values, time.thread_time, time.perf_counter
         place, doing = (len(running.iterations), running.rng_shift), None
         try:
             for slot, value in zip(self._arguments, arguments, strict=True):
                 values[slot] = value
             for step, outs, gone in self._steps:
-                if now() > running.end:
+                began, start = clock(), now()
+                if start > running.end:
                     raise GivenUp
                 doing = step
                 results = step(running)
                 doing = None
+                if (seconds := clock() - began) > LONG:
+                    blas_threads.judge(seconds, now() - start)
                 for slot, value in zip(outs, results, strict=True):
                     values[slot] = value
                 for slot in gone:

@@ -26,6 +26,7 @@ from graphopt.ir.dialect.signature import (
 from graphopt.lowering.denormals import flushed_denormals
 from graphopt.reference.interpreter import WALKED, supports
 from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.host.blas_threads import blas_threads
 from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
 from graphopt.runtime.host.by_lowering import ByLowering, import_lowering, is_lowered
 from graphopt.runtime.host.failures import computed
@@ -72,7 +73,7 @@ class HostForm:
         began = time.thread_time()
         by_lowering = ByLowering(key, self._place, self._hashes)
         running = Running([None] * self._slots, began + self.price, by_lowering)
-        with np.errstate(all="ignore"), flushed_denormals():
+        with np.errstate(all="ignore"), flushed_denormals(), blas_threads.watched():
             values = self._body.run(running, [given[at] for at in self._positions])
         self.spent += time.thread_time() - began
         self.last = (updated, read_only, fed, key) if self._keeps else None

@@ -1,0 +1,82 @@
+"""One thread of BLAS while something else takes the cores.
+
+BLAS divides a product among a thread for each core, and these wait for each other by spinning.
+Alone on two cores that takes half to two thirds of the time of one thread. Where another process
+has a core, each product waits until the scheduler lets both threads run: one of [196, 2304] and
+[2304, 256] took 146 ms with two threads and 7 with one, beside eight busy processes.
+
+So the host form looks at the ops that take long. One whose thread had a core for a part of its time
+only shows that cores are taken: until another one had it for all of its time, one thread computes.
+Outside of the host form NumPy has as many threads as before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+LONG = 2e-3
+"""The seconds of an op from which on it shows something."""
+CROWDED, FREE = 0.7, 0.95
+"""The shares of an op's time that its thread had a core, below and above which it shows that."""
+
+
+class BlasThreads:
+    """The threads of BLAS while runs in NumPy are under way."""
+
+    def __init__(self) -> None:
+        self.is_crowded = False
+        self._runs = 0
+        # the libraries with one thread, and how many they had
+        self._narrowed: list[tuple[Any, int]] = []
+        self._lock = threading.RLock()  # a handler of a signal may run a program, too
+
+    @contextmanager
+    def watched(self) -> Generator[None]:
+        """A run is under way in this block."""
+        with self._lock:
+            self._runs += 1
+            if self.is_crowded:
+                self._narrow()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._runs -= 1
+                if not self._runs:
+                    self._widen()
+
+    def judge(self, seconds: float, on_core: float) -> None:
+        """An op took so long, of which its thread had a core for `on_core` seconds."""
+        with self._lock:
+            if not self.is_crowded and on_core < CROWDED * seconds:
+                self.is_crowded = True
+                self._narrow()
+            elif self.is_crowded and on_core > FREE * seconds:
+                self.is_crowded = False
+                self._widen()
+
+    def _narrow(self) -> None:
+        if not self._narrowed:
+            self._narrowed = [(each, each.get_num_threads()) for each in _libraries()]
+            for library, _ in self._narrowed:
+                library.set_num_threads(1)
+
+    def _widen(self) -> None:
+        for library, threads in self._narrowed:
+            library.set_num_threads(threads)
+        self._narrowed = []
+
+
+blas_threads = BlasThreads()
+
+
+@cache
+def _libraries() -> tuple[Any, ...]:
+    """The libraries with BLAS that this process has loaded."""
+    from threadpoolctl import ThreadpoolController
+
+    return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
