@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from _thread import allocate_lock, start_new_thread
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -32,22 +33,29 @@ def aside(call: Callable[[], T], noted: list[T]) -> None:
     ended = allocate_lock()
     ended.acquire()
 
-    def run() -> None:
+    def run() -> Iterator[None]:
         try:
+            # The thread begins here. Until it does, Python takes it for the one that began it, and
+            # may raise in it what is meant for that one.
+            yield
             noted.append(call())
         except BaseException as error:
             errors.append(error)
         finally:
             ended.release()
 
+    running = run()
+    next(running)
+    # functions of C: no code of Python runs in the thread before that of `run`
+    go_on = partial(next, running, None)
     while not (noted or errors):
         try:
             if not begun:  # one call of C: it is noted that there is a thread, or there is none
-                begun.extend(map(start_new_thread, (run,), ((),)))
+                begun.extend(map(start_new_thread, (go_on,), ((),)))
             ended.acquire()
         except BaseException as error:
             if not begun and isinstance(error, RuntimeError):
-                run()  # there are no new threads while the process ends
+                go_on()  # there are no new threads while the process ends
             elif not begun:
                 raise
             else:

@@ -1,0 +1,38 @@
+"""Calls on a thread of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCRIPT = """
+import ctypes, threading
+from graphopt.runtime.state import aside
+
+start = aside.start_new_thread
+main = ctypes.c_ulong(threading.get_ident())
+
+def at_once(*given):
+    started = start(*given)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(KeyboardInterrupt))
+    return started
+
+aside.start_new_thread = at_once
+for _ in range(50):
+    try:
+        aside.call_aside(lambda: 1)
+        for _ in range(1000):
+            pass
+    except KeyboardInterrupt:
+        continue
+    print("lost")
+print("end")
+"""
+
+
+def test_an_interrupt_while_the_thread_begins() -> None:
+    """Until the thread runs, Python takes it for the one that began it, and interrupts it."""
+    found = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=30
+    )
+    assert found.stdout == "end\n", found.stderr
