@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from graphopt.cli.report_options import add_platform, platform_of
 
 if TYPE_CHECKING:
     from graphopt.debug.program_source import Subject
+    from graphopt.models.feeds import Sizes
     from graphopt.passes.table.report import Report
     from graphopt.report.measured import Measured
     from graphopt.runtime.settings.strategies import BuildStrategy
@@ -67,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Write the page."""
     from graphopt.debug.program_source import load_imports
+    from graphopt.models.feeds import sizes_of
     from graphopt.report.stages import Other, optimization
     from graphopt.report.write import write_report
     from graphopt.runtime.compile.compilation import pass_context_for
@@ -78,6 +81,8 @@ def main(arguments: argparse.Namespace) -> int:
     context = pass_context_for(strategy, platform_of(arguments))
     run = _run(arguments, strategy)
     found = fed_first(arguments.program, arguments.arguments)
+    if arguments.run:
+        found = [_for_sizes(each, sizes_of(arguments.dim)) for each in found]
     others = fed_first(arguments.against, []) if arguments.against else []
     programs = [
         optimization(
@@ -113,6 +118,21 @@ def _run(arguments: argparse.Namespace, strategy: BuildStrategy | None) -> Repor
     from graphopt.models.feeds import sizes_of
 
     return report_of_run(arguments.program, strategy, sizes_of(arguments.dim))
+
+
+def _for_sizes(subject: Subject, sizes: Sizes) -> Subject:
+    """A program for the sizes that it is fed, with which it is compiled and measured."""
+    from graphopt.debug.profiles import is_fed
+    from graphopt.debug.program_source import complete
+
+    compilation = subject.compilation
+    if compilation is None or not is_fed(subject):
+        return subject
+    arrays, _ = complete(subject, None, sizes, 0)
+    compilation = compilation.for_feeds({name: arrays[name] for name in compilation.feeds})
+    if compilation is None:
+        return subject
+    return replace(subject, compilation=compilation, module=compilation.parsed())
 
 
 def _measured(

@@ -201,16 +201,18 @@ def evaluate_op(
 
 def _refusal(op: PdOp, env: Environment) -> str:
     """A line with what the type rule says to the sizes that came; "" where it takes them."""
-    if isinstance(op, (RegionOp, Dynamic)):
+    groups = [[env[value][0] for value in group] for group in op.operand_groups()]
+    arrays = [array for group in groups for array in group]
+    if isinstance(op, (RegionOp, Dynamic)) or not all(map(_is_of_numbers, arrays)):
         return ""
+    types = [[tensor(array.shape, array.dtype.name) for array in group] for group in groups]
     try:
-        groups = [
-            [tensor(env[value][0].shape, env[value][0].dtype.name) for value in group]
-            for group in op.operand_groups()
-        ]
-        infer_types(type(op), groups, op.attr_values())
+        infer_types(type(op), types, op.attr_values())
     except ProgramError as refusal:
         return f"\n{refusal}"
-    except (AttributeError, TypeError, ValueError):  # an operand is more than one array
-        pass
     return ""
+
+
+def _is_of_numbers(array: Any) -> bool:
+    """True for one array, whose sizes are numbers and no symbols."""
+    return isinstance(array, jax.Array) and all(isinstance(size, int) for size in array.shape)

@@ -36,6 +36,12 @@ class Plan:
     stacked: frozenset[str] = frozenset()
     prepared: tuple[Port, ...] = ()
 
+    @property
+    def sizes_are_known(self) -> bool:
+        """True where the program declares all sizes of the state that it reads."""
+        ports = (*self.updated, *self.read_only, *self.prepared)
+        return all(size >= 0 for port in ports for size in port.shape)
+
     @classmethod
     def of(
         cls,
@@ -107,6 +113,12 @@ class Replicated:
     donates: bool = False
     mapped: bool = True
     why: str = ""
+
+    def type_of(self, port: Port) -> Any:
+        """The type of a state array whose sizes the program declares."""
+        import jax
+
+        return jax.ShapeDtypeStruct(port.shape, port.dtype.numpy, sharding=self.place(port))
 
     def rows(self, port: Port) -> int:
         """The length of the leading axis of a state array, 0 without one."""

@@ -74,7 +74,9 @@ LAW = {
         )
         for place, room in enumerate(RUNTIME)
     },
-    "runtime.host": rule(f"{BELOW} reference runtime.state runtime.devices runtime.compile", JAX),
+    "runtime.host": rule(
+        f"{BELOW} reference runtime.state runtime.devices runtime.compile", f"{JAX} threadpoolctl"
+    ),
     "runtime": rule(f"{STAGED} report", JAX),
     "reference": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
     "frontend": rule(f"errors display {IR} {RUN}", "PIL ml_dtypes numpy"),

@@ -53,7 +53,9 @@ def profiled(
     if steps < 1:
         raise ValueError(f"steps should be 1 or more, found {steps}")
     alone = replace(compilation, data_parallel=False, places=compilation.places[:1])
-    compiled = compile_program(alone.for_feeds(feeds) or alone)
+    compiled = compile_program(alone)
+    if compiled.wants_sizes and (sized := alone.for_feeds(feeds)) is not None:
+        compiled = compile_program(sized)
     scope = Scope()
     for name, array in state.items():
         scope.var(name).put(array)

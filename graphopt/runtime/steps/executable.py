@@ -221,8 +221,17 @@ class Executable:
         import_jax()
         from graphopt.runtime.disk.known import types_of
 
-        arguments = self.arguments(feeds, scope)
-        return types_of(arguments) if self.replicated.name == "alone" else arguments
+        if self.replicated.name != "alone":
+            return self.arguments(feeds, scope)
+        if not (self.compiled.wants_sizes and self.plan.sizes_are_known):
+            return types_of(self.arguments(feeds, scope))
+        # what a program for these sizes reads prepared is prepared for that one
+        with scope.lock:
+            updated, read_only = self.state.take(self.state.slots(scope), scope, None)
+        ordered = tuple([feeds[name] for name in self.fed])
+        updated, read_only, *rest = types_of((updated, read_only, ordered, NO_KEY))
+        prepared = map(self.replicated.type_of, self.plan.prepared)
+        return updated, (*read_only, *prepared), *rest
 
     def _sizes(self, ordered: FedArrays) -> str:
         """The feeds with their shapes, without masks and lengths."""

@@ -54,7 +54,6 @@ from graphopt.runtime.steps.policy import (
 )
 
 if TYPE_CHECKING:
-    from graphopt.ir.dialect.signature import Port
     from graphopt.runtime.host.form import HostForm
     from graphopt.runtime.steps.sized import Sized
     from graphopt.runtime.steps.step_calls import StepCalls
@@ -141,9 +140,9 @@ class Forms:
         compiled, replicated, self._elements = self._compiled, self._replicated, count_elements(fed)
         find = partial(find_facts, compiled, replicated, fed, is_first=is_first)
         facts = find() if compiled.is_new else None
-        if facts is not None and facts.first[0] == HOST and _sizes_are_known(compiled.plan):
+        if facts is not None and facts.first[0] == HOST and compiled.plan.sizes_are_known:
             types = [(array.shape, array.dtype) for array in fed if not isinstance(array, list)]
-            arguments = partial(_types_of_plan, compiled.plan, replicated.place, types)
+            arguments = partial(_types_of_plan, compiled.plan, replicated, types)
         else:
             # before the lock, as whoever has the lock of the scope may wait for this one
             arguments = partial(tuple, arguments())
@@ -459,17 +458,10 @@ def write_ratio(file: Path | None, ratio: float) -> None:
         write_entry(file, json.dumps(ratio).encode(), most_bytes())
 
 
-def _sizes_are_known(plan: Plan) -> bool:
-    """True where the program declares all sizes of the state that it reads."""
-    return all(size >= 0 for port in (*plan.read_only, *plan.prepared) for size in port.shape)
-
-
-def _types_of_plan(plan: Plan, place: Callable[[Port], Any], types: FedTypes) -> Any:
+def _types_of_plan(plan: Plan, replicated: Replicated, types: FedTypes) -> Any:
     """The types of the arguments of a step that updates nothing, for feeds of these types."""
     import jax
 
-    given = jax.ShapeDtypeStruct
-    read_only = (*plan.read_only, *plan.prepared)
-    state = [given(p.shape, p.dtype.numpy, sharding=place(p)) for p in read_only]
-    fed = [given(shape, dtype) for shape, dtype in types]
-    return (), tuple(state), tuple(fed), given((2,), "uint32")
+    state = tuple(map(replicated.type_of, (*plan.read_only, *plan.prepared)))
+    fed = tuple([jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in types])
+    return (), state, fed, jax.ShapeDtypeStruct((2,), "uint32")

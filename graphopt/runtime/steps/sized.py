@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
-
 from graphopt.errors import GraphoptError
-from graphopt.lowering.plan import Plan, Replicated
+from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk.known import Arguments
 from graphopt.runtime.disk.summaries import compiled_or_known
@@ -48,14 +46,14 @@ class Sized(NamedTuple):
         same = [port.name for port in plan.feeds] == [*fed] and len(plan.fetches) == len(
             compiled.plan.fetches
         )
-        ports = (*plan.updated, *plan.read_only, *plan.prepared)
-        is_known = all(size >= 0 for port in ports for size in port.shape)
-        if not same or not is_known or compilation.program.version != version:
+        if not same or not plan.sizes_are_known or compilation.program.version != version:
             return None
         _share(compiled, made)
         _note_both(compiled, made)
         found = made.mapped(1, even=True)
-        return cls(made, found, _types(plan, found, arguments), StepState(made, found))
+        updated = tuple(map(found.type_of, plan.updated))
+        read_only = tuple(map(found.type_of, (*plan.read_only, *plan.prepared)))
+        return cls(made, found, (updated, read_only, *arguments[2:]), StepState(made, found))
 
 
 def _share(compiled: Compiled, made: Compiled) -> None:
@@ -79,14 +77,3 @@ def _note_both(compiled: Compiled, made: Compiled) -> None:
             own(made)
 
     made.note = both
-
-
-def _types(plan: Plan, replicated: Replicated, arguments: Arguments) -> Arguments:
-    updated, read_only = (
-        tuple(
-            jax.ShapeDtypeStruct(port.shape, port.dtype.numpy, sharding=replicated.place(port))
-            for port in ports
-        )
-        for ports in (plan.updated, (*plan.read_only, *plan.prepared))
-    )
-    return updated, read_only, *arguments[2:]

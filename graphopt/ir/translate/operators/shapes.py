@@ -168,7 +168,7 @@ def crop(emit: Emitter) -> Written:
     offsets = starts or (0,) * rank
     block_of(shape_of(x.type), sizes, offsets)
     pairs = list(zip(shape_of(x.type), offsets, sizes, strict=True))
-    if all(whole != UNKNOWN or size == -1 for whole, _, size in pairs):
+    if all(whole != UNKNOWN or (size == -1 and not at) for whole, at, size in pairs):
         far = np.iinfo(np.int64).max
         ends = [far if size == -1 else at + size for _, at, size in pairs]
         axes = tuple(range(rank))
