@@ -19,7 +19,7 @@ import numpy as np
 
 import graphopt as paddle
 import graphopt.static as static
-from graphopt.runtime.compile.kernel_forms import Trial, write_verdicts
+from graphopt.runtime.compile.kernel_forms import KernelTrial, write_verdicts
 from graphopt.runtime.settings.flags import CACHE, KERNELS, TIER
 
 SEED = 5
@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--only", choices=NETWORKS)
     args = parser.parse_args()
     paddle.set_flags({CACHE: "", TIER: "full"})
-    verdicts = Trial().verdicts()
+    verdicts = KernelTrial().verdicts()
     assert verdicts is not None
     write_verdicts(verdicts)
     for network in [args.only] if args.only else NETWORKS:

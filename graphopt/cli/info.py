@@ -37,7 +37,7 @@ _PIR_VERSION = re.compile(rb'"version"\s*:\s*(\d+)')
 
 
 @dataclass(frozen=True)
-class Unsupported:
+class UnsupportedOperator:
     """An operator that graphopt cannot run: its places, and what support would need."""
 
     type: str
@@ -62,7 +62,7 @@ class Info:
     parameters: dict[str, Any]
     blocks: int
     operators: dict[str, int]
-    unsupported: list[Unsupported] = field(default_factory=list[Unsupported])
+    unsupported: list[UnsupportedOperator] = field(default_factory=list[UnsupportedOperator])
     problem: str = ""
     """The reason why a program of known operators cannot be run."""
 
@@ -169,7 +169,7 @@ def _is_known(type: str) -> bool:
     return any(type in kind for kind in kinds)
 
 
-def _unsupported(op: Operator) -> Unsupported:
+def _unsupported(op: Operator) -> UnsupportedOperator:
     outputs = [name for name in op.output_arg_names if name != EMPTY]
     if _GRADIENT.search(op.type):
         forward = _GRADIENT.sub("", op.type)
@@ -184,7 +184,7 @@ def _unsupported(op: Operator) -> Unsupported:
         near = difflib.get_close_matches(op.type, {*BY_TYPE, *TRANSLATIONS}, n=2, cutoff=0.8)
         if near:
             needed += f"; known are {', '.join(near)}"
-    return Unsupported(
+    return UnsupportedOperator(
         op.type,
         op.block.idx,
         op.block.ops.index(op),

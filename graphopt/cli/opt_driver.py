@@ -25,7 +25,7 @@ from graphopt.cli.universe import UNIVERSE
 from graphopt.display.units import several
 from graphopt.errors import GraphoptError
 from graphopt.passes.table.instrumentation import Together
-from graphopt.passes.table.parts import PARSE, Part
+from graphopt.passes.table.parts import PARSE, CompilationPart
 from graphopt.passes.table.pipeline import passes_of
 from graphopt.passes.table.registry import all_passes
 
@@ -145,7 +145,7 @@ class OptMain(xDSLOptMain):
             if not expected:
                 start = time.perf_counter()
                 made = super().parse_chunk(BytesIO(data), file_extension, start_offset)
-                self.parse = Part(PARSE, time.perf_counter() - start)
+                self.parse = CompilationPart(PARSE, time.perf_counter() - start)
                 return made
             self._check_errors(BytesIO(data), file_extension, expected, start_offset)
             return None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphopt.debug.program_source import Subject
     from graphopt.models.feeds import Sizes
     from graphopt.passes.table.report import Report
-    from graphopt.report.measured import Measured
+    from graphopt.report.measured import MeasuredStep
     from graphopt.runtime.settings.strategies import BuildStrategy
 
 EXAMPLE = "graphopt report resnet18/model.pdmodel -o resnet18.html"
@@ -137,7 +137,7 @@ def _for_sizes(subject: Subject, sizes: Sizes) -> Subject:
 
 def _measured(
     subject: Subject, arguments: argparse.Namespace, strategy: BuildStrategy | None
-) -> Measured | None:
+) -> MeasuredStep | None:
     """A measured step, with --run, of a program that is fed.
 
     None, and a line on stderr, for one that has no times by op.

@@ -20,7 +20,7 @@ from graphopt.passes.engine.bisect import limited
 from graphopt.passes.engine.validation import Validation, validating
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.instrumentation import Instrumentation
-from graphopt.passes.table.manager import Run
+from graphopt.passes.table.manager import PassRun
 from graphopt.passes.table.report import Report
 from graphopt.runtime.settings.progress import announced
 
@@ -96,10 +96,10 @@ def print_report(report: Report, args: argparse.Namespace) -> None:
         explanation.check_strict()
 
 
-def watched(module: ModuleOp, args: argparse.Namespace, watch: Instrumentation) -> Run:
+def watched(module: ModuleOp, args: argparse.Namespace, watch: Instrumentation) -> PassRun:
     """The run that the passes of -p belong to."""
     before = module.clone()
-    return Run(
+    return PassRun(
         module,
         PassContext({}, platform=platform_of(args)),
         near=needs_near(args),
@@ -118,7 +118,7 @@ class Watched(ModulePass):
     run: Any = field(default=None)
 
     @staticmethod
-    def of(inner: ModulePass, run: Run) -> Watched:
+    def of(inner: ModulePass, run: PassRun) -> Watched:
         """The pass under its own name."""
         made = Watched(inner, run)
         object.__setattr__(made, "name", inner.name)

@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from graphopt.conformance.cases import Corpus
-from graphopt.conformance.check import Outcome
+from graphopt.conformance.check import CaseOutcome
 from graphopt.conformance.run import run
 from graphopt.conformance.table import (
     by_operator,
@@ -28,7 +28,7 @@ from graphopt.conformance.table import (
 from graphopt.display.progress import progress
 
 
-def _so_far(outcomes: Sequence[Outcome], chosen: Sequence[int]) -> str:
+def _so_far(outcomes: Sequence[CaseOutcome], chosen: Sequence[int]) -> str:
     return f"{len(outcomes)} of {len(chosen)} cases"
 
 
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen:
         print(f"graphopt.conformance: no case of {folder} matches --only", file=sys.stderr)
         return 2
-    outcomes: list[Outcome] = []
+    outcomes: list[CaseOutcome] = []
     line = nullcontext() if options.verbose else progress(lambda: _so_far(outcomes, chosen))
     with line:
         for outcome in run(folder, chosen, options.jobs):

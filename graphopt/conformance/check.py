@@ -28,7 +28,7 @@ KINDS: Mapping[str, Callable[[Corpus, Case], Finding]] = {
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseOutcome:
     """The result of one case. It passed when there are no complaints."""
 
     id: str
@@ -38,7 +38,7 @@ class Outcome:
     operators: frozenset[str] = frozenset()
 
 
-def check(corpus: Corpus, case: Case) -> Outcome:
+def check(corpus: Corpus, case: Case) -> CaseOutcome:
     """Run a case and compare; an error that it raises is a complaint.
 
     Where releases of Paddle differ, the answer of each (`alt`) is as good. What the record calls a
@@ -46,7 +46,7 @@ def check(corpus: Corpus, case: Case) -> Outcome:
     """
     quirk = case.get("quirk")
     if quirk and quirk["drop"] == "all":
-        return Outcome(case["id"], case["name"], case["section"], ())
+        return CaseOutcome(case["id"], case["name"], case["section"], ())
     if quirk:
         case = {name: value for name, value in case.items() if name not in ("grads", "cot")}
     found = _find(corpus, case)
@@ -56,7 +56,7 @@ def check(corpus: Corpus, case: Case) -> Outcome:
             second = _find(corpus, {**case, **changed})
             found = found if second.complaints else second
     complaints = tuple(found.complaints)
-    return Outcome(case["id"], case["name"], case["section"], complaints, found.operators)
+    return CaseOutcome(case["id"], case["name"], case["section"], complaints, found.operators)
 
 
 def _find(corpus: Corpus, case: Case) -> Finding:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from graphopt.conformance.check import Outcome
+from graphopt.conformance.check import CaseOutcome
 
 # the tier of a name that the index of names does not have
 OTHER = "-"
@@ -33,7 +33,7 @@ def percent(passed: int, total: int) -> str:
     return f"{passed * 1000 // total / 10 if total else 0.0:.1f} %"
 
 
-def coverage(outcomes: Iterable[Outcome], tiers: Mapping[str, str]) -> str:
+def coverage(outcomes: Iterable[CaseOutcome], tiers: Mapping[str, str]) -> str:
     """A Markdown table: passed and all cases, by section and by tier."""
     outcomes = list(outcomes)
     shown = sorted({tiers.get(outcome.name, OTHER) for outcome in outcomes})
@@ -61,7 +61,7 @@ def coverage(outcomes: Iterable[Outcome], tiers: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def by_operator(outcomes: Iterable[Outcome]) -> str:
+def by_operator(outcomes: Iterable[CaseOutcome]) -> str:
     """Lines of an operator's type and how many cases with it pass, tab-separated."""
     passed = Counter(
         type for outcome in outcomes if not outcome.complaints for type in outcome.operators
@@ -69,7 +69,7 @@ def by_operator(outcomes: Iterable[Outcome]) -> str:
     return "".join(f"{type}\t{passed[type]}\n" for type in sorted(passed))
 
 
-def share(outcomes: Sequence[Outcome], tiers: Mapping[str, str], tier: str) -> float:
+def share(outcomes: Sequence[CaseOutcome], tiers: Mapping[str, str], tier: str) -> float:
     """The percentage of a tier's cases that pass; 100 when there are none."""
     of_tier = [outcome for outcome in outcomes if tiers.get(outcome.name, OTHER) == tier]
     passed = sum(not outcome.complaints for outcome in of_tier)
@@ -77,7 +77,7 @@ def share(outcomes: Sequence[Outcome], tiers: Mapping[str, str], tier: str) -> f
 
 
 def failures(
-    outcomes: Iterable[Outcome],
+    outcomes: Iterable[CaseOutcome],
     tiers: Mapping[str, str],
     reasons: Sequence[tuple[re.Pattern[str], str]],
 ) -> str:
@@ -91,7 +91,7 @@ def failures(
     return "\n".join(lines) if len(lines) > 2 else "None."
 
 
-def reason_for(outcome: Outcome, reasons: Sequence[tuple[re.Pattern[str], str]]) -> str:
+def reason_for(outcome: CaseOutcome, reasons: Sequence[tuple[re.Pattern[str], str]]) -> str:
     """The first reason whose pattern matches the case's name, if there is one."""
     return next((why for pattern, why in reasons if pattern.fullmatch(outcome.id)), "")
 

@@ -12,12 +12,19 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from graphopt.debug.compare import Array
-from graphopt.debug.differences import Difference, Kind, Tolerance, largest_gap, run, run_by_op
+from graphopt.debug.differences import (
+    Difference,
+    DifferenceKind,
+    Tolerance,
+    largest_gap,
+    run,
+    run_by_op,
+)
 from graphopt.debug.oracles import UNOPTIMISED
 from graphopt.debug.program_source import Subject, complete
 from graphopt.debug.reduce import record, reduce_module
 from graphopt.debug.replay import reference, replayed
-from graphopt.debug.search import Found, Suspect, find_wrong_rewrite, isolated, still_wrong
+from graphopt.debug.search import Suspect, WrongRewrite, find_wrong_rewrite, isolated, still_wrong
 from graphopt.debug.shrink import plain_inputs, shrink_sizes
 from graphopt.display.units import several, size
 from graphopt.errors import GraphoptError
@@ -57,7 +64,7 @@ def look(subject: Subject, arguments: argparse.Namespace, output: Path) -> bool:
         print(f"equal after {rewrites}: the largest difference is {gap:.3g}{where}")
         return False
     # the whole pipeline has left valid IR, so its parts need not be verified again
-    suspect = replace(suspect, verify_each=seen.kind is Kind.PASS)
+    suspect = replace(suspect, verify_each=seen.kind is DifferenceKind.PASS)
     with announced(lambda: "searching for the rewrite", files=False):
         searched, found = _found(suspect, seen, arguments.against)
     _tell(found)
@@ -75,7 +82,7 @@ def look(subject: Subject, arguments: argparse.Namespace, output: Path) -> bool:
     return True
 
 
-def _found(suspect: Suspect, seen: Difference, against: str) -> tuple[Suspect, Found]:
+def _found(suspect: Suspect, seen: Difference, against: str) -> tuple[Suspect, WrongRewrite]:
     """The rewrite, and how it was found: op by op, which is quick, if results differ there too."""
     seed = (
         suspect.evaluate.keywords["seed"] if isinstance(suspect.evaluate, functools.partial) else 7
@@ -96,9 +103,9 @@ def _found(suspect: Suspect, seen: Difference, against: str) -> tuple[Suspect, F
     raise GraphoptError(f"the results differ intermittently (not deterministic): {seen}")
 
 
-def _tell(found: Found) -> None:
+def _tell(found: WrongRewrite) -> None:
     """Print the rewrite."""
-    words = {Kind.PASS: "a pass fails", Kind.RUN: "the optimised program fails"}
+    words = {DifferenceKind.PASS: "a pass fails", DifferenceKind.RUN: "the optimised program fails"}
     kind = found.difference.kind
     print(f"{words.get(kind, 'the results differ')}: {found.difference}")
     line = f", from {found.line}" if found.line else ""
@@ -120,12 +127,12 @@ def _tell(found: Found) -> None:
 
 
 def _reduced(
-    subject: Subject, suspect: Suspect, found: Found, arguments: argparse.Namespace
+    subject: Subject, suspect: Suspect, found: WrongRewrite, arguments: argparse.Namespace
 ) -> tuple[ReplayFile, dict[str, Array]]:
     """The file of the smallest program that is wrong in the same way, with all its inputs."""
     small = isolated(suspect, found)
     wrong = still_wrong(small, found.difference)
-    runs = found.difference.kind is not Kind.PASS
+    runs = found.difference.kind is not DifferenceKind.PASS
     values = _values(small, subject.seed) if runs else None
     names = {f"{op.name} {op.results[0].name_hint}" for op in found.focus if op.results}
     focus = [

@@ -22,7 +22,7 @@ Inputs = Mapping[str, Array]
 Evaluate = Callable[[ModuleOp, Inputs], Mapping[str, Array]]
 
 
-class Kind(Enum):
+class DifferenceKind(Enum):
     """The ways in which two outcomes differ, the worst first."""
 
     PASS = "pass"
@@ -39,7 +39,12 @@ class Kind(Enum):
 
 
 # one bug can make NaN for some inputs and a wrong number for others
-_ALIKE = ({Kind.NAN, Kind.NUMBERS}, {Kind.PASS}, {Kind.RUN}, {Kind.RESULTS, Kind.DTYPE, Kind.SHAPE})
+_ALIKE = (
+    {DifferenceKind.NAN, DifferenceKind.NUMBERS},
+    {DifferenceKind.PASS},
+    {DifferenceKind.RUN},
+    {DifferenceKind.RESULTS, DifferenceKind.DTYPE, DifferenceKind.SHAPE},
+)
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ class Tolerance:
 class Difference:
     """A result, how it differs, and by how much at which element."""
 
-    kind: Kind
+    kind: DifferenceKind
     result: str
     text: str
     amount: float = 0.0
@@ -80,13 +85,13 @@ class Difference:
 
     def like(self, other: Difference) -> bool:
         """True when both may come from one bug."""
-        if self.kind in (Kind.PASS, Kind.RUN) and self.result != other.result:
+        if self.kind in (DifferenceKind.PASS, DifferenceKind.RUN) and self.result != other.result:
             return False  # `result` has the class of the exception
         return any(self.kind in kinds and other.kind in kinds for kinds in _ALIKE)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """The results of a run, or the exception and whether a pass raised it."""
 
     results: Mapping[str, Array]
@@ -127,35 +132,37 @@ def run_by_op(module: ModuleOp, inputs: Inputs, seed: int = 7) -> dict[str, Arra
     return by_variable(module, found)
 
 
-def outcome_of(module: ModuleOp, inputs: Inputs, evaluate: Evaluate) -> Outcome:
+def outcome_of(module: ModuleOp, inputs: Inputs, evaluate: Evaluate) -> RunOutcome:
     """The results of a module, or the exception that running it raised."""
     try:
-        return Outcome(evaluate(module, inputs))
+        return RunOutcome(evaluate(module, inputs))
     except Exception as error:
-        return Outcome({}, error)
+        return RunOutcome({}, error)
 
 
-def difference(wanted: Outcome, found: Outcome, tolerance: Tolerance) -> Difference | None:
+def difference(wanted: RunOutcome, found: RunOutcome, tolerance: Tolerance) -> Difference | None:
     """The worst difference between two outcomes; None when they are equal within the tolerance."""
     if found.error is not None:
-        kind = Kind.PASS if found.in_pass else Kind.RUN
+        kind = DifferenceKind.PASS if found.in_pass else DifferenceKind.RUN
         words = " ".join(str(found.error).split())
         name = type(found.error).__name__
         return Difference(kind, name, words[:300] + ("..." if len(words) > 300 else ""))
     if wanted.results.keys() != found.results.keys():
         return Difference(
-            Kind.RESULTS, "", f"the results changed from {[*wanted.results]} to {[*found.results]}"
+            DifferenceKind.RESULTS,
+            "",
+            f"the results changed from {[*wanted.results]} to {[*found.results]}",
         )
     all_found = [
         each
         for name, array in wanted.results.items()
         if (each := _differs(name, array, found.results[name], tolerance)) is not None
     ]
-    kinds = list(Kind)
+    kinds = list(DifferenceKind)
     return min(all_found, key=lambda d: (kinds.index(d.kind), -d.amount), default=None)
 
 
-def largest_gap(wanted: Outcome, found: Outcome) -> tuple[float, str]:
+def largest_gap(wanted: RunOutcome, found: RunOutcome) -> tuple[float, str]:
     """The largest absolute difference of finite numbers, and its result."""
     gaps = [
         (float(np.max(np.abs(a - b)[both], initial=0.0)), name)
@@ -168,16 +175,20 @@ def largest_gap(wanted: Outcome, found: Outcome) -> tuple[float, str]:
 
 def _differs(name: str, wanted: Array, found: Array, tolerance: Tolerance) -> Difference | None:
     if wanted.dtype != found.dtype:
-        return Difference(Kind.DTYPE, name, f"{wanted.dtype} became {found.dtype}")
+        return Difference(DifferenceKind.DTYPE, name, f"{wanted.dtype} became {found.dtype}")
     if wanted.shape != found.shape:
-        return Difference(Kind.SHAPE, name, f"{list(wanted.shape)} became {list(found.shape)}")
+        return Difference(
+            DifferenceKind.SHAPE, name, f"{list(wanted.shape)} became {list(found.shape)}"
+        )
     a, b = _wide(wanted), _wide(found)
     lost = np.isnan(a) != np.isnan(b)
     if lost.any():
         index = _index(lost)
         text = f"{_at(wanted, index)} became {_at(found, index)} at {list(index)}"
         return Difference(
-            Kind.NAN, name, f"{text}; {int(lost.sum())} of {several(lost.size, 'element')}"
+            DifferenceKind.NAN,
+            name,
+            f"{text}; {int(lost.sum())} of {several(lost.size, 'element')}",
         )
     rtol, atol = tolerance.bounds(wanted)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -191,7 +202,7 @@ def _differs(name: str, wanted: Array, found: Array, tolerance: Tolerance) -> Di
         f"{int(wrong.sum())} of {wrong.size} elements differ by more than "
         f"{atol:.3g} + {rtol:.3g} * |x|"
     )
-    return Difference(Kind.NUMBERS, name, text, float(gap[index]))
+    return Difference(DifferenceKind.NUMBERS, name, text, float(gap[index]))
 
 
 def _index(chosen: Any) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphopt.frontend.tracing import Traced
+from graphopt.frontend.tracing import TracedFunction
 from graphopt.passes.engine.validation import Validator
 from graphopt.runtime.explain import Explanation
 from graphopt.runtime.explain import explain as explain_passes
@@ -47,9 +47,9 @@ def explain(
     `measure` what `Executor.run` raises.
     """
     validator = standard_validator() if validate else None
-    traced = program if isinstance(program, Traced) else getattr(program, "forward", None)
+    traced = program if isinstance(program, TracedFunction) else getattr(program, "forward", None)
     chosen: Any = program
-    if isinstance(traced, Traced):
+    if isinstance(traced, TracedFunction):
         fetch_list = traced.output_names() if fetch_list is None else fetch_list
         chosen = traced.compiled_program()
     what = "validating rewrites" if validate else "explaining"

@@ -25,7 +25,7 @@ from graphopt.errors import FeedError
 from graphopt.ir.dialect.signature import STATE, Port, main_function, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.manager import Run
+from graphopt.passes.table.manager import PassRun
 
 Array = np.ndarray[Any, Any]
 Results = Mapping[str, Array]
@@ -66,7 +66,7 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class PassEffects:
     """The effects of all passes, in order; `unfused` is the original program against float64."""
 
     data: str
@@ -129,7 +129,7 @@ def measure(
     data: str = "the data given",
     budget: float | None = None,
     context: Context | None = None,
-) -> Numbers:
+) -> PassEffects:
     """The distance by which each pass moves the results of a module, which is not changed.
 
     `inputs` are feeds and state by name. A pass whose `rel` against the program before it exceeds
@@ -149,7 +149,7 @@ def measure(
     moved: list[Moved] = []
     for made in passes:
         trial = base.clone()
-        run = Run(trial, PassContext({}))
+        run = PassRun(trial, PassContext({}))
         run.one("", made, context)
         if trial.is_structurally_equivalent(base):
             continue
@@ -163,7 +163,7 @@ def measure(
         moved.append(Moved(made.name, claim, times, error_of(found, exact), error, off))
         if not off:
             base, results = trial, found
-    return Numbers(data, original, tuple(moved), tuple(notes))
+    return PassEffects(data, original, tuple(moved), tuple(notes))
 
 
 def _in_float64(module: ModuleOp, inputs: Mapping[str, Array]) -> tuple[Results | None, list[str]]:
@@ -297,7 +297,7 @@ def _fitting(port: Port, array: Array) -> Array:
     return array
 
 
-def lines(numbers: Numbers) -> Iterator[str]:
+def lines(numbers: PassEffects) -> Iterator[str]:
     """The passes that were switched off, one line each."""
     for moved in numbers.passes:
         if moved.switched_off:

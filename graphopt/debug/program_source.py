@@ -22,10 +22,10 @@ from graphopt.ir.dialect.signature import FEED, Port, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.models.feeds import BATCH, OTHER, Sizes, load_arrays
 from graphopt.passes.engine import replay_file
-from graphopt.passes.engine.crash import Step
+from graphopt.passes.engine.crash import PassStep
 from graphopt.passes.engine.fusion import FusionPass
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.parts import PARSE, Part
+from graphopt.passes.table.parts import PARSE, CompilationPart
 from graphopt.passes.table.pipeline import passes_of
 from graphopt.passes.table.report import Report
 from graphopt.passes.table.schedule import steps as steps_of
@@ -44,11 +44,11 @@ class Subject:
     module: ModuleOp
     known: Mapping[str, Array]
     """Parameters, or all inputs of a script's step."""
-    steps: tuple[Step, ...] | None = None
+    steps: tuple[PassStep, ...] | None = None
     seed: int = 7
     report: Report | None = None
     """The report of the passes, of a program that a script ran."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CompilationPart, ...] = ()
     """The time of reading it without its parameters, of a program from a file."""
     compilation: Compilation | None = None
     """The compilation, of a program that has operators."""
@@ -82,7 +82,7 @@ def _of_text(text: str, source: str) -> Subject:
         return Subject(source, found.module, found.arrays(), steps_of_file(found), found.seed)
     start = time.perf_counter()
     module = parse_text(text, source)
-    parse = Part(PARSE, time.perf_counter() - start)
+    parse = CompilationPart(PARSE, time.perf_counter() - start)
     module.verify()
     return Subject(source, module, {}, parts=(parse,))
 
@@ -94,7 +94,7 @@ def _of_model(path: str) -> Subject:
     start = time.perf_counter()
     read = read_program_only(path)
     module = parse_program(read.program, read.feed_names, read.fetch_names)
-    parse = Part(PARSE, time.perf_counter() - start)
+    parse = CompilationPart(PARSE, time.perf_counter() - start)
     names = tuple(read.feed_names), tuple(read.fetch_names)
     compilation = Compilation(read.program, *names, None, (likely_place(),))
     known = read_parameters(read, None) or {}
@@ -169,23 +169,25 @@ def load_imports(names: Sequence[str]) -> None:
             raise PassError(f"--import {name}: {type(error).__name__}: {error}") from error
 
 
-def steps_for(strategy: str | None, passes: str, platform: str) -> tuple[Step, ...]:
+def steps_for(strategy: str | None, passes: str, platform: str) -> tuple[PassStep, ...]:
     """The steps of `--build-strategy` on a platform, then those of `-p`.
 
     ValueError for an unknown pass.
     """
-    steps: list[Step] = []
+    steps: list[PassStep] = []
     if strategy is not None:
         steps += steps_of(pass_context_for(strategy_of(strategy), platform).quiet())
     return *steps, *steps_named(passes_of(passes))
 
 
-def steps_of_file(file: replay_file.ReplayFile) -> tuple[Step, ...]:
+def steps_of_file(file: replay_file.ReplayFile) -> tuple[PassStep, ...]:
     """The steps that a replay file names."""
-    steps: list[Step] = []
+    steps: list[PassStep] = []
     for texts in file.steps:
         passes = tuple(made for text in texts for made in passes_of(text))
-        steps.append(Step(passes, together=any(isinstance(made, FusionPass) for made in passes)))
+        steps.append(
+            PassStep(passes, together=any(isinstance(made, FusionPass) for made in passes))
+        )
     return tuple(steps)
 
 

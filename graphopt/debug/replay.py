@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.debug.compare import Array
-from graphopt.debug.differences import Difference, Evaluate, Kind, Tolerance, run
+from graphopt.debug.differences import Difference, DifferenceKind, Evaluate, Tolerance, run
 from graphopt.debug.oracles import FLOAT64, UNOPTIMISED
 from graphopt.debug.program_source import steps_of_file
 from graphopt.debug.search import Suspect
@@ -28,7 +28,7 @@ def replayed(file: ReplayFile, data: Mapping[str, Array] | None = None) -> Diffe
     """
     file.module.verify()
     suspect = suspect_of(file, data)
-    if file.kind == Kind.PASS.value:
+    if file.kind == DifferenceKind.PASS.value:
         passed = suspect.passed(file.limit)
         return suspect.judged(passed) if passed.failed >= 0 else None
     lacking = [p.name for p in signature_of(file.module).arguments if p.name not in suspect.inputs]

@@ -19,9 +19,9 @@ from xdsl.passes import ModulePass
 from graphopt.debug.compare import Array
 from graphopt.debug.differences import (
     Difference,
+    DifferenceKind,
     Evaluate,
-    Kind,
-    Outcome,
+    RunOutcome,
     Tolerance,
     difference,
     outcome_of,
@@ -31,7 +31,7 @@ from graphopt.display.units import several
 from graphopt.errors import GraphoptError, PassError
 from graphopt.ir.dialect.signature import STATE, prepare_function, signature_of
 from graphopt.passes.engine import bisect
-from graphopt.passes.engine.crash import Step
+from graphopt.passes.engine.crash import PassStep
 from graphopt.passes.engine.fusion import FusionPass
 from graphopt.passes.engine.naming import show_op, source_line
 from graphopt.passes.engine.replay_file import lines_text
@@ -39,13 +39,13 @@ from graphopt.passes.table.manager import apply_steps
 
 
 @dataclass(frozen=True)
-class Trial:
+class LimitedRun:
     """The program after the passes, under some limit, and its results."""
 
     module: ModuleOp
     asked: tuple[str, ...]
     """The rewrites, in order, as `--opt-bisect-limit` reports them."""
-    outcome: Outcome
+    outcome: RunOutcome
     failed: int = -1
     """The step in which a pass failed, if one did."""
 
@@ -58,15 +58,15 @@ class Suspect:
     """
 
     module: ModuleOp
-    steps: tuple[Step, ...]
+    steps: tuple[PassStep, ...]
     inputs: Mapping[str, Array]
     evaluate: Evaluate
     against: Evaluate
     tolerance: Tolerance = Tolerance()  # noqa: RUF009
     verify_each: bool = True
-    trials: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
+    trials: dict[str, RunOutcome] = field(default_factory=dict[str, RunOutcome])
 
-    def wanted(self) -> Outcome:
+    def wanted(self) -> RunOutcome:
         """The reference results; GraphoptError when they cannot be computed."""
         found = self._once("wanted", self.module, self.against)
         if found.error is not None:
@@ -77,7 +77,7 @@ class Suspect:
             ) from found.error
         return found
 
-    def trial(self, limit: int = -1, *, without: Sequence[int] = (), steps: int = -1) -> Trial:
+    def trial(self, limit: int = -1, *, without: Sequence[int] = (), steps: int = -1) -> LimitedRun:
         """Run the first `steps` steps (all of them when negative) under a limit of rewrites."""
         passed = self.passed(limit, without=without, steps=steps)
         if passed.failed >= 0:
@@ -85,7 +85,9 @@ class Suspect:
         found = self._once(str(passed.module), passed.module, self.evaluate)
         return replace(passed, outcome=self._with_kept(found))
 
-    def passed(self, limit: int = -1, *, without: Sequence[int] = (), steps: int = -1) -> Trial:
+    def passed(
+        self, limit: int = -1, *, without: Sequence[int] = (), steps: int = -1
+    ) -> LimitedRun:
         """A trial that runs only the passes."""
         module = self.module.clone()
         lines: list[str] = []
@@ -97,16 +99,16 @@ class Suspect:
                 except Exception as error:
                     cause = error.__cause__ if isinstance(error, PassError) else None
                     shown = cause if isinstance(cause, Exception) else error
-                    return Trial(module, _rewrites(lines), Outcome({}, shown, True), number)
-        return Trial(module, _rewrites(lines), Outcome({}))
+                    return LimitedRun(module, _rewrites(lines), RunOutcome({}, shown, True), number)
+        return LimitedRun(module, _rewrites(lines), RunOutcome({}))
 
-    def judged(self, trial: Trial) -> Difference | None:
+    def judged(self, trial: LimitedRun) -> Difference | None:
         """The difference of a trial's results from the right ones."""
         if trial.outcome.in_pass:
             return difference(trial.outcome, trial.outcome, self.tolerance)
         return difference(self.wanted(), trial.outcome, self.tolerance)
 
-    def _with_kept(self, found: Outcome) -> Outcome:
+    def _with_kept(self, found: RunOutcome) -> RunOutcome:
         """With the state that the program returns, if its passes did not change the storage."""
         if found.error is not None:
             return found
@@ -114,14 +116,14 @@ class Suspect:
         kept = {f"{STATE} {name}": self.inputs[name] for name in writes if name in self.inputs}
         return replace(found, results={**kept, **found.results})
 
-    def _once(self, key: str, module: ModuleOp, evaluate: Evaluate) -> Outcome:
+    def _once(self, key: str, module: ModuleOp, evaluate: Evaluate) -> RunOutcome:
         if key not in self.trials:
             self.trials[key] = outcome_of(module, self.inputs, evaluate)
         return self.trials[key]
 
 
 @dataclass(frozen=True)
-class Found:
+class WrongRewrite:
     """The rewrite that made the results wrong.
 
     `number` is 0 when the wrong pass reports no rewrites. `alone` is True when the results are
@@ -143,7 +145,7 @@ class Found:
     """A diff of the program's text before and after the rewrite."""
 
 
-def find_wrong_rewrite(suspect: Suspect, *, check: Suspect | None = None) -> Found | None:
+def find_wrong_rewrite(suspect: Suspect, *, check: Suspect | None = None) -> WrongRewrite | None:
     """The rewrite that makes the results wrong; None when all of them together do not.
 
     The rewrite found is tried again with `check`, by default the same suspect. Raises GraphoptError
@@ -170,7 +172,7 @@ def find_wrong_rewrite(suspect: Suspect, *, check: Suspect | None = None) -> Fou
     focus = _gone(good.module, bad.module) if not bad.outcome.in_pass else []
     focus = focus or [op for op in good.module.walk() if show_op(op) == where]
     located = [op for op in good.module.walk() if show_op(op) == where] + focus
-    return Found(
+    return WrongRewrite(
         high,
         total,
         pass_name,
@@ -185,7 +187,7 @@ def find_wrong_rewrite(suspect: Suspect, *, check: Suspect | None = None) -> Fou
     )
 
 
-def isolated(suspect: Suspect, found: Found) -> Suspect:
+def isolated(suspect: Suspect, found: WrongRewrite) -> Suspect:
     """The same wrong rewrite in the smallest program found; `suspect` when there is no smaller one.
 
     That is the program just before the rewrite and the one pass, if this is wrong too. Where passes
@@ -222,7 +224,9 @@ def still_wrong(suspect: Suspect, seen: Difference) -> Interesting:
     def wrong(module: ModuleOp, inputs: Mapping[str, Array]) -> bool:
         tried = replace(suspect, module=module, inputs=inputs, trials={})
         passed = tried.passed()
-        if passed.failed < 0 and (seen.kind is Kind.PASS or str(passed.module) == str(module)):
+        if passed.failed < 0 and (
+            seen.kind is DifferenceKind.PASS or str(passed.module) == str(module)
+        ):
             return False  # no pass fails, or nothing was rewritten: known without XLA
         found = tried.judged(passed if passed.failed >= 0 else tried.trial())
         return found is not None and found.like(seen)
@@ -230,12 +234,12 @@ def still_wrong(suspect: Suspect, seen: Difference) -> Interesting:
     return wrong
 
 
-def steps_named(passes: Sequence[ModulePass]) -> tuple[Step, ...]:
+def steps_named(passes: Sequence[ModulePass]) -> tuple[PassStep, ...]:
     """The steps of a pipeline given with `-p`: one pass each."""
-    return tuple(Step((made,), together=isinstance(made, FusionPass)) for made in passes)
+    return tuple(PassStep((made,), together=isinstance(made, FusionPass)) for made in passes)
 
 
-def _wrong_step(suspect: Suspect, seen: Difference, total: int) -> Found:
+def _wrong_step(suspect: Suspect, seen: Difference, total: int) -> WrongRewrite:
     """The step after which results are wrong although no rewrite was allowed."""
     plain = suspect.judged(suspect.trial(steps=0))
     if plain is not None:
@@ -255,7 +259,9 @@ def _wrong_step(suspect: Suspect, seen: Difference, total: int) -> Found:
     change = () if after.outcome.in_pass else _change(before.module, after.module)
     names = suspect.steps[good].names
     line = next((line for op in gone if (line := source_line(op.location))), "")
-    return Found(0, total, names, "", line, seen, good, True, before.module, tuple(gone), change)
+    return WrongRewrite(
+        0, total, names, "", line, seen, good, True, before.module, tuple(gone), change
+    )
 
 
 def _confirm(suspect: Suspect, good: int, bad: int) -> None:
@@ -272,7 +278,7 @@ def _rewrites(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(line.partition(") ")[2] for line in lines)
 
 
-def _step_named(steps: Sequence[Step], pass_name: str) -> int:
+def _step_named(steps: Sequence[PassStep], pass_name: str) -> int:
     for number, step in enumerate(steps):
         if any(made.name == pass_name for made in step.passes):
             return number

@@ -17,7 +17,7 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from graphopt.display.layers import LayerRow, Summary
+from graphopt.display.layers import LayerRow, LayerSummary
 from graphopt.errors import GraphoptError
 from graphopt.frontend.mode import static_mode
 from graphopt.frontend.tracing import TracedProgram
@@ -45,7 +45,7 @@ Shape = tuple[int, ...]
 # -- a program -------------------------------------------------------------------------------------
 
 
-def summary_of_program(program: Program) -> Summary:
+def summary_of_program(program: Program) -> LayerSummary:
     """The forward ops of a program, one row each; those that only make values are left out.
 
     ProgramError for a program that cannot be compiled.
@@ -86,7 +86,7 @@ def summary_of_program(program: Program) -> Summary:
     counts = {name: prod(parameters[name].shape) for name in used}
     trained = sum(count for name, count in counts.items() if parameters[name].trainable)
     elements = sum(prod(_shape(value)) for value in fed)
-    return Summary(tuple(rows), sum(counts.values()), trained, elements)
+    return LayerSummary(tuple(rows), sum(counts.values()), trained, elements)
 
 
 def _shape(value: SSAValue) -> Shape:
@@ -114,7 +114,7 @@ def _unchanged(net: Any) -> Iterator[None]:
                 holder.update(before)
 
 
-def summary_of_layer(net: Any, inputs: Sequence[tuple[Shape, Any]]) -> Summary:
+def summary_of_layer(net: Any, inputs: Sequence[tuple[Shape, Any]]) -> LayerSummary:
     """The layers inside of a layer without layers of their own, for inputs of these types.
 
     The layer is called once in a program of its own, in its inference form.
@@ -152,7 +152,9 @@ def summary_of_layer(net: Any, inputs: Sequence[tuple[Shape, Any]]) -> Summary:
     trained = sum(prod(p.shape) for p in parameters if p.trainable)
     elements = sum(prod(shape) for shape, _ in inputs)
     width = max((v.dtype.numpy.itemsize for v in fed), default=4)
-    return Summary(_rows(program, calls), sum(counts.values()), trained, elements, min(width, 4))
+    return LayerSummary(
+        _rows(program, calls), sum(counts.values()), trained, elements, min(width, 4)
+    )
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,7 @@ def _flops_of(program: Program, call: _Call) -> int:
 class Totals(dict[str, int]):
     """The totals of a summary, as Paddle gives them; in a notebook its table."""
 
-    def __init__(self, found: Summary) -> None:
+    def __init__(self, found: LayerSummary) -> None:
         super().__init__(total_params=found.total_params, trainable_params=found.trainable_params)
         self._summary = found
 

@@ -24,7 +24,7 @@ class LayerRow:
 
 
 @dataclass(frozen=True, repr=False)
-class Summary(Shown):
+class LayerSummary(Shown):
     """The layers of a network in the order of their calls; it prints itself.
 
     `total_params` and `trainable_params` count each parameter once. `elements` are those of the

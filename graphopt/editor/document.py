@@ -21,7 +21,7 @@ from graphopt.ir.dialect.op import PdOp, class_of
 from graphopt.ir.dialect.text import text_of
 from graphopt.ir.dialect.types import show
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.manager import Run
+from graphopt.passes.table.manager import PassRun
 from graphopt.passes.table.pipeline import passes_of
 
 _VALUE = re.compile(r"%[A-Za-z0-9_$.]+")
@@ -137,7 +137,7 @@ def after_passes(text: str, pipeline: str) -> str:
     """
     module = parse_text(text)
     module.verify()
-    run, context = Run(module, PassContext({}), verify_each=True), new_context()
+    run, context = PassRun(module, PassContext({}), verify_each=True), new_context()
     for made in passes_of(pipeline):
         run.one("-p", made, context)
     return text_of(module) + "\n"

@@ -23,7 +23,7 @@ from graphopt.tensor.creation import assign
 
 
 @dataclass(frozen=True)
-class Row:
+class SequenceLayer:
     """A layer, its arguments by slot and by attribute, and the slots of its results."""
 
     layer: str
@@ -38,13 +38,15 @@ class Row:
     """The results are sequences where the inputs are not, too."""
 
 
-def _row(layer: str, slots: str, attrs: str = "", lists: str = "", **more: Any) -> Row:
+def _row(layer: str, slots: str, attrs: str = "", lists: str = "", **more: Any) -> SequenceLayer:
     """`slots` is `Slot=argument ... -> Slot ...`; an attribute alone has its argument's name."""
     inputs, outputs = slots.split("->")
     named = dict(pair.split("=") for pair in inputs.split())
     pairs = (pair.split("=") for pair in attrs.split())
     renamed = {pair[0]: pair[-1] for pair in pairs}
-    return Row(layer, named, tuple(outputs.split()), renamed, tuple(lists.split()), **more)
+    return SequenceLayer(
+        layer, named, tuple(outputs.split()), renamed, tuple(lists.split()), **more
+    )
 
 
 _POOL = "pooled_height pooled_width spatial_scale"
@@ -54,7 +56,7 @@ _BOXES = f"{_MATRIX} nms_threshold nms_eta"
 _TRAINED = "Anchor=Anchor GtBoxes=GtBoxes IsCrowd=IsCrowd ImInfo=ImInfo"
 _ASSIGNED = "-> LocationIndex ScoreIndex TargetBBox TargetLabel BBoxInsideWeight"
 
-ROWS: Mapping[str, Row] = {
+ROWS: Mapping[str, SequenceLayer] = {
     "sequence_pool": _row("sequence_pool", "X=input -> Out", "pooltype=pool_type pad_value"),
     "sequence_expand": _row("sequence_expand", "X=x Y=y -> Out", "ref_level"),
     "sequence_expand_as": _row("sequence_expand_as", "X=x Y=y -> Out"),
@@ -208,7 +210,7 @@ def appended_as_layer(
 
 def _append(
     type: str,
-    row: Row,
+    row: SequenceLayer,
     given: Mapping[str, Sequence[Any]],
     outputs: Mapping[str, Any],
     attrs: Mapping[str, Any],

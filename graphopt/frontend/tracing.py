@@ -14,10 +14,10 @@ from graphopt.runtime.compiled_program import CompiledProgram
 Function = Callable[..., Any]
 
 
-class Tensors(Protocol):
+class TensorPlaces(Protocol):
     """Places of the script that hold tensors."""
 
-    def besides(self, known: list[Any]) -> Tensors: ...
+    def besides(self, known: list[Any]) -> TensorPlaces: ...
 
     def names(self) -> list[str]: ...
 
@@ -31,7 +31,7 @@ class Holders(Protocol):
 
     def watch(self, root: object) -> None: ...
 
-    def tensors(self) -> Tensors: ...
+    def tensors(self) -> TensorPlaces: ...
 
 
 class TracedProgram(Program):
@@ -97,7 +97,7 @@ def traceable(function: Function) -> Function:
     return function if _convert is None else _convert(function)
 
 
-class Traced(ABC):
+class TracedFunction(ABC):
     """A function or layer with a program that was traced from it."""
 
     @abstractmethod

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from graphopt.io.dataset import IterableDataset
 
 
-class Recipe(NamedTuple):
+class BatchRecipe(NamedTuple):
     """The making of batches: `size` is None where the dataset makes them itself."""
 
     dataset: Any

@@ -11,7 +11,7 @@ from graphopt.frontend.prefetch import Prefetch
 from graphopt.io.batch_sampler import BatchSampler
 from graphopt.io.collate import arrays_in, default_collate_fn, default_convert_fn, map_arrays
 from graphopt.io.dataset import IterableDataset
-from graphopt.io.fetcher import Recipe
+from graphopt.io.fetcher import BatchRecipe
 from graphopt.io.worker import Workers
 from graphopt.reader.loaders import DatasetLoader, GeneratorLoader
 from graphopt.runtime.state.slots import Slot, Tensor
@@ -78,7 +78,7 @@ class DataLoader:
         whole = batch_sampler is None and batch_size is None
         self.collate_fn = collate_fn
         collate = collate_fn or (default_convert_fn if whole else default_collate_fn)
-        self._recipe = Recipe(dataset, collate, self.batch_size, drop_last)
+        self._recipe = BatchRecipe(dataset, collate, self.batch_size, drop_last)
         self._persistent = persistent_workers
         self._workers: Workers | None = None
 

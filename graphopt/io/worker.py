@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.frontend.prefetch import Prefetch
-from graphopt.io.fetcher import Recipe
+from graphopt.io.fetcher import BatchRecipe
 from graphopt.reader.processes import start
 
 _BATCH, _FAILED, _END = "batch", "failed", "end"
@@ -48,7 +48,7 @@ def get_worker_info() -> WorkerInfo | None:
 def _work(
     pipe: Connection,
     others: list[Connection],
-    recipe: Recipe,
+    recipe: BatchRecipe,
     info: WorkerInfo,
     init: Callable[[int], Any] | None,
 ) -> None:
@@ -103,7 +103,7 @@ class Workers:
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: BatchRecipe,
         count: int,
         ahead: int,
         timeout: float,

@@ -51,16 +51,16 @@ class _Place:
         _put(self.container, self.key, self.before)
 
 
-class Tensors:
+class NamedPlaces:
     """Places as names of a branch or a loop, which a function that is called there may change."""
 
     def __init__(self, places: list[_Place]) -> None:
         self._places = places
 
-    def besides(self, known: list[Any]) -> Tensors:
+    def besides(self, known: list[Any]) -> NamedPlaces:
         """The places that hold none of these tensors."""
         ids = set(map(id, known))
-        return Tensors([p for p in self._places if id(_get(p.container, p.key)) not in ids])
+        return NamedPlaces([p for p in self._places if id(_get(p.container, p.key)) not in ids])
 
     def names(self) -> list[str]:
         """A name for each."""
@@ -76,7 +76,7 @@ class Tensors:
             _put(place.container, place.key, value)
 
 
-class Held:
+class HeldContents:
     """The contents of the containers around a function, from before it was traced.
 
     These are the attributes of its layer and of other objects of the script, lists and dicts, what
@@ -140,9 +140,11 @@ class Held:
                 place.restore()
         return outputs
 
-    def tensors(self) -> Tensors:
+    def tensors(self) -> NamedPlaces:
         """The places that held a tensor before the trace."""
-        return Tensors([place for place in self._places() if isinstance(place.before, Variable)])
+        return NamedPlaces(
+            [place for place in self._places() if isinstance(place.before, Variable)]
+        )
 
     def leave_unknown(self, program: Program) -> bool:
         """Put Unknown in the place of tensors that only a trace has; True where there are some."""

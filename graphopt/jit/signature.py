@@ -13,7 +13,7 @@ from graphopt.frontend import nest
 from graphopt.frontend.first_values import value_of
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Variable
-from graphopt.jit.value import Value
+from graphopt.jit.value import RunValue
 from graphopt.static.input import InputSpec
 
 Tree = Any
@@ -63,7 +63,7 @@ def bind(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str,
 
 def is_array(leaf: Any) -> bool:
     """True for what is fed: arrays, results of other functions, and Variables."""
-    return isinstance(leaf, (np.ndarray, Value, Variable, InputSpec))
+    return isinstance(leaf, (np.ndarray, RunValue, Variable, InputSpec))
 
 
 def as_array(leaf: Any) -> np.ndarray[Any, Any]:

@@ -13,7 +13,7 @@ from graphopt.frontend import nest
 from graphopt.frontend.calls import called_from_outside
 from graphopt.frontend.first_values import needs_feed
 from graphopt.frontend.mode import would_be_dynamic
-from graphopt.frontend.tracing import Traced, converting, current_trace
+from graphopt.frontend.tracing import TracedFunction, converting, current_trace
 from graphopt.ir.program import Program, Variable
 from graphopt.jit import settings
 from graphopt.jit.conversion.calls import NOT_TO_STATIC, convert
@@ -38,7 +38,7 @@ from graphopt.static.input import InputSpec
 MOST_TRACES = 64
 
 
-class StaticFunction(Traced):
+class StaticFunction(TracedFunction):
     """A function whose calls run programs, one for each kind of arguments (paddle.jit.to_static).
 
     A call with arrays or results of other calls traces the function when arguments of these shapes

@@ -24,9 +24,9 @@ from graphopt.ir.program import (
 from graphopt.ir.program.location import is_users
 from graphopt.ir.translate.inference import keep_only, state_written
 from graphopt.jit.conversion.calls import convert
-from graphopt.jit.held import Held, SharedState
+from graphopt.jit.held import HeldContents, SharedState
 from graphopt.jit.signature import Arguments, as_array
-from graphopt.jit.value import Value
+from graphopt.jit.value import RunValue
 from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.executor import Executor
 from graphopt.runtime.settings.strategies import BuildStrategy
@@ -59,7 +59,7 @@ class Trace:
 
     def _is_traced(self, function: Callable[..., Any], specs: Arguments) -> bool:
         """Trace the function; False when it has to be traced again."""
-        held = Held(function)
+        held = HeldContents(function)
         self.main_program = TracedProgram((default_main_program(), *self._sources), held)
         self.main_program.random_seed = default_main_program().random_seed
         self.startup_program = Program()
@@ -79,7 +79,7 @@ class Trace:
         return True
 
     def _traced(
-        self, function: Callable[..., Any], specs: Arguments, held: Held
+        self, function: Callable[..., Any], specs: Arguments, held: HeldContents
     ) -> tuple[list[str], Any]:
         """The names of the inputs, and the outputs."""
         programs = program_guard(self.main_program, self.startup_program)
@@ -89,13 +89,15 @@ class Trace:
             outputs = convert(function)(*call.args, **call.kwargs)
             return names, held.write_back(outputs)
 
-    def _check_again(self, function: Callable[..., Any], specs: Arguments, held: Held) -> None:
+    def _check_again(
+        self, function: Callable[..., Any], specs: Arguments, held: HeldContents
+    ) -> None:
         """Refuse a function that reads in a call what only an earlier call has made.
 
         Its program would be another from the second call on.
         """
         again = copy(self)
-        after = Held(function)
+        after = HeldContents(function)
         again.main_program, again.startup_program = TracedProgram((), after), Program()
         again.main_program.sources = self.main_program.sources
         try:
@@ -173,7 +175,7 @@ class Trace:
         fetches = [variable.name for variable in self.output_variables]
         found = iter(self._executor.run(self._compiled, feed, fetches))
         return nest.map_leaves(
-            lambda leaf: Value(next(found)) if isinstance(leaf, Variable) else leaf, self.outputs
+            lambda leaf: RunValue(next(found)) if isinstance(leaf, Variable) else leaf, self.outputs
         )
 
 

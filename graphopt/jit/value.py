@@ -18,7 +18,7 @@ _INSTEAD = (
 )
 
 
-class Value(NDArrayOperatorsMixin):
+class RunValue(NDArrayOperatorsMixin):
     """The array that a run computed, read-only.
 
     `numpy`, `shape`, `dtype`, `item`, `float()`, indices, operators and printing are those of
@@ -64,11 +64,11 @@ class Value(NDArrayOperatorsMixin):
         """The elements as nested lists of Python numbers."""
         return self._array.tolist()
 
-    def astype(self, dtype: Any) -> Value:
+    def astype(self, dtype: Any) -> RunValue:
         """The value with another dtype."""
-        return Value(self._array.astype(as_dtype(dtype).numpy))
+        return RunValue(self._array.astype(as_dtype(dtype).numpy))
 
-    def detach(self) -> Value:
+    def detach(self) -> RunValue:
         """The value itself: it has no gradient."""
         return self
 
@@ -90,15 +90,15 @@ class Value(NDArrayOperatorsMixin):
         return np.array(self._array, dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        arrays = [each._array if isinstance(each, Value) else each for each in inputs]
+        arrays = [each._array if isinstance(each, RunValue) else each for each in inputs]
         made = getattr(ufunc, method)(*arrays, **kwargs)
-        return Value(made) if isinstance(made, (np.ndarray, np.generic)) else made
+        return RunValue(made) if isinstance(made, (np.ndarray, np.generic)) else made
 
-    def __getitem__(self, index: Any) -> Value:
-        return Value(self._array[index])
+    def __getitem__(self, index: Any) -> RunValue:
+        return RunValue(self._array[index])
 
-    def __iter__(self) -> Iterator[Value]:
-        return (Value(each) for each in self._array)
+    def __iter__(self) -> Iterator[RunValue]:
+        return (RunValue(each) for each in self._array)
 
     def __len__(self) -> int:
         return len(self._array)

@@ -21,7 +21,7 @@ Order = Mapping[Operation, int]
 
 
 @dataclass(frozen=True)
-class Value:
+class WatchedValue:
     """A feed, or a result of an op, which `order` numbers in the order of the program."""
 
     order: tuple[int, int]
@@ -36,7 +36,7 @@ class Value:
 class NotFinite:
     """A value with NaN or infinities."""
 
-    value: Value
+    value: WatchedValue
     nans: int
     infinities: int
     size: int
@@ -93,7 +93,7 @@ def watch_block(
     if isinstance(parent, FuncOp):
         ports = enumerate(function_signature(parent).arguments)
         values += [
-            (Value((0, number), "", port.name), env[block.args[number]])
+            (WatchedValue((0, number), "", port.name), env[block.args[number]])
             for number, port in ports
             if port.kind == FEED
         ]
@@ -102,14 +102,16 @@ def watch_block(
     _watch(values, number, alone=alone)
 
 
-def _described(op: Operation, number: int, order: int) -> Value:
+def _described(op: Operation, number: int, order: int) -> WatchedValue:
     name = op.results[number].name_hint or ""
     location = getattr(op, "location", None)
-    return Value((order, number), op.name.removeprefix("pd."), name, location)
+    return WatchedValue((order, number), op.name.removeprefix("pd."), name, location)
 
 
-def _watch(values: Iterable[tuple[Value, Sequence[Any]]], block: int, *, alone: bool) -> None:
-    described: list[tuple[Value, int]] = []
+def _watch(
+    values: Iterable[tuple[WatchedValue, Sequence[Any]]], block: int, *, alone: bool
+) -> None:
+    described: list[tuple[WatchedValue, int]] = []
     counts: list[Any] = []
     for value, lanes in values:
         for array in lanes:
@@ -121,7 +123,9 @@ def _watch(values: Iterable[tuple[Value, Sequence[Any]]], block: int, *, alone: 
         jax.debug.callback(note, jnp.stack(counts))
 
 
-def _note(described: Sequence[tuple[Value, int]], block: int, counts: Any, *, alone: bool) -> None:
+def _note(
+    described: Sequence[tuple[WatchedValue, int]], block: int, counts: Any, *, alone: bool
+) -> None:
     found = [
         NotFinite(value, int(nans), int(infinities), size)
         for (value, size), (nans, infinities) in zip(described, np.asarray(counts), strict=True)

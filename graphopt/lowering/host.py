@@ -21,7 +21,7 @@ from graphopt.ir.dialect.op import PdOp
 
 
 @dataclass(frozen=True)
-class Run:
+class CallingRun:
     """A run of a program that calls Python, and the exceptions raised in it."""
 
     callers: Mapping[Caller, PdOp]
@@ -29,13 +29,13 @@ class Run:
 
 
 # A list, because a function that is called may run programs itself, and so may other threads.
-_runs: list[Run] = []
+_runs: list[CallingRun] = []
 
 
 @contextmanager
-def listening(callers: Mapping[Caller, PdOp]) -> Iterator[Run]:
+def listening(callers: Mapping[Caller, PdOp]) -> Iterator[CallingRun]:
     """A run to which these ops report their exceptions inside the block."""
-    run = Run(callers)
+    run = CallingRun(callers)
     _runs.append(run)
     try:
         yield run

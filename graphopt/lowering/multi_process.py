@@ -53,7 +53,7 @@ def across(replicated: Replicated, devices: Sequence[Any]) -> Replicated:
         local=NamedSharding(own, cut(own)),
         share=len(devices) // len(mine),
     )
-    function = Function(replicated.function, parts)
+    function = GlobalFunction(replicated.function, parts)
     name = (
         f"{replicated.name} across {parts.share} processes" if parts.share > 1 else replicated.name
     )
@@ -89,23 +89,23 @@ class ProcessShares:
 
 
 @dataclass(frozen=True)
-class Function:
+class GlobalFunction:
     """A jitted function of global arrays, called with local ones."""
 
     jitted: Any
     parts: ProcessShares
 
-    def trace(self, *arguments: Any) -> Traced:
+    def trace(self, *arguments: Any) -> GlobalTrace:
         """As of a jitted function: the result of `compile` is called like this one."""
-        return Traced(self.jitted.trace(*self.parts.arguments(*arguments)), self.parts)
+        return GlobalTrace(self.jitted.trace(*self.parts.arguments(*arguments)), self.parts)
 
     def __call__(self, *arguments: Any) -> Any:
         return _called(self.jitted, self.parts, arguments)
 
 
 @dataclass(frozen=True)
-class Traced:
-    """The result of `Function.trace`."""
+class GlobalTrace:
+    """The result of `GlobalFunction.trace`."""
 
     traced: Any
     parts: ProcessShares
@@ -117,7 +117,7 @@ class Traced:
 
 @dataclass(frozen=True)
 class Lowered:
-    """The result of `Traced.lower`."""
+    """The result of `GlobalTrace.lower`."""
 
     lowered: Any
     parts: ProcessShares

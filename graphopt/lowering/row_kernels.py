@@ -19,10 +19,10 @@ from xdsl.ir import SSAValue
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import RowKernel, Yield
 from graphopt.ir.dialect.regions import captured_values
-from graphopt.ir.dialect.rows import WHOLE, Form, forms_in, frame_in
+from graphopt.ir.dialect.rows import WHOLE, MatrixForm, forms_in, frame_in
 from graphopt.lowering.kernels import rows as kernels
 from graphopt.lowering.kernels.row_rules import Line, compute
-from graphopt.lowering.kernels.rows import Operands, Tiling
+from graphopt.lowering.kernels.rows import RowOperands, Tiling
 
 Array = jax.Array
 Arrays = tuple[Array, ...]
@@ -75,7 +75,7 @@ def _call_of(
     tiling = Tiling(wholes[0] // length, length, op.attr("rows"))
     if any(size != math.prod(tiling.shape(form)) for size, form in sizes):
         return None
-    operands = Operands(
+    operands = RowOperands(
         tuple(forms[value] for value in read),
         tuple((forms[value], x.dtype) for value, x in zip(made, results, strict=True)),
     )
@@ -104,7 +104,7 @@ def _of_block(
     ops: Sequence[PdOp],
     read: Sequence[SSAValue],
     made: Sequence[SSAValue],
-    forms: Mapping[SSAValue, Form],
+    forms: Mapping[SSAValue, MatrixForm],
     operands: Sequence[Array],
     line: Line,
     rows: int,

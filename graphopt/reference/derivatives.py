@@ -10,7 +10,7 @@ import numpy as np
 
 import graphopt.reference.ufuncs  # noqa: F401  (fills its table)
 from graphopt.reference import special
-from graphopt.reference.tape import FUNCTIONS, Array, Node, NoDerivative, apply, value_of
+from graphopt.reference.tape import FUNCTIONS, Array, NoDerivative, TapeNode, apply, value_of
 
 Maker = Callable[..., Array]
 
@@ -243,7 +243,7 @@ def prod(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
     full = kept_shape(x.shape, axis)
 
     def vjp(g: Array, out: Array, x: Array) -> Array:
-        if isinstance(x, Node):
+        if isinstance(x, TapeNode):
             return np.reshape(g * out, full) / x
         return np.reshape(g, full) * _products_of_others(x, axis)
 
@@ -298,7 +298,7 @@ def without_derivative(name: str, function: Callable[[Array], Array]) -> Maker:
     """A function of plain arrays, whose derivative then is one of differences."""
 
     def checked(x: Array) -> Array:
-        if isinstance(x, Node):
+        if isinstance(x, TapeNode):
             raise NoDerivative(name)
         return function(x)
 
@@ -316,6 +316,6 @@ def held(x: Array) -> Array:
 
 def with_gradient(value: Array, x: Array, gradient: Callable[[Array], Array]) -> Array:
     """`value`, computed from x in any way, whose cotangent g becomes gradient(g)."""
-    if not isinstance(x, Node):
+    if not isinstance(x, TapeNode):
         return value
     return apply(lambda v: value_of(value), (lambda g, o, x: gradient(g),), x)

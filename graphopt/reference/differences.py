@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from graphopt.reference.registry import Unsupported
-from graphopt.reference.tape import Array, Node, value_of
+from graphopt.reference.tape import Array, TapeNode, value_of
 
 MOST = 256
 """The largest number of elements of an operand."""
@@ -33,12 +33,12 @@ def by_differences(
     values = [value_of(operand) for operand in operands]
     if any(v.dtype.kind == "c" for v in values):
         raise Unsupported(op.name, f"its derivative with respect to complex values ({why})")
-    if any(isinstance(o, Node) and o.size > MOST for o in operands):
+    if any(isinstance(o, TapeNode) and o.size > MOST for o in operands):
         raise Unsupported(op.name, f"its derivative needs one of {why}, or less than {MOST} values")
 
     def vjp_of(result: int, position: int) -> Any:
         def vjp(g: Array, out: Array, *arguments: Array) -> Array:
-            if isinstance(g, Node) or any(isinstance(a, Node) for a in arguments):
+            if isinstance(g, TapeNode) or any(isinstance(a, TapeNode) for a in arguments):
                 raise Unsupported(op.name, f"its second derivative needs one of {why}")
             x = values[position]
             gradient = np.zeros(x.size)
@@ -59,8 +59,8 @@ def by_differences(
     for number, result in enumerate(map(np.asarray, function(*values))):
         differentiable = result.dtype.kind == "f"
         vjps = [
-            vjp_of(number, i) if isinstance(operand, Node) else None
+            vjp_of(number, i) if isinstance(operand, TapeNode) else None
             for i, operand in enumerate(operands)
         ]
-        found.append(Node(result, operands, vjps) if differentiable else result)
+        found.append(TapeNode(result, operands, vjps) if differentiable else result)
     return tuple(found)

@@ -38,7 +38,7 @@ from graphopt.ir.dtypes import DType
 from graphopt.reference.differences import by_differences
 from graphopt.reference.ragged import Ragged
 from graphopt.reference.registry import RULES, Unsupported
-from graphopt.reference.tape import Array, Node, NoDerivative, apply, pull_back, value_of
+from graphopt.reference.tape import Array, NoDerivative, TapeNode, apply, pull_back, value_of
 
 Precision = Literal["float64", "declared", "native"]
 Environment = dict[SSAValue, Any]
@@ -160,7 +160,7 @@ class Run:
 
     def rounded(self, array: Array, dtype: DType) -> Array:
         """The array as this dtype holds it, in the dtype that rules work in."""
-        if not isinstance(array, (Node, Ragged)):
+        if not isinstance(array, (TapeNode, Ragged)):
             array = np.asarray(array)
         working = self.working(dtype)
         if array.dtype != working:
@@ -208,7 +208,7 @@ class Run:
             value = self.rounded(value, dtype_of(type_))
             _check(op, type_, value)
             # an SSA value is one node, also where a rule gives its operand back
-            same = isinstance(value, Node) and any(value is operand for operand in operands)
+            same = isinstance(value, TapeNode) and any(value is operand for operand in operands)
             results.append(apply(lambda v: v, (lambda g, o, x: g,), value) if same else value)
         return results
 
@@ -260,13 +260,13 @@ class Run:
         return np.random.default_rng([seed] if seed else [self.seed, rng_id + self.rng_shift, 1])
 
     def gradients(self, op: Grad, env: Environment, followed: bool) -> list[Array]:
-        seeds: list[tuple[Node, Array]] = []
+        seeds: list[tuple[TapeNode, Array]] = []
         for target, cotangent in zip(op.of, op.cotangents, strict=True):
             node, seed = env[target], env[cotangent]
-            if isinstance(node, Node):
+            if isinstance(node, TapeNode):
                 seed = seed if followed else value_of(seed)
                 seeds.append((node, np.broadcast_to(seed, node.shape)))
-        stop = [env[value] for value in op.no_grad if isinstance(env[value], Node)]
+        stop = [env[value] for value in op.no_grad if isinstance(env[value], TapeNode)]
         found = pull_back(seeds, stop=stop, nodes=followed)
         results: list[Array] = []
         for value, result in zip(op.wrt, op.results, strict=True):
@@ -337,8 +337,8 @@ def _round(array: Array, dtype: DType) -> Array:
     return apply(forward, (lambda g, o, x: _round(g, dtype),), array)
 
 
-def _as_node(value: Array) -> Node:
-    return value if isinstance(value, Node) else Node(value)
+def _as_node(value: Array) -> TapeNode:
+    return value if isinstance(value, TapeNode) else TapeNode(value)
 
 
 def _holds(condition: Array) -> bool:

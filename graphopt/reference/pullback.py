@@ -8,10 +8,10 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from graphopt.reference.interpreter import Environment, Run
-from graphopt.reference.tape import Array, Node, pull_back
+from graphopt.reference.tape import Array, TapeNode, pull_back
 
 
-class Traced:
+class TracedOps:
     """Ops evaluated once in float64, so that gradients of several of their values can be taken.
 
     `wrt` are the bound values to differentiate with respect to. Raises Unsupported for an op that
@@ -28,7 +28,7 @@ class Traced:
     ) -> None:
         run = Run("float64", seed)
         self.env: Environment = {value: run.entered(array) for value, array in bindings.items()}
-        self.leaves = {value: Node(self.env[value]) for value in wrt}
+        self.leaves = {value: TapeNode(self.env[value]) for value in wrt}
         self.env.update(self.leaves)
         with np.errstate(all="ignore"):
             run.ops(ops, self.env, traced=True)
@@ -40,7 +40,7 @@ class Traced:
         """
         target = self.env[of]
         with np.errstate(all="ignore"):
-            found = pull_back([(target, cotangent)]) if isinstance(target, Node) else {}
+            found = pull_back([(target, cotangent)]) if isinstance(target, TapeNode) else {}
         nodes = [self.leaves[value] for value in wrt]
         return [found.get(id(node), np.zeros(node.shape)) for node in nodes]
 
@@ -54,5 +54,5 @@ def pull_back_ops(
     *,
     seed: int = 7,
 ) -> list[Array]:
-    """The gradients of one value that these ops compute, as `Traced` gives them."""
-    return Traced(ops, bindings, wrt, seed=seed).gradients(of, cotangent, wrt)
+    """The gradients of one value that these ops compute, as `TracedOps` gives them."""
+    return TracedOps(ops, bindings, wrt, seed=seed).gradients(of, cotangent, wrt)

@@ -1,7 +1,7 @@
 """Derivatives of NumPy code: arrays that remember how they were computed.
 
-A `Node` takes part in NumPy's functions by NumPy's own protocols, so that a rule computes the same
-on nodes as on arrays. `pull_back` walks from results to their operands. What it computes is
+A `TapeNode` takes part in NumPy's functions by NumPy's own protocols, so that a rule computes the
+same on nodes as on arrays. `pull_back` walks from results to their operands. What it computes is
 computed with the same functions, on request on nodes again, so that it has derivatives too.
 The derivatives of the single functions are in `derivatives.py`.
 """
@@ -30,7 +30,7 @@ class NoDerivative(NotImplementedError):
     """The derivative of a NumPy function is not written down."""
 
 
-class Node(NDArrayOperatorsMixin):
+class TapeNode(NDArrayOperatorsMixin):
     """An array, the arguments that it was computed from, and the derivatives for these."""
 
     __slots__ = ("arguments", "value", "vjps")
@@ -114,7 +114,7 @@ class Node(NDArrayOperatorsMixin):
 
 def value_of(x: Any) -> Any:
     """The array of a node; other values unchanged."""
-    return x.value if isinstance(x, Node) else x
+    return x.value if isinstance(x, TapeNode) else x
 
 
 def _values(args: Any) -> list[Any]:
@@ -124,8 +124,8 @@ def _values(args: Any) -> list[Any]:
 def apply(function: Callable[..., Array], vjps: Sequence[Vjp | None], *args: Any) -> Array:
     """The function of the arguments, as a node when one of those that matter is a node."""
     value = function(*map(value_of, args))
-    relevant = (isinstance(a, Node) and v is not None for a, v in zip(args, vjps, strict=False))
-    return Node(value, args, vjps) if any(relevant) else value
+    relevant = (isinstance(a, TapeNode) and v is not None for a, v in zip(args, vjps, strict=False))
+    return TapeNode(value, args, vjps) if any(relevant) else value
 
 
 def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
@@ -140,7 +140,7 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
 
 
 def pull_back(
-    seeds: Sequence[tuple[Node, Array]], *, stop: Iterable[Node] = (), nodes: bool = False
+    seeds: Sequence[tuple[TapeNode, Array]], *, stop: Iterable[TapeNode] = (), nodes: bool = False
 ) -> dict[int, Array]:
     """The cotangent of every node that the seeds depend on, by `id`.
 
@@ -158,22 +158,22 @@ def pull_back(
         as_given = (node, *node.arguments)
         out, *args = as_given if nodes else map(value_of, as_given)
         for argument, vjp in zip(node.arguments, node.vjps, strict=False):
-            if isinstance(argument, Node) and vjp is not None:
+            if isinstance(argument, TapeNode) and vjp is not None:
                 pulled = vjp(g, out, *args)
                 _accumulate(found, argument, unbroadcast(pulled, argument.shape))
     return found
 
 
-def _accumulate(found: dict[int, Array], node: Node, g: Array) -> None:
+def _accumulate(found: dict[int, Array], node: TapeNode, g: Array) -> None:
     have = found.get(id(node))
     found[id(node)] = g if have is None else have + g
 
 
-def _order(roots: Iterable[Node]) -> list[Node]:
+def _order(roots: Iterable[TapeNode]) -> list[TapeNode]:
     """The nodes below these, each before those that it was computed from."""
-    order: list[Node] = []
+    order: list[TapeNode] = []
     seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(root, False) for root in roots]
+    stack: list[tuple[TapeNode, bool]] = [(root, False) for root in roots]
     while stack:
         node, done = stack.pop()
         if done:
@@ -181,5 +181,5 @@ def _order(roots: Iterable[Node]) -> list[Node]:
         elif id(node) not in seen:
             seen.add(id(node))
             stack.append((node, True))
-            stack += [(a, False) for a in node.arguments if isinstance(a, Node)]
+            stack += [(a, False) for a in node.arguments if isinstance(a, TapeNode)]
     return order[::-1]

@@ -41,7 +41,7 @@ from graphopt.passes.engine.validation import (
 )
 from graphopt.reference.boundary import MANY, SHARED, Round, as_used, bound, rounds, sizes
 from graphopt.reference.interpreter import Precision, evaluate_ops, supports
-from graphopt.reference.pullback import Traced
+from graphopt.reference.pullback import TracedOps
 from graphopt.reference.registry import Unsupported
 
 Array = np.ndarray[Any, Any]
@@ -362,7 +362,7 @@ def _gradients_differ(
     old_wrt = [before.get(value, value) for value in wrt]
     generator = np.random.default_rng(2)
     try:
-        traced = Traced(ops, bindings, list(dict.fromkeys([*old_wrt, *wrt])))
+        traced = TracedOps(ops, bindings, list(dict.fromkeys([*old_wrt, *wrt])))
     except (Unsupported, ProgramError, ValueError, IndexError):
         return ""
     for old, new in pairs:

@@ -13,9 +13,9 @@ from difflib import SequenceMatcher
 
 from graphopt.display.table import Column, Page, Shown, Table
 from graphopt.display.units import several
-from graphopt.report.graph import FED, FETCHED, OP, Graph, Node
+from graphopt.report.graph import FED, FETCHED, OP, Graph, GraphNode
 
-Key = Callable[[Node], Hashable]
+Key = Callable[[GraphNode], Hashable]
 FUSED, CHANGED, MOVED, GONE, NEW = "fused", "changed", "moved", "gone", "new"
 # the characters of an attribute, and the places of like changes, that a row shows
 _LONGEST, _MOST = 60, 3
@@ -28,13 +28,13 @@ class Change:
     """Ops of the first program, those of the second in their place, and the difference in words."""
 
     kind: str
-    before: tuple[Node, ...]
-    after: tuple[Node, ...]
+    before: tuple[GraphNode, ...]
+    after: tuple[GraphNode, ...]
     words: str = ""
 
 
 @dataclass(repr=False)
-class Difference(Shown):
+class ProgramDifference(Shown):
     """The difference of two programs, which prints itself."""
 
     before: Graph
@@ -88,19 +88,19 @@ class Difference(Shown):
         return Table(columns, rows, kind if rows else "")
 
 
-def difference(before: Graph, after: Graph) -> Difference:
+def difference(before: Graph, after: Graph) -> ProgramDifference:
     """Compare two programs."""
     by_name = _difference(before, after, lambda node: (node.name, node.result))
     by_type = _difference(before, after, lambda node: (node.name, tuple(node.types)))
     return by_type if by_type.same > by_name.same else by_name
 
 
-def _difference(before: Graph, after: Graph, key: Key) -> Difference:
+def _difference(before: Graph, after: Graph, key: Key) -> ProgramDifference:
     """Compare two programs whose ops are aligned by a key."""
     old, new = _ops(before), _ops(after)
-    found = Difference(before, after, ports=list(_port_changes(before, after)))
-    gone: list[Node] = []
-    added: list[Node] = []
+    found = ProgramDifference(before, after, ports=list(_port_changes(before, after)))
+    gone: list[GraphNode] = []
+    added: list[GraphNode] = []
     for tag, left, right in _aligned(old, new, key):
         if tag == "equal":
             for a, b in zip(left, right, strict=True):
@@ -111,20 +111,20 @@ def _difference(before: Graph, after: Graph, key: Key) -> Difference:
     return found
 
 
-def _ops(graph: Graph) -> list[Node]:
+def _ops(graph: Graph) -> list[GraphNode]:
     return [node for node in graph.nodes if node.kind == OP]
 
 
 def _aligned(
-    old: Sequence[Node], new: Sequence[Node], key: Key
-) -> Iterator[tuple[str, Sequence[Node], Sequence[Node]]]:
+    old: Sequence[GraphNode], new: Sequence[GraphNode], key: Key
+) -> Iterator[tuple[str, Sequence[GraphNode], Sequence[GraphNode]]]:
     """The stretches that have equal keys, and those between."""
     matcher = SequenceMatcher(None, [*map(key, old)], [*map(key, new)], autojunk=False)
     for tag, i, j, k, m in matcher.get_opcodes():
         yield tag, old[i:j], new[k:m]
 
 
-def _compare(found: Difference, a: Node, b: Node) -> None:
+def _compare(found: ProgramDifference, a: GraphNode, b: GraphNode) -> None:
     """Two ops of one kind in one place."""
     words = "; ".join(_facts(a, b))
     if words:
@@ -133,7 +133,7 @@ def _compare(found: Difference, a: Node, b: Node) -> None:
         found.same += 1
 
 
-def _facts(a: Node, b: Node) -> Iterator[str]:
+def _facts(a: GraphNode, b: GraphNode) -> Iterator[str]:
     """The attributes and types that differ."""
     for name in sorted({*a.attributes, *b.attributes} - _NUMBERS_OF_DRAWS):
         before, after = a.attributes.get(name), b.attributes.get(name)
@@ -169,11 +169,11 @@ def _places(graph: Graph, changes: Sequence[Change]) -> str:
 
 
 def _replaced(
-    found: Difference,
-    left: Sequence[Node],
-    right: Sequence[Node],
-    gone: list[Node],
-    added: list[Node],
+    found: ProgramDifference,
+    left: Sequence[GraphNode],
+    right: Sequence[GraphNode],
+    gone: list[GraphNode],
+    added: list[GraphNode],
 ) -> None:
     """Ops in the place of others: fused ones take what is in front of them."""
     for tag, old, new in _aligned(left, right, lambda node: node.name):
@@ -192,7 +192,7 @@ def _replaced(
         gone += rest
 
 
-def _fused_by(node: Node, rest: Sequence[Node]) -> Sequence[Node]:
+def _fused_by(node: GraphNode, rest: Sequence[GraphNode]) -> Sequence[GraphNode]:
     """The ops that an op does the work of: those up to the one with its result."""
     for number, other in enumerate(rest, 1):
         if other.types[:1] == node.types[:1] and node.result in ("", other.result):
@@ -200,7 +200,7 @@ def _fused_by(node: Node, rest: Sequence[Node]) -> Sequence[Node]:
     return ()
 
 
-def _moved(found: Difference, gone: Sequence[Node], added: Sequence[Node]) -> None:
+def _moved(found: ProgramDifference, gone: Sequence[GraphNode], added: Sequence[GraphNode]) -> None:
     """An op that went from one place and came to another has moved."""
     left = list(added)
     for node in gone:
@@ -214,7 +214,7 @@ def _moved(found: Difference, gone: Sequence[Node], added: Sequence[Node]) -> No
     found.changes += [Change(NEW, (), (node,)) for node in left]
 
 
-def _identity(node: Node) -> Hashable:
+def _identity(node: GraphNode) -> Hashable:
     return node.name, node.result, tuple(node.types)
 
 
@@ -224,7 +224,7 @@ def _replacement(change: Change) -> str:
     return f"{before} -> {after}" if change.kind == FUSED else ""
 
 
-def _kinds(nodes: Sequence[Node]) -> str:
+def _kinds(nodes: Sequence[GraphNode]) -> str:
     return " + ".join(node.name for node in nodes)
 
 

@@ -49,7 +49,7 @@ class OpMeasured(NamedTuple):
 
 
 @dataclass
-class Node:
+class GraphNode:
     """An op, a feed or a fetch. `inputs` are the nodes that make its operands."""
 
     kind: str
@@ -86,7 +86,7 @@ class Node:
 class Graph:
     """The nodes and clusters of a module."""
 
-    nodes: list[Node] = field(default_factory=list[Node])
+    nodes: list[GraphNode] = field(default_factory=list[GraphNode])
     clusters: list[Cluster] = field(default_factory=list[Cluster])
 
 
@@ -108,7 +108,7 @@ class _Maker:
         body, signature = main_function(module).body.block, signature_of(module)
         for argument, port in zip(body.args, signature.arguments, strict=True):
             if port.kind == FEED:
-                node = Node(FED, port.name, types=[show(port.type)])
+                node = GraphNode(FED, port.name, types=[show(port.type)])
                 self.node_of[argument] = self._add(node)
             else:
                 self.state[argument] = f"{port.name} {show(port.type)}"
@@ -116,9 +116,9 @@ class _Maker:
         for value, port in zip(_returned(body), signature.results, strict=True):
             if port.kind == FETCH and value in self.node_of:
                 inputs = [self.node_of[value]]
-                self._add(Node(FETCHED, port.name, types=[show(port.type)], inputs=inputs))
+                self._add(GraphNode(FETCHED, port.name, types=[show(port.type)], inputs=inputs))
 
-    def _add(self, node: Node) -> int:
+    def _add(self, node: GraphNode) -> int:
         self.graph.nodes.append(node)
         return len(self.graph.nodes) - 1
 
@@ -147,7 +147,7 @@ class _Maker:
         if op.regions:
             cluster = self._cluster(f"{name} {first}".strip(), cluster)
         index = self._add(
-            Node(
+            GraphNode(
                 OP,
                 name,
                 first,

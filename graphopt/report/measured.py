@@ -33,7 +33,7 @@ class StepMeasured(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredStep:
     """A step of an optimised program, and its ops by their numbers in `module`."""
 
     module: ModuleOp

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt.report.graph import Graph, Node
+from graphopt.report.graph import Graph, GraphNode
 from graphopt.report.stages import Optimization
 
 
@@ -33,7 +33,7 @@ def _nodes(graph: Graph) -> list[dict[str, Any]]:
     return [_node(graph, number, node) for number, node in enumerate(graph.nodes)]
 
 
-def _node(graph: Graph, number: int, node: Node) -> dict[str, Any]:
+def _node(graph: Graph, number: int, node: GraphNode) -> dict[str, Any]:
     facts = node.attributes | {
         "state": ", ".join(node.state),
         "line": node.line,

@@ -19,8 +19,8 @@ from typing import Any
 from graphopt.display.table import Column, Page, Table
 from graphopt.display.units import quantity, size
 from graphopt.passes.table.explain import as_page, as_text
-from graphopt.report.difference import Difference
-from graphopt.report.graph import FED, OP, Graph, Node
+from graphopt.report.difference import ProgramDifference
+from graphopt.report.graph import FED, OP, Graph, GraphNode
 from graphopt.report.stages import Against, Optimization, Stage
 from graphopt.report.times import time_bar, time_table
 
@@ -43,7 +43,7 @@ def page(programs: Sequence[Optimization], title: str) -> str:
     return _page(title, [_program(each) for each in programs])
 
 
-def difference_page(found: Difference, title: str) -> str:
+def difference_page(found: ProgramDifference, title: str) -> str:
     """The page of two programs and their difference; ops that are not the same have colours."""
     found.mark()
     stages = (Stage("first program", found.before), Stage("second program", found.after))
@@ -121,7 +121,7 @@ def _stage(stage: Stage, label: str) -> dict[str, Any]:
     }
 
 
-def _node(node: Node) -> dict[str, Any]:
+def _node(node: GraphNode) -> dict[str, Any]:
     values = asdict(node)
     found = {short: values[name] for name, short in _SHORT.items() if values[name]}
     if node.measured is not None:

@@ -12,11 +12,11 @@ from graphopt.ir.dialect.text import text_of
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.instrumentation import Instrumentation
 from graphopt.passes.table.manager import optimize
-from graphopt.passes.table.parts import Part
+from graphopt.passes.table.parts import CompilationPart
 from graphopt.passes.table.report import Report, timed_as
-from graphopt.report.difference import Difference, difference
+from graphopt.report.difference import ProgramDifference, difference
 from graphopt.report.graph import Graph, graph_of
-from graphopt.report.measured import MEASURED, Measured, StepMeasured
+from graphopt.report.measured import MEASURED, MeasuredStep, StepMeasured
 from graphopt.report.origins import Origins
 
 FIRST = "before passes"
@@ -91,8 +91,8 @@ class Against:
     """
 
     title: str
-    as_read: Difference
-    after_passes: Difference
+    as_read: ProgramDifference
+    after_passes: ProgramDifference
     diff: tuple[str, ...]
 
 
@@ -122,9 +122,9 @@ def optimization(
     context: PassContext,
     *,
     compiled: Report | None = None,
-    parts: Sequence[Part] = (),
+    parts: Sequence[CompilationPart] = (),
     other: Other | None = None,
-    measured: Measured | None = None,
+    measured: MeasuredStep | None = None,
 ) -> Optimization:
     """The passes of a context on the module that `again` makes, stage by stage.
 
@@ -143,7 +143,7 @@ def optimization(
     return found if other is None else replace(found, against=_against(other, found, again))
 
 
-def _with_measured(found: Optimization, text: str, measured: Measured) -> Optimization:
+def _with_measured(found: Optimization, text: str, measured: MeasuredStep) -> Optimization:
     """The last stage with times, or one more where another program was measured."""
     if measured.is_of(text):
         measured.note(found.stages[-1].graph)

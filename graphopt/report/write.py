@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from graphopt.report.difference import Difference
+from graphopt.report.difference import ProgramDifference
 from graphopt.report.model_explorer import model_explorer_json
 from graphopt.report.page import difference_page, page
 from graphopt.report.stages import Optimization
@@ -23,6 +23,6 @@ def write_report(
     Path(path).write_text(text, "utf-8")
 
 
-def write_difference(path: str | os.PathLike[str], found: Difference, title: str) -> None:
+def write_difference(path: str | os.PathLike[str], found: ProgramDifference, title: str) -> None:
     """Write a page with both programs and their difference; OSError when it cannot be written."""
     Path(path).write_text(difference_page(found, title), "utf-8")

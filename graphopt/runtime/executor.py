@@ -31,7 +31,7 @@ from graphopt.runtime.state.arrays import Feed, FetchList, Stats, counters
 from graphopt.runtime.state.scope import Scope, global_scope
 
 
-class Compiled(Protocol):
+class ProgramWithRunner(Protocol):
     """A program with a runner of its own, which runs on the place of the executor."""
 
     _program: Program
@@ -59,7 +59,7 @@ class Executor(WithFacts):
     programs run unpadded. Without them, programs that are fed sequences do so by `sequences()`.
     """
 
-    compiled_for_trainers: ClassVar[Callable[[Program, Place], Compiled]]
+    compiled_for_trainers: ClassVar[Callable[[Program, Place], ProgramWithRunner]]
     """The form of a program for all trainers of a job, which `compiled_program` gives."""
 
     def __init__(self, place: object = None, *, buckets: Buckets | None = None) -> None:
@@ -70,7 +70,7 @@ class Executor(WithFacts):
         self._arrays = ArrayFetches()
         self._runner = self.new_runner()
         # programs with collectives, by serial and version, as they run over all trainers
-        self._joined: dict[tuple[int, int], Compiled] = {}
+        self._joined: dict[tuple[int, int], ProgramWithRunner] = {}
 
     def new_runner(self, strategy: BuildStrategy | None = None) -> Runner:
         """A runner of programs on this place, by the buckets if there are any."""
@@ -99,7 +99,7 @@ class Executor(WithFacts):
 
     def run(
         self,
-        program: Program | Compiled | None = None,
+        program: Program | ProgramWithRunner | None = None,
         feed: Feed = None,
         fetch_list: FetchList = None,
         feed_var_name: str = "feed",
@@ -129,7 +129,7 @@ class Executor(WithFacts):
                 f"run(): the argument 'scope' must be a Scope, found {type(scope).__name__}; make "
                 "one with paddle.static.Scope(), or leave it out"
             )
-        source: Program | Compiled = default_main_program() if program is None else program
+        source: Program | ProgramWithRunner = default_main_program() if program is None else program
         if isinstance(source, Program) and source.runs_as is not None:
             source = source.runs_as()
         elif isinstance(source, Program) and source.communicates:
@@ -207,7 +207,7 @@ class Executor(WithFacts):
             self._report,
         )
 
-    def _over_trainers(self, program: Program) -> Program | Compiled:
+    def _over_trainers(self, program: Program) -> Program | ProgramWithRunner:
         """The program over all trainers of the job, one place each; itself without a job."""
         world = world_of_environment()
         if world is None or world.trainers == 1:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from graphopt.report.graph import OpMeasured
-from graphopt.report.measured import Measured, StepMeasured
+from graphopt.report.measured import MeasuredStep, StepMeasured
 from graphopt.runtime.profiling.profile import Profile
 
 
-def measured(profile: Profile) -> Measured:
+def measured(profile: Profile) -> MeasuredStep:
     """The time and memory of a step and of its ops, by their numbers.
 
     An op that took no time, and has bytes at the peak, is among them.
@@ -29,4 +29,4 @@ def measured(profile: Profile) -> Measured:
         memory.state,
         memory.feeds,
     )
-    return Measured(profile.module, step, ops)
+    return MeasuredStep(profile.module, step, ops)

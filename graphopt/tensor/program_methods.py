@@ -27,7 +27,7 @@ from graphopt.ir.program.location import caller_level
 from graphopt.tensor.program_internals import METHODS
 
 if TYPE_CHECKING:
-    from graphopt.display.layers import Summary
+    from graphopt.display.layers import LayerSummary
     from graphopt.runtime.state.scope import Scope
 
 _NOT_STATE = (VarKind.FEED_MINIBATCH, VarKind.FETCH_LIST, VarKind.READER)
@@ -194,7 +194,7 @@ def _dynamic_only(name: str, instead: str) -> Any:
     return method
 
 
-def summary(self: Program) -> Summary:
+def summary(self: Program) -> LayerSummary:
     """The forward ops with shapes, parameters and operations, as a table that prints itself."""
     from graphopt.debug.summary import summary_of_program
 

@@ -18,7 +18,7 @@ from graphopt.passes.engine import bisect
 from graphopt.passes.engine.fusion import Fusion, FusionPass, Match, Node, Value
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.manager import Run
+from graphopt.passes.table.manager import PassRun
 from graphopt.testing import parse
 from graphopt_tests.cli.test_opt import MODELS, opt
 
@@ -71,7 +71,7 @@ class Forgetful(ModulePass):
 
 def test_the_wrong_rewrite_is_named() -> None:
     """Of three rewrites of one sweep, the message names the one after which the IR is invalid."""
-    run = Run(parse(PROGRAM), PassContext({}), verify_each=True)
+    run = PassRun(parse(PROGRAM), PassContext({}), verify_each=True)
     with pytest.raises(PassError, match=r"not valid after wrong on pd.relu %d; .*before it is def"):
         run.fuse([("flag", WrongPass())])
 
@@ -79,7 +79,7 @@ def test_the_wrong_rewrite_is_named() -> None:
 def test_a_changed_signature_is_named() -> None:
     """A pass that changes what a program gives is named, when all is checked."""
     with pytest.raises(PassError, match="not valid after forgetful"):
-        Run(parse(PROGRAM), PassContext({}), verify_each=True).one("flag", Forgetful())
+        PassRun(parse(PROGRAM), PassContext({}), verify_each=True).one("flag", Forgetful())
 
 
 def test_bisection_counts_rewrites() -> None:
@@ -88,11 +88,11 @@ def test_bisection_counts_rewrites() -> None:
     for most, tanh in ((0, 0), (2, 2), (-1, 3)):
         module = parse(PROGRAM.replace("%d", "%q"))
         with bisect.limited(most, lines.append) as limit:
-            Run(module, PassContext({})).fuse([("flag", WrongPass())])
+            PassRun(module, PassContext({})).fuse([("flag", WrongPass())])
         assert (str(module).count("pd.tanh"), limit.asked) == (tanh, 3)
     assert lines[0] == "BISECT: NOT running rewrite (1) wrong on pd.relu %y"
     module = parse(PROGRAM.replace("%d", "%q"))
-    Run(module, PassContext({})).fuse([("flag", WrongPass())])
+    PassRun(module, PassContext({})).fuse([("flag", WrongPass())])
     assert str(module).count("pd.tanh") == 3
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from graphopt.conformance.__main__ import main
 from graphopt.conformance.cases import Corpus, name_of
-from graphopt.conformance.check import Outcome, check
+from graphopt.conformance.check import CaseOutcome, check
 from graphopt.conformance.compare import differs, violates
 from graphopt.conformance.table import coverage, failures, percent, read_reasons, share
 
@@ -86,9 +86,9 @@ def test_open_batch(name: str) -> None:
 
 
 OUTCOMES = [
-    Outcome("paddle.a/00", "paddle.a", "math", ()),
-    Outcome("paddle.a/01", "paddle.a", "math", ("result is | other",)),
-    Outcome("paddle.b/00", "paddle.b", "nn", ()),
+    CaseOutcome("paddle.a/00", "paddle.a", "math", ()),
+    CaseOutcome("paddle.a/01", "paddle.a", "math", ("result is | other",)),
+    CaseOutcome("paddle.b/00", "paddle.b", "nn", ()),
 ]
 TIERS = {"paddle.a": "A", "paddle.b": "B"}
 

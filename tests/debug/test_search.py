@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 from graphopt.debug.compare import Array
 from graphopt.debug.differences import (
     Difference,
-    Kind,
-    Outcome,
+    DifferenceKind,
+    RunOutcome,
     Tolerance,
     difference,
     largest_gap,
@@ -117,9 +117,9 @@ def test_isolation_keeps_the_failure() -> None:
     assert isolated(only_first, found).module is found.before
 
 
-def outcome(*values: object) -> Outcome:
+def outcome(*values: object) -> RunOutcome:
     """Results named by their position."""
-    return Outcome({str(n): np.asarray(value) for n, value in enumerate(values)})
+    return RunOutcome({str(n): np.asarray(value) for n, value in enumerate(values)})
 
 
 F32 = np.float32
@@ -129,24 +129,24 @@ F32 = np.float32
     ("wanted", "found", "kind"),
     [
         (F32([1, 2]), F32([1, 2.0001]), None),
-        (F32([1, 2]), F32([1, 2.01]), Kind.NUMBERS),
+        (F32([1, 2]), F32([1, 2.01]), DifferenceKind.NUMBERS),
         (F32([1e4, 0]), F32([1e4, 1]), None),  # by the size of the largest number
         (F32([np.inf, -np.inf]), F32([np.inf, -np.inf]), None),
-        (F32([np.inf, 1]), F32([-np.inf, 1]), Kind.NUMBERS),
-        (F32([np.inf, 1]), F32([3e38, 1]), Kind.NUMBERS),
+        (F32([np.inf, 1]), F32([-np.inf, 1]), DifferenceKind.NUMBERS),
+        (F32([np.inf, 1]), F32([3e38, 1]), DifferenceKind.NUMBERS),
         (F32([np.nan, 1]), F32([np.nan, 1]), None),
-        (F32([np.nan, 1]), F32([0, 1]), Kind.NAN),
-        (F32([0, 1]), F32([np.nan, 1]), Kind.NAN),
-        (F32([1]), np.float64([1]), Kind.DTYPE),
-        (F32([1]), F32([[1]]), Kind.SHAPE),
+        (F32([np.nan, 1]), F32([0, 1]), DifferenceKind.NAN),
+        (F32([0, 1]), F32([np.nan, 1]), DifferenceKind.NAN),
+        (F32([1]), np.float64([1]), DifferenceKind.DTYPE),
+        (F32([1]), F32([[1]]), DifferenceKind.SHAPE),
         (F32([]), F32([]), None),
-        (np.int32([7]), np.int32([8]), Kind.NUMBERS),
-        (np.array(True), np.array(False), Kind.NUMBERS),
-        (np.complex64([1 + 1j]), np.complex64([1 + 2j]), Kind.NUMBERS),
+        (np.int32([7]), np.int32([8]), DifferenceKind.NUMBERS),
+        (np.array(True), np.array(False), DifferenceKind.NUMBERS),
+        (np.complex64([1 + 1j]), np.complex64([1 + 2j]), DifferenceKind.NUMBERS),
         (np.complex64([1 + 1j]), np.complex64([1 + 1j]), None),
     ],
 )
-def test_kinds_of_differences(wanted: object, found: object, kind: Kind | None) -> None:
+def test_kinds_of_differences(wanted: object, found: object, kind: DifferenceKind | None) -> None:
     """Numbers beyond the tolerance of their type, and all that is no number."""
     seen = difference(outcome(wanted), outcome(found), Tolerance())
     assert (seen and seen.kind) == kind
@@ -161,11 +161,11 @@ def test_the_worst_difference_is_told() -> None:
     assert seen is not None
     assert seen.result == "1"
     seen = difference(outcome(zero, zero), outcome(two, np.zeros(2)), Tolerance())
-    assert seen == Difference(Kind.SHAPE, "1", "[1] became [2]")
+    assert seen == Difference(DifferenceKind.SHAPE, "1", "[1] became [2]")
     seen = difference(outcome(zero), outcome(zero, zero), Tolerance())
     assert seen is not None
-    assert seen.kind is Kind.RESULTS
-    seen = difference(outcome(zero), Outcome({}, ValueError("no"), True), Tolerance())
+    assert seen.kind is DifferenceKind.RESULTS
+    seen = difference(outcome(zero), RunOutcome({}, ValueError("no"), True), Tolerance())
     assert str(seen) == "ValueError: no"
     assert largest_gap(outcome(zero, zero), outcome(one, zero)) == (1.0, "0")
 
@@ -180,9 +180,12 @@ def test_given_tolerances() -> None:
 
 def test_failures_are_alike_by_their_class() -> None:
     """While wrong numbers and NaN may come from one bug."""
-    numbers, nan = Difference(Kind.NUMBERS, "a", ""), Difference(Kind.NAN, "b", "")
+    numbers, nan = (
+        Difference(DifferenceKind.NUMBERS, "a", ""),
+        Difference(DifferenceKind.NAN, "b", ""),
+    )
     assert numbers.like(nan)
-    failed = Difference(Kind.PASS, "TypeError", "")
+    failed = Difference(DifferenceKind.PASS, "TypeError", "")
     assert not failed.like(numbers)
-    assert not failed.like(Difference(Kind.PASS, "KeyError", ""))
-    assert not failed.like(Difference(Kind.RUN, "TypeError", ""))
+    assert not failed.like(Difference(DifferenceKind.PASS, "KeyError", ""))
+    assert not failed.like(Difference(DifferenceKind.RUN, "TypeError", ""))

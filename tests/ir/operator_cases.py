@@ -14,7 +14,7 @@ from graphopt.ir.dialect.definition import default_attrs, definition
 from graphopt.ir.dialect.ops.random import RandomOp
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.operators import OperatorRow, operators
-from graphopt.ir.translate.operators.table import BY_TYPE, Row
+from graphopt.ir.translate.operators.table import BY_TYPE, DialectRow
 from graphopt_tests.ir.test_ops import SAMPLES
 from graphopt_tests.ir.test_saved_types import CASES, Case, listed
 from graphopt_tests.op_calls import build, groups_of
@@ -103,7 +103,7 @@ def cases() -> Iterator[dict[str, Any]]:
             yield made
 
 
-def _of_sample(row: OperatorRow, own: Row, sample: Sample) -> dict[str, Any] | None:
+def _of_sample(row: OperatorRow, own: DialectRow, sample: Sample) -> dict[str, Any] | None:
     """The case with a sample's operands; results are counted by the op that it is."""
     inputs = dict(zip(own.inputs, groups_of(sample), strict=False))
     results, op = definition(own.op).results, build(own.op, sample)[1]

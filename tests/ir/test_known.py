@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.definition import as_property
-from graphopt.ir.dialect.known import Known, known_numbers
+from graphopt.ir.dialect.known import KnownValues, known_numbers
 from graphopt.ir.dialect.op import PdOp, class_of
 from graphopt.ir.dialect.ops import math as ops
 from graphopt.ir.dialect.ops.activation import Softmax
@@ -268,7 +268,7 @@ def _made_of(run: Dynamic, env: Environment) -> PdOp:
     return made.make(*block.args, **attrs)
 
 
-def _copies_of_nothing(op: PdOp, known: Known, env: Environment) -> bool:
+def _copies_of_nothing(op: PdOp, known: KnownValues, env: Environment) -> bool:
     """A reshape with a 0, which copies a size only where the operand has elements."""
     if not isinstance(op, (Reshape, Dynamic)) or env[op.operands[0]].size:
         return False
@@ -307,7 +307,7 @@ def test_known_is_what_the_program_computes(data: st.DataObject) -> None:
     chain = Chain(data.draw)
     for _ in range(chain.number(3, 14)):
         chain.grow()
-    known = Known()
+    known = KnownValues()
     for op in chain.ops:
         known.see(op)
     for batch, length in ((2, 3), (1, 1), (3, 2), (0, 2)):
@@ -320,7 +320,7 @@ def test_known_is_what_the_program_computes(data: st.DataObject) -> None:
                 check(value, known, env)
 
 
-def check(value: SSAValue, known: Known, env: Environment) -> None:
+def check(value: SSAValue, known: KnownValues, env: Environment) -> None:
     """The sizes and elements that are known of a value are those of this run."""
     have = env[value]
     assert tuple(amount_in(size, env) for size in known.sizes(value)) == have.shape
@@ -333,7 +333,7 @@ def check(value: SSAValue, known: Known, env: Environment) -> None:
         assert element is None or amount_in(element, env) == wanted
 
 
-def _listed(known: Known, op: PdOp) -> list[Any]:
+def _listed(known: KnownValues, op: PdOp) -> list[Any]:
     elements = known.elements(op.results[0])
     assert elements is not None
     return list(elements)
@@ -342,7 +342,7 @@ def _listed(known: Known, op: PdOp) -> list[Any]:
 def test_sizes_read_off_a_tensor_are_known() -> None:
     """The property above would hold of one that knows nothing."""
     block = Block(arg_types=FEEDS)
-    x, known = block.args[0], Known()
+    x, known = block.args[0], KnownValues()
     shape = ShapeOf.make(x)
     last = Slice.make(shape, axes=(0,), starts=(-1,), ends=(3,))
     length = Slice.make(shape, axes=(0,), starts=(1,), ends=(2,))
@@ -356,7 +356,7 @@ def test_sizes_read_off_a_tensor_are_known() -> None:
 def test_sizes_of_what_repeats_looks_up_and_reduces() -> None:
     """Random chains seldom have these with sizes that are open."""
     block = Block(arg_types=FEEDS)
-    x, known = block.args[0], Known()
+    x, known = block.args[0], KnownValues()
     n, t = size_of(x, 0), size_of(x, 1)
     wanted: dict[PdOp, tuple[Amount, ...]] = {
         Tile.make(x, repeat_times=(2, 3, 1)): (n * 2, t * 3, 4),
@@ -418,7 +418,7 @@ def test_numbers_are_rounded_as_by_the_program(dtype: str) -> None:
     plain = ops.Multiply.make(a, b)
     mixed = ops.Multiply.make(*(Concat.make([x, block.args[0]]) for x in (a, b)))
     wanted = evaluate_ops([a, b, plain], {})[plain.results[0]]
-    known = Known()
+    known = KnownValues()
     assert np.array_equal(known.array(plain.results[0]), wanted)  # pyright: ignore[reportArgumentType]
     assert _listed(known, mixed) == [*wanted, None]
 

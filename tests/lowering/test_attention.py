@@ -15,7 +15,7 @@ from graphopt import nn, static, utils
 from graphopt.ir.dialect.ops.transformer import FusedDotProductAttention
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.lowering.kernels import attention_heads, flash
-from graphopt.lowering.kernels.attention import Operands, Weighing, at_once
+from graphopt.lowering.kernels.attention import AttentionOperands, ScoreWeighing, at_once
 from graphopt.lowering.kernels.attention_heads import attention
 from graphopt.passes.engine.fusion import Applied
 from graphopt.passes.fusions.fuse_dot_product_attention import FuseLongAttention
@@ -33,7 +33,7 @@ MASKS: dict[str, Callable[[], Any]] = {
     "boolean": lambda: flags(3, 7, 5) | (np.arange(5) == 2),
     "boolean columns": lambda: flags([[True, False, True, True, False]]),
 }
-WEIGHING = Weighing(0.4, -np.inf, 1.25)
+WEIGHING = ScoreWeighing(0.4, -np.inf, 1.25)
 
 
 @pytest.fixture(autouse=True)
@@ -49,11 +49,11 @@ def short_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def by_rows(operands: Operands) -> Any:
+def by_rows(operands: AttentionOperands) -> Any:
     return attention(operands, WEIGHING)
 
 
-def whole(operands: Operands) -> Any:
+def whole(operands: AttentionOperands) -> Any:
     return at_once(operands, WEIGHING)
 
 
@@ -85,12 +85,14 @@ def test_same_numbers_and_gradients(
     monkeypatch.setattr(attention_heads, "LARGE_SCORES", scores)
     monkeypatch.setattr(attention_heads, "CORES", 2)
     keep = flags(2, 3, 7, 5) if dropped else None
-    operands = Operands(f64(2, 3, 7, 4), f64(2, 1, 5, 4), f64(2, 3, 5, 2), MASKS[mask](), keep)
+    operands = AttentionOperands(
+        f64(2, 3, 7, 4), f64(2, 1, 5, 4), f64(2, 3, 5, 2), MASKS[mask](), keep
+    )
     weights = f64(2, 3, 7, 2)
 
     reals = {n: x for n, x in operands._asdict().items() if x is not None and x.dtype == "f8"}
 
-    def results(function: Callable[[Operands], Any]) -> Any:
+    def results(function: Callable[[AttentionOperands], Any]) -> Any:
         def loss(reals: dict[str, Any]) -> Any:
             return jnp.sum(weights * function(operands._replace(**reals)))
 
@@ -106,9 +108,11 @@ def test_second_derivative() -> None:
     """The derivative by rows has a derivative."""
     q, k, v = f64(7, 2), f64(5, 2), f64(5, 2)
 
-    def second(function: Callable[[Operands], Any]) -> Any:
+    def second(function: Callable[[AttentionOperands], Any]) -> Any:
         def first(q: Any) -> Any:
-            grad = jax.grad(lambda k: jnp.sum(function(Operands(q, k, v, None, None)) ** 2))(k)
+            grad = jax.grad(
+                lambda k: jnp.sum(function(AttentionOperands(q, k, v, None, None)) ** 2)
+            )(k)
             return jnp.sum(grad**2)
 
         return jax.grad(first)(q)
@@ -127,7 +131,7 @@ def test_a_row_without_keys() -> None:
     """Where everything is hidden by -inf the result is nan, in this row alone."""
     hidden = np.ones((7, 5), bool)
     hidden[2] = False
-    out = by_rows(Operands(f64(7, 2), f64(5, 2), f64(5, 2), jnp.asarray(hidden), None))
+    out = by_rows(AttentionOperands(f64(7, 2), f64(5, 2), f64(5, 2), jnp.asarray(hidden), None))
     assert np.isnan(np.asarray(out)).all(1).tolist() == [False, False, True] + [False] * 4
 
 
@@ -179,7 +183,9 @@ def test_long_sequences_by_default(length: int | None, trains: bool, outcome: st
 
 def test_hidden_tiles_are_skipped() -> None:
     """What a mask hides is not computed: not even nan in a hidden value shows."""
-    operands = Operands(f64(1, 6, 4), f64(1, 6, 4), f64(1, 6, 2), np.tri(6, dtype=bool), None)
+    operands = AttentionOperands(
+        f64(1, 6, 4), f64(1, 6, 4), f64(1, 6, 2), np.tri(6, dtype=bool), None
+    )
     wanted = whole(operands)[:, :3]
     values = operands.v.copy()
     values[:, 4:] = np.nan

@@ -20,7 +20,7 @@ from jax.sharding import AxisType, PartitionSpec
 from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops.fused import PACKED
 from graphopt.lowering.kernels import onednn, onednn_here
-from graphopt.lowering.kernels.convolution import WAYS, Window, xla_convolution
+from graphopt.lowering.kernels.convolution import WAYS, FilterWindow, xla_convolution
 from graphopt.lowering.kernels.onednn_blocks import BLOCKS, block_of, call_of, is_right, packed
 from graphopt.lowering.ops.fused import fused_conv2d_add_act
 
@@ -41,12 +41,12 @@ PRODUCTS = [
     ((0, 5), (5, 3), False, False),
 ]
 WINDOWS = [
-    (Window((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)), "rows"),
-    (Window((3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)), "patches"),
-    (Window((3, 2), (1, 1), ((0, 2), (1, 0)), (2, 1)), ""),
+    (FilterWindow((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)), "rows"),
+    (FilterWindow((3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)), "patches"),
+    (FilterWindow((3, 2), (1, 1), ((0, 2), (1, 0)), (2, 1)), ""),
     # padded by more than a filter reaches: the gradient of the images is XLA's
-    (Window((3, 3), (1, 1), ((3, 3), (2, 2)), (1, 1)), ""),
-    (Window((3, 3), (2, 1), ((0, 1), (1, 1)), (2, 2)), "patches"),
+    (FilterWindow((3, 3), (1, 1), ((3, 3), (2, 2)), (1, 1)), ""),
+    (FilterWindow((3, 3), (2, 1), ((0, 1), (1, 1)), (2, 2)), "patches"),
 ]
 
 
@@ -102,7 +102,7 @@ def test_no_instructions_for_half(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("window", "algorithm"), WINDOWS)
-def test_convolutions(window: Window, algorithm: str) -> None:
+def test_convolutions(window: FilterWindow, algorithm: str) -> None:
     """With strides, holes, uneven padding, and each way to compute the filter's gradient."""
     operands = drawn((2, 9, 8, 5), (*window.kernel, 5, 6))
     found = derivatives(lambda x, w: onednn.convolve(x, w, window, algorithm), *operands)
@@ -112,7 +112,7 @@ def test_convolutions(window: Window, algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("window", [window for window, _ in WINDOWS])
-def test_groups(window: Window) -> None:
+def test_groups(window: FilterWindow) -> None:
     """Two groups of two channels to three."""
     operands = drawn((2, 9, 8, 4), (*window.kernel, 2, 6))
     found = derivatives(lambda x, w: onednn.convolve_groups(x, w, window), *operands)
@@ -124,7 +124,7 @@ def test_groups(window: Window) -> None:
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize(("window", "algorithm"), WINDOWS[::2])
-def test_sums(window: Window, algorithm: str, residual: bool, relu: bool) -> None:
+def test_sums(window: FilterWindow, algorithm: str, residual: bool, relu: bool) -> None:
     """A convolution with its bias, residual and relu, and the derivatives by each of them."""
     places = onednn.out_sizes((9, 8), window)
     operands = drawn((2, 9, 8, 5), (*window.kernel, 5, 6), (6,), (2, *places, 6))
@@ -174,7 +174,7 @@ def test_maps() -> None:
 
 def step(x: Any, w: Any, f: Any) -> tuple[Any, ...]:
     """The results and derivatives of a product and a convolution."""
-    window = Window((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+    window = FilterWindow((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
 
     def both(x: Any, w: Any, f: Any) -> Any:
         images = onednn.matmul(x, w, False, False).reshape(2, 16, 16, -1)

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from graphopt.ir.dialect.ops.conv import Conv2d
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.kernels import convolution
-from graphopt.lowering.kernels.convolution import WAYS, Window
+from graphopt.lowering.kernels.convolution import WAYS, FilterWindow
 from graphopt.lowering.ops.norm import batch_norm
 from graphopt.passes.engine.fusion import Applied, Declined, Fusion, Outcome
 from graphopt.passes.table.context import PassContext
@@ -51,7 +51,7 @@ TRAINING: dict[str, Any] = {
 
 
 @st.composite
-def images(draw: Any) -> tuple[Window, tuple[int, ...], int]:
+def images(draw: Any) -> tuple[FilterWindow, tuple[int, ...], int]:
     """A window, the shape of images that it fits, and a number of filters per channel."""
     pair = st.tuples(st.integers(1, 3), st.integers(1, 3))
     kernel, strides, dilations = draw(pair), draw(pair), draw(pair)
@@ -62,14 +62,14 @@ def images(draw: Any) -> tuple[Window, tuple[int, ...], int]:
         for own, pad in zip(reach, pads, strict=True)
     ]
     shape = (draw(st.integers(1, 2)), *sizes, draw(st.integers(1, 3)))
-    return Window(kernel, strides, pads, dilations), shape, draw(st.integers(1, 2))
+    return FilterWindow(kernel, strides, pads, dilations), shape, draw(st.integers(1, 2))
 
 
 @pytest.mark.parametrize("name", WAYS)
 @pytest.mark.slow
 @settings(QUICK, max_examples=6)
 @given(images(), st.integers(0, 99))
-def test_ways(name: str, case: tuple[Window, tuple[int, ...], int], seed: int) -> None:
+def test_ways(name: str, case: tuple[FilterWindow, tuple[int, ...], int], seed: int) -> None:
     """Results, gradients and second derivatives are those of XLA's convolution.
 
     XLA ends the process when it compiles some second derivatives of its own with dilations.
@@ -77,12 +77,12 @@ def test_ways(name: str, case: tuple[Window, tuple[int, ...], int], seed: int) -
     window, shape, count = case
     twice = window.dilations == (1, 1)
     if name == "matmul":
-        window = Window((1, 1), window.strides, window.pads, (1, 1))
+        window = FilterWindow((1, 1), window.strides, window.pads, (1, 1))
     if name == "rows":
         window = replace(window, strides=(1, 1))
     if name == "winograd":
         pads = tuple((before + 1, after + 1) for before, after in window.pads)
-        window = Window((3, 3), (1, 1), pads, (1, 1))
+        window = FilterWindow((3, 3), (1, 1), pads, (1, 1))
     random = np.random.default_rng(seed)
     groups = {"shifts": shape[3], "groups": 2}.get(name, 1)
     shape = (*shape[:3], 2 * shape[3]) if name == "groups" else shape
@@ -111,7 +111,7 @@ def test_ways(name: str, case: tuple[Window, tuple[int, ...], int], seed: int) -
 
 def test_the_cotangent_of_shifts_is_computed_once() -> None:
     """A barrier keeps XLA from fusing what makes it into each of its reads, in training alone."""
-    window = Window((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+    window = FilterWindow((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
     x, w = np.ones((1, 4, 4, 2), "float32"), np.ones((3, 3, 1, 2), "float32")
 
     def forward(x: Any, w: Any) -> Any:
@@ -128,7 +128,7 @@ def test_large_images_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradients of filters that take each image apart are those of the whole batch."""
     random = np.random.default_rng(0)
     x, w = random.normal(size=(3, 4, 5, 2)), random.normal(size=(3, 2, 2, 3))
-    window = Window((3, 2), (1, 1), ((1, 1), (0, 2)), (1, 2))
+    window = FilterWindow((3, 2), (1, 1), ((1, 1), (0, 2)), (1, 2))
 
     def run(x: Any, w: Any) -> Any:
         return WAYS["rows"](x, w, window)

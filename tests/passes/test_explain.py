@@ -33,7 +33,7 @@ from graphopt.passes.engine.matching import matches
 from graphopt.passes.engine.near_misses import NearMisses
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.explain import as_json, as_text
-from graphopt.passes.table.manager import Run
+from graphopt.passes.table.manager import PassRun
 from graphopt.passes.table.registry import own_passes
 from graphopt.passes.table.report import pass_rows
 from graphopt.runtime.compile.compilation import Compilation
@@ -252,7 +252,7 @@ def test_an_op_between_is_named(case: Case, rule: Fusion) -> None:
 )
 def test_refused_cases_are_explained(case: Case) -> None:
     """What a page says is refused is in the text and in the JSON form, with what would help."""
-    run = Run(parse(case.before), PassContext({}), near=True)
+    run = PassRun(parse(case.before), PassContext({}), near=True)
     run.fuse([("the flag", FUSIONS[case.pass_name]())])
     report = run.finish()
     anchors = as_json(report)["anchors"]
@@ -266,7 +266,7 @@ def test_refused_cases_are_explained(case: Case) -> None:
 def test_a_pattern_that_another_pass_took() -> None:
     """The report says which rule took an op."""
     case = next(c for c in FIRING if c.pass_name == "fuse-bn-add-act")
-    run = Run(parse(case.before), PassContext({}), near=True)
+    run = PassRun(parse(case.before), PassContext({}), near=True)
     names = ("fuse-bn-add-act", "fuse-elewise-add-act")
     run.fuse([(name, FUSIONS[name]()) for name in names])
     taken = [m.reason for m in run.finish().near_misses("fuse-elewise-add-act")]
@@ -368,7 +368,7 @@ func.func @main(feed %x: tensor<2xf32>, state %s: tensor<2xf32>, state %t: tenso
   %z = pd.add(%t, %x)
   func.return %y, %z : tensor<2xf32>, tensor<2xf32>
 }"""
-    run = Run(parse(text), PassContext({}), near=True)
+    run = PassRun(parse(text), PassContext({}), near=True)
     run.one("", own_passes()["mark-per-replica"]()())
     (row,) = pass_rows(run.finish())
     assert (row.fired, row.candidates) == (2, 2)

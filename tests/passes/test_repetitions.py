@@ -11,16 +11,16 @@ from xdsl.dialects.builtin import ModuleOp
 from graphopt.ir.dialect.context import parse_text
 from graphopt.ir.dialect.ops.control import Layers
 from graphopt.ir.dialect.types import shape_of
-from graphopt.passes.storage.repetitions import Run, runs
+from graphopt.passes.storage.repetitions import Repetition, runs
 from graphopt.passes.storage.roll_layers import RollLayers
 from graphopt_tests.example_counts import examples
 
 X, W = "tensor<4x8xf32>", "tensor<8x8xf32>"
 
 
-def plain_runs(items: Sequence[int], fewest: int) -> set[Run]:
+def plain_runs(items: Sequence[int], fewest: int) -> set[Repetition]:
     """Each stretch with a period, by its definition."""
-    found: dict[tuple[int, int], Run] = {}
+    found: dict[tuple[int, int], Repetition] = {}
     for period in range(1, len(items) // fewest + 1):
         at = 0
         while at + period < len(items):
@@ -29,7 +29,7 @@ def plain_runs(items: Sequence[int], fewest: int) -> set[Run]:
                 at += 1
             end = at + period
             if end - begin >= fewest * period:
-                found.setdefault((begin, end), Run(begin, end, period))
+                found.setdefault((begin, end), Repetition(begin, end, period))
             at += 1
     return set(found.values())
 

@@ -23,7 +23,7 @@ from graphopt.passes.engine.validation import (
     validating,
 )
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.manager import Run, optimize
+from graphopt.passes.table.manager import PassRun, optimize
 from graphopt.passes.table.registry import all_passes
 from graphopt.reference.validator import validate
 from graphopt.testing import load_page, parse, result_text
@@ -42,10 +42,10 @@ PAGES = Path(__file__).parents[1] / "passes"
 MODELS = Path(__file__).parents[1] / "data" / "models"
 
 
-def run(module: ModuleOp, made: Any) -> tuple[Validation, Run]:
+def run(module: ModuleOp, made: Any) -> tuple[Validation, PassRun]:
     """One pass under validation, as graphopt-opt runs it."""
     with validating(validate) as validation:
-        watched = Run(module, PassContext({}))
+        watched = PassRun(module, PassContext({}))
         watched.one("-p", made)
         watched.finish()
     return validation, watched

@@ -15,7 +15,7 @@ from graphopt.passes.engine.fusion import Applied, FusionPass, Outcome, sweep
 from graphopt.passes.engine.rewrite import RewritePass
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.flags import BUILD_FLAGS
-from graphopt.passes.table.manager import Run, optimize
+from graphopt.passes.table.manager import PassRun, optimize
 from graphopt.passes.table.order import ROWS, Phase
 from graphopt.passes.table.registry import all_passes, own_passes
 from graphopt.passes.table.schedule import select
@@ -101,7 +101,7 @@ def prefixes() -> Mapping[str, Transform]:
 
     def prefix(count: int) -> Transform:
         def transform(module: ModuleOp) -> list[Outcome]:
-            run = Run(module, PassContext({}), verify_each=False)
+            run = PassRun(module, PassContext({}), verify_each=False)
             for phase in Phase:
                 asked = [(row.flag, made) for row, made in chosen[:count] if row.phase is phase]
                 if phase is Phase.FUSE:

@@ -9,7 +9,7 @@ from xdsl.passes import ModulePass
 from graphopt.passes.engine.fusion import Applied
 from graphopt.passes.engine.validation import validating
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.manager import Run
+from graphopt.passes.table.manager import PassRun
 from graphopt.reference.validator import validate
 from graphopt.testing import parse
 from graphopt_tests.passes import right_and_wrong
@@ -34,7 +34,7 @@ def outcome(name: str) -> str:
     text, made = REWRITES[name]
     module = parse(text)
     with validating(validate) as validation:
-        run = Run(module, PassContext({}))
+        run = PassRun(module, PassContext({}))
         run.one("-p", made)
         run.finish()
     module.verify()

@@ -26,7 +26,7 @@ from graphopt.reference import Unsupported, evaluate, evaluate_ops, is_random, s
 from graphopt.reference.differences import MOST, by_differences
 from graphopt.reference.pullback import pull_back_ops
 from graphopt.reference.registry import RULES
-from graphopt.reference.tape import Node, pull_back
+from graphopt.reference.tape import TapeNode, pull_back
 from graphopt.testing import parse, programs, random_inputs, run_module
 from graphopt.testing.programs import Generated
 from graphopt_tests.ir.test_ops import COMPUTED
@@ -187,10 +187,10 @@ def test_derivatives_are_those_of_differences(family: str) -> None:
             found = pull_back_ops([op], bindings, op.results[0], seed, wrt)
         except Unsupported:
             continue
-        nodes = [Node(a) if a.dtype.kind == "f" else a for a in operands]
+        nodes = [TapeNode(a) if a.dtype.kind == "f" else a for a in operands]
         (result,) = by_differences(op, function, nodes, "")
         wanted = pull_back([(result, seed)])
-        leaves = [node for node in nodes if isinstance(node, Node)]
+        leaves = [node for node in nodes if isinstance(node, TapeNode)]
         for have, leaf in zip(found, leaves, strict=True):
             want = wanted.get(id(leaf), np.zeros(leaf.shape))
             largest = np.max(np.abs(want), initial=1.0)

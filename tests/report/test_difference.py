@@ -20,7 +20,7 @@ from graphopt.report.difference import (
     GONE,
     MOVED,
     NEW,
-    Difference,
+    ProgramDifference,
     brief,
     difference,
 )
@@ -56,7 +56,7 @@ def net(x: Any, *, wide: int = 8, alpha: float = 0.1, extra: bool = False) -> An
     return paddle.tanh(paddle.nn.Linear(wide, 4)(h))
 
 
-def kinds(found: Difference) -> list[tuple[str, str]]:
+def kinds(found: ProgramDifference) -> list[tuple[str, str]]:
     """The changes as their kind and their ops."""
     return [
         (change.kind, " + ".join(node.name for node in change.before or change.after))

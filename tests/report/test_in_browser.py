@@ -21,7 +21,7 @@ from graphopt.debug.program_source import subjects
 from graphopt.ir.dialect.numbers import ops_by_number
 from graphopt.nn import functional as F
 from graphopt.report.graph import OpMeasured
-from graphopt.report.measured import Measured, StepMeasured
+from graphopt.report.measured import MeasuredStep, StepMeasured
 from graphopt.report.page import page
 from graphopt.report.stages import Optimization, Other, optimization
 from graphopt.runtime.compile.compilation import pass_context_for
@@ -54,13 +54,13 @@ def step(layers: Any, shape: list[int]) -> Optimization:
     )
 
 
-def made_up(module: ModuleOp) -> Measured:
+def made_up(module: ModuleOp) -> MeasuredStep:
     """Times with many digits for all ops; the last op takes the longest."""
     ops = ops_by_number(module)
     times = {n: OpMeasured(n / 7e6, n / 9e6, 12345 * n, 1001 * n) for n in range(len(ops))}
     seconds = sum(each.seconds for each in times.values())
     step = StepMeasured(seconds / 0.9, seconds / 9, 0.0, 5, 2e11, 10**9, 10**6, 10**5)
-    return Measured(module, step, times)
+    return MeasuredStep(module, step, times)
 
 
 def resnet() -> Optimization:

@@ -17,7 +17,7 @@ from graphopt.ir.dialect.context import parse_text
 from graphopt.ir.dialect.numbers import numbers_of, ops_by_number
 from graphopt.passes.table.context import PassContext
 from graphopt.report.graph import OP, OpMeasured, graph_of
-from graphopt.report.measured import MEASURED, Measured, StepMeasured
+from graphopt.report.measured import MEASURED, MeasuredStep, StepMeasured
 from graphopt.report.origins import Origins
 from graphopt.report.stages import optimization
 from graphopt.runtime.measured import measured
@@ -36,13 +36,13 @@ FEED = {"x": np.ones((64, 32), "float32")}
 Net = tuple[static.CompiledProgram, Any, static.Executor]
 
 
-def taking(text: str, seconds: list[float]) -> Measured:
+def taking(text: str, seconds: list[float]) -> MeasuredStep:
     """A measured program whose ops `pd.exp` take these times."""
     module = parse_text(text)
     exps = [op for op in ops_by_number(module) if op.name == "pd.exp"]
     numbers = numbers_of(module)
     times = zip(exps, seconds, strict=True)
-    return Measured(module, STEP, {numbers[op]: OpMeasured(s, 0.0, 0, 8) for op, s in times})
+    return MeasuredStep(module, STEP, {numbers[op]: OpMeasured(s, 0.0, 0, 8) for op, s in times})
 
 
 def test_ops_are_found_by_their_numbers() -> None:

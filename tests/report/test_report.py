@@ -20,7 +20,7 @@ from graphopt.cli.opt import main as opt
 from graphopt.debug.program_source import subjects
 from graphopt.display.units import quantity
 from graphopt.ir.dialect.context import parse_text
-from graphopt.passes.table.parts import PARSE, XLA, Part
+from graphopt.passes.table.parts import PARSE, XLA, CompilationPart
 from graphopt.passes.table.report import PASSES, Report, time_rows
 from graphopt.report.graph import FED, FETCHED, OP, Graph
 from graphopt.report.model_explorer import model_explorer_json
@@ -146,7 +146,10 @@ def test_the_time_of_many_sizes() -> None:
     """A program that met many sizes has one row for each kind of part; untimed ones have no bar."""
     report = Report(pass_context_for(None, ""))
     assert time_bar(report) == ""
-    report.parts += [Part(PARSE, 0.5), *(Part(XLA, 0.25, f"x [{n}]") for n in range(8))]
+    report.parts += [
+        CompilationPart(PARSE, 0.5),
+        *(CompilationPart(XLA, 0.25, f"x [{n}]") for n in range(8)),
+    ]
     assert [list(row) for row in time_table(report).rows] == [
         ["parse", "", "500.0"], ["XLA", "8 sizes", "2000.0"], ["in all", "", "2500.0"],
     ]  # fmt: skip

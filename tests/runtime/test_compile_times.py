@@ -8,7 +8,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.parts import LOWER, PARSE, TRACE, XLA, Part
+from graphopt.passes.table.parts import LOWER, PARSE, TRACE, XLA, CompilationPart
 from graphopt.passes.table.report import (
     PASSES,
     Ran,
@@ -29,7 +29,11 @@ def ran(name: str, seconds: float, sweep: int) -> Ran:
 def test_a_shared_sweep_counts_once() -> None:
     """Fusions that share a sweep are one part; parts are in the order of the compilation."""
     report = Report(PassContext({}), ran=[ran("a", 2, 1), ran("b", 2, 1), ran("c", 1, 2)])
-    report.parts += [Part(XLA, 5, "x [2]"), Part(PARSE, 3), Part(XLA, 7, "x [4]")]
+    report.parts += [
+        CompilationPart(XLA, 5, "x [2]"),
+        CompilationPart(PARSE, 3),
+        CompilationPart(XLA, 7, "x [4]"),
+    ]
     rows = time_rows(report)
     assert [(row.kind, row.of, row.seconds) for row in rows] == [
         (PARSE, "", 3), (PASSES, "a, b", 2), (PASSES, "c", 1), (XLA, "x [2]", 5), (XLA, "x [4]", 7),
@@ -42,7 +46,7 @@ def test_a_shared_sweep_counts_once() -> None:
 
 def test_times_are_those_of_the_compilation() -> None:
     """A second run, which looks for near misses, has the times of the first one."""
-    first = Report(PassContext({}), ran=[ran("a", 2, 1)], parts=[Part(PARSE, 3)])
+    first = Report(PassContext({}), ran=[ran("a", 2, 1)], parts=[CompilationPart(PARSE, 3)])
     second = Report(PassContext({}), ran=[ran("a", 9, 1)], detailed=True)
     assert time_rows(timed_as(second, first)) == time_rows(first)
     other = Report(PassContext({}), ran=[ran("b", 9, 1)])

@@ -24,7 +24,12 @@ from graphopt.passes.target.choose_kernel import (
 )
 from graphopt.runtime.compile import kernel_forms, kernel_trial
 from graphopt.runtime.compile.compiling import has_kernel
-from graphopt.runtime.compile.kernel_forms import Trial, kernels, read_verdicts, write_verdicts
+from graphopt.runtime.compile.kernel_forms import (
+    KernelTrial,
+    kernels,
+    read_verdicts,
+    write_verdicts,
+)
 from graphopt.runtime.settings.flags import for_other_machines, uses_kernels
 from graphopt.runtime.steps.xla_forms import nothing_kept
 from graphopt.testing import parse
@@ -128,10 +133,10 @@ def test_verdicts_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 def test_a_trial_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A form that ends its process is refused; the others are tried by another one."""
     monkeypatch.setattr(kernel_forms, "COMMAND", (sys.executable, "-c", DIES))
-    Trial().work()
+    KernelTrial().work()
     assert read_verdicts() == {**GOOD, BATCHED: "its trial ended with signal 4"}
     monkeypatch.setattr(kernel_forms, "COMMAND", (sys.executable, "-c", "raise SystemExit(3)"))
-    Trial().work()
+    KernelTrial().work()
     assert read_verdicts() == dict.fromkeys(FORMS, "its trial ended with 3")
     main, loss = training()
     (reason,) = refusals(main, loss)
@@ -141,7 +146,7 @@ def test_a_trial_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_trial_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is kept of a trial that the end of the process stops."""
-    trial = Trial()
+    trial = KernelTrial()
     trial.stop()
     trial.work()
     assert read_verdicts() is None
@@ -151,7 +156,7 @@ def test_no_instructions_for_half(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products in bfloat16 need instructions for them."""
     monkeypatch.setattr(kernel_forms, "why_not_half", lambda: "it has none")
     monkeypatch.setattr(kernel_forms, "COMMAND", (sys.executable, "-c", DIES))
-    Trial().work()
+    KernelTrial().work()
     verdicts = read_verdicts()
     assert verdicts is not None
     assert verdicts[HALF] == "it has none"

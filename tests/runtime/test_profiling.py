@@ -18,10 +18,10 @@ from graphopt.cli.main import main as command
 from graphopt.errors import UnsupportedError
 from graphopt.models import import_model
 from graphopt.runtime.compile.compilation import Compilation
-from graphopt.runtime.profiling.instructions import Instructions, Part
+from graphopt.runtime.profiling.instructions import InstructionOps, Instructions
 from graphopt.runtime.profiling.memory import Memory, memory_of, rows_that_fit
 from graphopt.runtime.profiling.profile import Profile
-from graphopt.runtime.profiling.recording import Span, record
+from graphopt.runtime.profiling.recording import InstructionSpan, record
 from graphopt.runtime.profiling.spread import IDLE, spread
 
 FEED = {"x": np.ones((64, 32), "float32"), "y": np.zeros((64, 1), "int64")}
@@ -68,19 +68,24 @@ ENTRY %main (a: f32[8,4]) -> f32[8,4] {
 def test_instructions_are_shared_by_their_ops() -> None:
     """By elements in a fusion; a copy belongs to what it copies; a loop only leads to others."""
     found = Instructions.of(HLO)
-    assert found.shares("f") == {Part(3, False): 0.5, Part(4, False): 0.5}
-    assert found.shares("d") == {Part(2, True): 1.0}
-    assert found.shares("copy.1") == {Part(2, True): 1.0}
-    assert found.shares("copy.2") == {Part(4, False): 1.0}
+    assert found.shares("f") == {InstructionOps(3, False): 0.5, InstructionOps(4, False): 0.5}
+    assert found.shares("d") == {InstructionOps(2, True): 1.0}
+    assert found.shares("copy.1") == {InstructionOps(2, True): 1.0}
+    assert found.shares("copy.2") == {InstructionOps(4, False): 1.0}
     assert found.shares("nowhere") == {}
-    assert found.flops() == {Part(2, True): 5 * 2 * 8 * 6 * 4}
+    assert found.flops() == {InstructionOps(2, True): 5 * 2 * 8 * 6 * 4}
     assert found.is_control("loop") and not found.is_control("f")
 
 
 def test_each_moment_is_given_away_once() -> None:
     """What runs at one time shares it; a loop has what is left of its time."""
-    step = Span("step", 0.0, 10.0)
-    spans = [Span("a", -1, 4), Span("b", 2, 6), Span("loop", 1, 9), Span("none", 3, 3)]
+    step = InstructionSpan("step", 0.0, 10.0)
+    spans = [
+        InstructionSpan("a", -1, 4),
+        InstructionSpan("b", 2, 6),
+        InstructionSpan("loop", 1, 9),
+        InstructionSpan("none", 3, 3),
+    ]
     found = spread([step], spans, lambda name: name == "loop")
     assert found == {"a": 3.0, "b": 3.0, "loop": 3.0, IDLE: 1.0}
     assert spread([], spans, lambda name: False) == {}

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from graphopt.fluid.proto.messages import Message, class_of
 from graphopt.ir.formats.protobuf import schema
-from graphopt.ir.formats.protobuf.message import BOOL, Field, MessageType
+from graphopt.ir.formats.protobuf.message import BOOL, MessageField, MessageType
 from graphopt.ir.formats.protobuf.message import STRING as TEXT
 from graphopt.ir.program.kinds import AttrKind
 
@@ -25,35 +25,35 @@ Scalar = class_of(schema.SCALAR)
 _SLOT = MessageType(
     "Var",
     (
-        Field(1, "name", TEXT, required=True),
-        Field(2, "comment", TEXT, required=True),
-        Field(3, "duplicable", BOOL),
-        Field(4, "intermediate", BOOL),
-        Field(5, "dispensable", BOOL),
-        Field(6, "extra", BOOL),
-        Field(7, "quant", BOOL),
+        MessageField(1, "name", TEXT, required=True),
+        MessageField(2, "comment", TEXT, required=True),
+        MessageField(3, "duplicable", BOOL),
+        MessageField(4, "intermediate", BOOL),
+        MessageField(5, "dispensable", BOOL),
+        MessageField(6, "extra", BOOL),
+        MessageField(7, "quant", BOOL),
     ),
 )
 _ATTRIBUTE = MessageType(
     "Attr",
     (
-        Field(1, "name", TEXT, required=True),
-        Field(2, "type", schema.ATTRIBUTE_KIND, required=True),
-        Field(3, "comment", TEXT, required=True),
-        Field(4, "generated", BOOL),
-        Field(5, "extra", BOOL),
-        Field(6, "quant", BOOL),
-        Field(7, "support_tensor", BOOL),
+        MessageField(1, "name", TEXT, required=True),
+        MessageField(2, "type", schema.ATTRIBUTE_KIND, required=True),
+        MessageField(3, "comment", TEXT, required=True),
+        MessageField(4, "generated", BOOL),
+        MessageField(5, "extra", BOOL),
+        MessageField(6, "quant", BOOL),
+        MessageField(7, "support_tensor", BOOL),
     ),
 )
 _OPERATOR = MessageType(
     "OpProto",
     (
-        Field(1, "type", TEXT, required=True),
-        Field(2, "inputs", _SLOT, repeated=True),
-        Field(3, "outputs", _SLOT, repeated=True),
-        Field(4, "attrs", _ATTRIBUTE, repeated=True),
-        Field(5, "comment", TEXT, required=True),
+        MessageField(1, "type", TEXT, required=True),
+        MessageField(2, "inputs", _SLOT, repeated=True),
+        MessageField(3, "outputs", _SLOT, repeated=True),
+        MessageField(4, "attrs", _ATTRIBUTE, repeated=True),
+        MessageField(5, "comment", TEXT, required=True),
     ),
 )
 OpProto = class_of(_OPERATOR)

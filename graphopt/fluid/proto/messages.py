@@ -14,9 +14,9 @@ from graphopt.ir.formats.protobuf.message import (
     BOOL,
     STRING,
     Enumeration,
-    Field,
+    MessageField,
     MessageType,
-    Real,
+    RealKind,
     decode,
     encode,
 )
@@ -39,7 +39,7 @@ class Message:
             else:
                 setattr(self, name, value)
 
-    def _field(self, name: str) -> Field:
+    def _field(self, name: str) -> MessageField:
         for row in self.KIND.fields:
             if row.name == name:
                 return row
@@ -186,14 +186,14 @@ def _set_fields(kind: MessageType, message: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _default(row: Field) -> Any:
+def _default(row: MessageField) -> Any:
     if row.kind == STRING:
         return ""
     if row.kind == BOOL:
         return False
     if isinstance(row.kind, Enumeration):
         return min(row.kind.meanings)
-    return 0.0 if isinstance(row.kind, Real) else 0
+    return 0.0 if isinstance(row.kind, RealKind) else 0
 
 
 def _is_complete(kind: MessageType, message: dict[str, Any]) -> bool:

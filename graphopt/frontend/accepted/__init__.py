@@ -163,7 +163,7 @@ def _advice(value: Any, options: tuple[str, ...]) -> str:
     return "pass a Variable" if takes_variables else "pass one"
 
 
-class Checks:
+class ArgumentChecks:
     """The checks of one function, read from its row when it is first called."""
 
     def __init__(self, name: str, row: str, function: Callable[..., Any]) -> None:
@@ -206,7 +206,7 @@ def checks_of(package: str, name: str, function: Callable[..., Any]) -> tuple[Ch
     """The checks of a function under the name that a package gives it, () when it has none."""
     path = ".".join([*package.split(".")[1:], name])
     row = _row(path) or (_row(name) if package.endswith(_SAME) else None)
-    return () if row is None else (Checks(path, row, function),)
+    return () if row is None else (ArgumentChecks(path, row, function),)
 
 
 # where the functions of `paddle` itself are too

@@ -17,7 +17,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from graphopt.errors import CheckError
 from graphopt.ir.dialect.index_bound import IndexBound as IndexBound
-from graphopt.ir.dialect.known import Known, known_numbers
+from graphopt.ir.dialect.known import KnownValues, known_numbers
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.callback import Assert
 from graphopt.ir.dialect.ops.creation import FullLike
@@ -179,7 +179,7 @@ def assert_divisors(module: ModuleOp, sizes: Collection[str] = ()) -> bool:
     return inserted
 
 
-def _sizes_known(module: ModuleOp, fed: Collection[str]) -> Known:
+def _sizes_known(module: ModuleOp, fed: Collection[str]) -> KnownValues:
     """The numbers known of all values, where these feeds are sizes."""
     main = main_function(module)
     ports = zip(main.body.block.args, function_signature(main).arguments, strict=True)
@@ -188,7 +188,7 @@ def _sizes_known(module: ModuleOp, fed: Collection[str]) -> Known:
         for argument, port in ports
         if port.name in fed and UNKNOWN not in shape_of(argument.type)
     }
-    known = Known(sizes)
+    known = KnownValues(sizes)
     for op in module.walk():
         if isinstance(op, PdOp):
             known.see(op)

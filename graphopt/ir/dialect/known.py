@@ -52,7 +52,7 @@ _MOST_TERMS = 16
 _LARGEST_FACTOR = 2**31
 
 
-class Known:
+class KnownValues:
     """The elements and sizes of the values of a module, as far as they are known.
 
     The sizes of a value are those of its type, and sizes of its own. They are followed through the
@@ -61,7 +61,9 @@ class Known:
     """
 
     def __init__(
-        self, given: Mapping[SSAValue, Elements | None] | None = None, around: Known | None = None
+        self,
+        given: Mapping[SSAValue, Elements | None] | None = None,
+        around: KnownValues | None = None,
     ) -> None:
         self._sizes: dict[SSAValue, Sizes] = {} if around is None else around._sizes
         outer = () if around is None else around._elements.maps
@@ -119,7 +121,7 @@ class Known:
 
 def known_numbers(value: SSAValue) -> tuple[Any, ...] | None:
     """The elements of a value in order, None when they depend on the run."""
-    found = Known().array(value)
+    found = KnownValues().array(value)
     return None if found is None else tuple(found.ravel().tolist())
 
 

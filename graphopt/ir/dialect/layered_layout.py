@@ -22,7 +22,7 @@ Edge = tuple[int, int]
 
 
 @dataclass
-class Node:
+class LayoutNode:
     """A box, or a joint of edges in a row between their ends; `x` is its middle.
 
     One that is `aside` is a joint, or a box that no fed box leads to.
@@ -50,7 +50,7 @@ class Layout:
     `paths` are the clusters around each box that have rows of their own.
     """
 
-    nodes: Sequence[Node]
+    nodes: Sequence[LayoutNode]
     joints: Sequence[Sequence[int]]
     paths: Sequence[Path] = ()
 
@@ -63,7 +63,7 @@ def layered(
     A box that no `fed` one leads to is one row above its first reader, as is a fed one. `paths` are
     the clusters around each box, if there are any.
     """
-    nodes = [Node(width) for width in widths]
+    nodes = [LayoutNode(width) for width in widths]
     hangs = _set_rows(nodes, edges, fed)
     if any(paths):
         clustered = ClusteredRows(paths, edges, hangs)
@@ -72,7 +72,7 @@ def layered(
             node.row = row
     _split_wide_rows(nodes)
     joints = _joined(nodes, edges)
-    rows: list[list[Node]] = [[] for _ in range(max((n.row for n in nodes), default=-1) + 1)]
+    rows: list[list[LayoutNode]] = [[] for _ in range(max((n.row for n in nodes), default=-1) + 1)]
     for node in nodes[: len(widths)]:
         rows[node.row].append(node)
     for node in nodes[len(widths) :]:
@@ -81,7 +81,7 @@ def layered(
     return Layout(nodes, joints, paths)
 
 
-def _set_rows(nodes: Sequence[Node], edges: Sequence[Edge], fed: Set[int]) -> list[bool]:
+def _set_rows(nodes: Sequence[LayoutNode], edges: Sequence[Edge], fed: Set[int]) -> list[bool]:
     """Each box is below what it reads; one without fed ones above, near its readers.
 
     Returns which those are.
@@ -103,7 +103,7 @@ def _set_rows(nodes: Sequence[Node], edges: Sequence[Edge], fed: Set[int]) -> li
     return hangs
 
 
-def _common_dominator(nodes: Sequence[Node], numbers: Sequence[int]) -> int:
+def _common_dominator(nodes: Sequence[LayoutNode], numbers: Sequence[int]) -> int:
     """The last box that all paths to these go through, -1 for none; it may be one of them."""
     if not numbers:
         return -1
@@ -114,9 +114,9 @@ def _common_dominator(nodes: Sequence[Node], numbers: Sequence[int]) -> int:
     return found
 
 
-def _split_wide_rows(nodes: Sequence[Node]) -> None:
+def _split_wide_rows(nodes: Sequence[LayoutNode]) -> None:
     """Give the boxes of a row that is too wide several rows below each other."""
-    groups: dict[int, list[Node]] = {}
+    groups: dict[int, list[LayoutNode]] = {}
     for node in nodes:
         groups.setdefault(node.row, []).append(node)
     row = -1
@@ -129,7 +129,7 @@ def _split_wide_rows(nodes: Sequence[Node]) -> None:
             width += node.width + GAP
 
 
-def _joined(nodes: list[Node], edges: Sequence[Edge]) -> list[list[int]]:
+def _joined(nodes: list[LayoutNode], edges: Sequence[Edge]) -> list[list[int]]:
     """Add a joint to each row that an edge passes; edges from one box share them."""
     known: dict[tuple[int, int], int] = {}
     joints: list[list[int]] = []
@@ -139,7 +139,7 @@ def _joined(nodes: list[Node], edges: Sequence[Edge]) -> list[list[int]]:
         for row in range(nodes[start].row + 1, nodes[end].row):
             if (start, row) not in known:
                 known[start, row] = len(nodes)
-                nodes.append(Node(JOINT, aside=True, joint=True, row=row))
+                nodes.append(LayoutNode(JOINT, aside=True, joint=True, row=row))
             found.append(known[start, row])
         joints.append(found)
         path = [start, *found, end]
@@ -151,7 +151,7 @@ def _joined(nodes: list[Node], edges: Sequence[Edge]) -> list[list[int]]:
     return joints
 
 
-def _place(nodes: Sequence[Node], rows: Sequence[list[Node]]) -> None:
+def _place(nodes: Sequence[LayoutNode], rows: Sequence[list[LayoutNode]]) -> None:
     """Sort the rows by their neighbours, then set their places."""
     for row in rows:
         _spread(row, [0.0] * len(row))
@@ -166,21 +166,21 @@ def _place(nodes: Sequence[Node], rows: Sequence[list[Node]]) -> None:
             _spread(row, [_final(nodes, node) for node in row])
 
 
-def _final(nodes: Sequence[Node], node: Node) -> float:
+def _final(nodes: Sequence[LayoutNode], node: LayoutNode) -> float:
     """The place that a box should have, when the order of its row is settled."""
     if node.dominator >= 0:
         return nodes[node.dominator].x
     return _mean(nodes, node, down=node.joint or node.is_main)
 
 
-def _mean(nodes: Sequence[Node], node: Node, *, down: bool) -> float:
+def _mean(nodes: Sequence[LayoutNode], node: LayoutNode, *, down: bool) -> float:
     """The mean place of the neighbours above, on the way down, or below; of the main line first."""
     near = [nodes[i] for i in (node.above if down else node.below)]
     near = [other for other in near if not other.aside] or near
     return sum(other.x for other in near) / len(near) if near else node.x
 
 
-def _spread(row: Sequence[Node], wanted: Sequence[float]) -> None:
+def _spread(row: Sequence[LayoutNode], wanted: Sequence[float]) -> None:
     """Put a row, in its order, as near to the wanted places as the widths allow.
 
     Least squares with weights, by pooling neighbours that would overlap.

@@ -32,19 +32,24 @@ DTYPES = ("float32", "bfloat16", "float16", "bool", "int32")
 """The dtypes of values in row form; sums are of fractions, and labels of a loss are integers."""
 
 
-class Form(NamedTuple):
+class MatrixForm(NamedTuple):
     """True where a value has the rows, and where it has the columns, of the matrix."""
 
     rows: bool
     columns: bool
 
 
-WHOLE, ROW, COLUMN, ONE = Form(True, True), Form(True, False), Form(False, True), Form(False, False)
+WHOLE, ROW, COLUMN, ONE = (
+    MatrixForm(True, True),
+    MatrixForm(True, False),
+    MatrixForm(False, True),
+    MatrixForm(False, False),
+)
 """All elements; one number for each row; the same row for all; one number."""
 
 
 @dataclass(frozen=True)
-class Frame:
+class MatrixFrame:
     """The shape of the whole matrix, whose first `lead` axes number the rows."""
 
     shape: Shape
@@ -55,14 +60,14 @@ class Frame:
         """The elements of a row; UNKNOWN where that is known only when the program runs."""
         return product(self.shape[self.lead :])
 
-    def place(self, shape: Shape) -> Form | None:
+    def place(self, shape: Shape) -> MatrixForm | None:
         """The form of an operand that broadcasts, as in NumPy, to the matrix or to its rows."""
         if len(shape) > len(self.shape):
             return None
         padded = (1,) * (len(self.shape) - len(shape)) + tuple(shape)
         rows = _covers(padded[: self.lead], self.shape[: self.lead])
         columns = _covers(padded[self.lead :], self.shape[self.lead :])
-        return None if rows is None or columns is None else Form(rows, columns)
+        return None if rows is None or columns is None else MatrixForm(rows, columns)
 
     def is_flat(self, shape: Shape) -> bool:
         """True for one number for each row, without axes in the place of the row."""
@@ -79,8 +84,8 @@ def _covers(part: Shape, whole: Shape) -> bool | None:
 class Forms(NamedTuple):
     """The forms of the operands and of the results of an op."""
 
-    operands: tuple[Form, ...]
-    results: tuple[Form, ...]
+    operands: tuple[MatrixForm, ...]
+    results: tuple[MatrixForm, ...]
 
 
 FUNCTIONS: tuple[type[PdOp], ...] = (
@@ -101,7 +106,7 @@ NORMALISERS = (activation.SoftmaxBase, LayerNorm, CrossEntropyWithSoftmax)
 COMBINING = (*SUMMARIES, *NORMALISERS)
 
 
-def frame_of(op: Operation) -> Frame | None:
+def frame_of(op: Operation) -> MatrixFrame | None:
     """The rows that an op combines the elements of; None where it does not combine rows."""
     if not isinstance(op, PdOp) or not isinstance(op, COMBINING):
         return None
@@ -118,10 +123,10 @@ def frame_of(op: Operation) -> Frame | None:
         if not shape or normalize_axis(op.attr("axis"), len(shape)) != len(shape) - 1:
             return None
         lead = len(shape) - 1
-    return Frame(shape, lead) if lead else None
+    return MatrixFrame(shape, lead) if lead else None
 
 
-def forms_of(op: Operation, frame: Frame) -> Forms | None:
+def forms_of(op: Operation, frame: MatrixFrame) -> Forms | None:
     """The forms in which an op computes rows of this frame; None where it does not."""
     if not isinstance(op, PdOp) or not has_row_dtypes(op):
         return None
@@ -158,20 +163,20 @@ def _combining(op: PdOp) -> Forms | None:
     return Forms((WHOLE, WHOLE if op.attr("soft_label") else ROW), (WHOLE, ROW))
 
 
-def _broadcasting(op: Expand, frame: Frame) -> Forms | None:
+def _broadcasting(op: Expand, frame: MatrixFrame) -> Forms | None:
     placed = frame.place(shape_of(op.operands[0].type))
     whole = tuple(shape_of(op.results[0].type)) == frame.shape
     return Forms((placed,), (WHOLE,)) if placed is not None and whole else None
 
 
-def _view(op: PdOp, frame: Frame) -> Forms | None:
+def _view(op: PdOp, frame: MatrixFrame) -> Forms | None:
     """A view of one number for each row, with or without axes in the place of the row."""
     shapes = [shape_of(value.type) for value in (*op.operands, *op.results)]
     rows = all(frame.is_flat(shape) or frame.place(shape) == ROW for shape in shapes)
     return Forms((ROW,), (ROW,)) if rows and len(shapes) == 2 else None
 
 
-def _elementwise(op: PdOp, frame: Frame) -> Forms | None:
+def _elementwise(op: PdOp, frame: MatrixFrame) -> Forms | None:
     (result,) = op.results
     shape = shape_of(result.type)
     operands = [shape_of(value.type) for value in op.operands]
@@ -187,13 +192,13 @@ def _elementwise(op: PdOp, frame: Frame) -> Forms | None:
     return Forms(tuple(known), (form,))
 
 
-def forms_in(ops: Sequence[Operation]) -> Mapping[SSAValue, Form] | None:
+def forms_in(ops: Sequence[Operation]) -> Mapping[SSAValue, MatrixForm] | None:
     """The forms of all values of ops that are computed by rows together; None if they are not."""
     frames = {frame for op in ops if (frame := frame_of(op)) is not None}
     if len(frames) != 1:
         return None
     (frame,) = frames
-    found: dict[SSAValue, Form] = {}
+    found: dict[SSAValue, MatrixForm] = {}
     for op in ops:
         forms = forms_of(op, frame)
         if forms is None:
@@ -207,6 +212,6 @@ def forms_in(ops: Sequence[Operation]) -> Mapping[SSAValue, Form] | None:
     return found
 
 
-def frame_in(ops: Iterable[Operation]) -> Frame:
+def frame_in(ops: Iterable[Operation]) -> MatrixFrame:
     """The frame of ops of which `forms_in` knows the forms."""
     return next(frame for op in ops if (frame := frame_of(op)) is not None)

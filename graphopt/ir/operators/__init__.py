@@ -33,6 +33,12 @@ an operand or result that has no slot.
 
 from __future__ import annotations
 
-from graphopt.ir.operators.rows import Attribute, OperatorRow, Signature, operators, row_of
+from graphopt.ir.operators.rows import (
+    OperatorAttribute,
+    OperatorRow,
+    OperatorSignature,
+    operators,
+    row_of,
+)
 
-__all__ = ["Attribute", "OperatorRow", "Signature", "operators", "row_of"]
+__all__ = ["OperatorAttribute", "OperatorRow", "OperatorSignature", "operators", "row_of"]

@@ -16,7 +16,7 @@ _NUMBERS: Mapping[str, type[float | int | bool]] = {
 }
 
 
-class Signature(NamedTuple):
+class OperatorSignature(NamedTuple):
     """A name that an operator has elsewhere, and the slots of its operands and results there."""
 
     name: str
@@ -27,7 +27,7 @@ class Signature(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Attribute:
+class OperatorAttribute:
     """An attribute of an operator; `kind` is "" where Paddle 2.6.2 does not know it."""
 
     kind: str
@@ -88,13 +88,13 @@ class OperatorRow:
         return tuple(s.rstrip("*?") for s in inputs), tuple(s.rstrip("*?") for s in outputs)
 
     @cached_property
-    def attributes(self) -> Mapping[str, Attribute]:
+    def attributes(self) -> Mapping[str, OperatorAttribute]:
         """The attributes that a release of Paddle knows."""
-        found: dict[str, Attribute] = {}
+        found: dict[str, OperatorAttribute] = {}
         for word in self._words("attrs"):
             declared, equals, default = word.partition("=")
             name, _, kind = declared.partition(":")
-            found[name] = Attribute(kind, default if equals else None)
+            found[name] = OperatorAttribute(kind, default if equals else None)
         return found
 
     @cached_property
@@ -114,7 +114,7 @@ class OperatorRow:
         return self._text.partition(" | pd ")[2].split(" ", 1)[0]
 
     @cached_property
-    def pd(self) -> Signature | None:
+    def pd(self) -> OperatorSignature | None:
         """The op of the dialect; None when a translation composes it of several."""
         found = self._columns.get("pd")
         return None if found is None else self._signature(found[0])
@@ -125,12 +125,12 @@ class OperatorRow:
         return dict(_pair(word) for word in self._words("tensors"))
 
     @cached_property
-    def pir(self) -> Sequence[Signature]:
+    def pir(self) -> Sequence[OperatorSignature]:
         """The operators of PIR that become this one."""
         return [self._signature(text) for text in self._columns.get("pir", ())]
 
     @cached_property
-    def pir_gradients(self) -> Mapping[str, Signature]:
+    def pir_gradients(self) -> Mapping[str, OperatorSignature]:
         """The gradient operators of PIR, by the names of what they derive."""
         each = [self._signature(text) for text in self._columns.get("grad", ())]
         return {found.name: found for found in each}
@@ -160,13 +160,13 @@ class OperatorRow:
         """The release that has the operator, "" where Paddle 2.6.2 does."""
         return self._columns.get("only", [""])[0]
 
-    def _signature(self, text: str) -> Signature:
+    def _signature(self, text: str) -> OperatorSignature:
         name, _, rest = text.partition(" ")
         inputs, outputs = self.slots
         if rest.startswith("("):
             listed, _, rest = rest[1:].partition(")")
             inputs, outputs = (tuple(side.split()) for side in listed.split("->"))
-        return Signature(name, inputs, outputs, dict(_pair(word) for word in rest.split()))
+        return OperatorSignature(name, inputs, outputs, dict(_pair(word) for word in rest.split()))
 
 
 def _pair(word: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from graphopt.display.layers import Summary
+from graphopt.display.layers import LayerSummary
 from graphopt.ir.program.program import Program, Variable
 
 class Scope(Protocol):
@@ -14,7 +14,7 @@ class ProgramMethods:
     def set_state_dict(self, state_dict: Mapping[str, Any], scope: Scope | None = ...) -> None: ...
     @staticmethod
     def parse_from_string(binary_str: bytes) -> Program: ...
-    def summary(self) -> Summary: ...
+    def summary(self) -> LayerSummary: ...
     def _prune(self, targets: Any) -> Program: ...
 
 class VariableMethods:

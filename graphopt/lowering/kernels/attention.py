@@ -16,7 +16,7 @@ from jax import numpy as jnp
 Array = jax.Array
 
 
-class Weighing(NamedTuple):
+class ScoreWeighing(NamedTuple):
     """Work between the two products: hashable, so that it does not get traced.
 
     `fill` is the score where a boolean mask is false; `kept` what a weight that dropout keeps is
@@ -28,7 +28,7 @@ class Weighing(NamedTuple):
     kept: float
 
 
-class Operands(NamedTuple):
+class AttentionOperands(NamedTuple):
     """q [..., t, d], k [..., s, d], v [..., s, e]; additions to the scores; kept weights."""
 
     q: Array
@@ -38,7 +38,7 @@ class Operands(NamedTuple):
     keep: Array | None
 
 
-def at_once(operands: Operands, how: Weighing) -> Array:
+def at_once(operands: AttentionOperands, how: ScoreWeighing) -> Array:
     """The plain formula; [..., t, e]."""
     scores = scores_of(operands, how)
     # no gradient through the maximum: the softmax does not depend on it
@@ -48,7 +48,7 @@ def at_once(operands: Operands, how: Weighing) -> Array:
     return jnp.matmul(kept(weights, operands.keep, how), operands.v)
 
 
-def scores_of(operands: Operands, how: Weighing) -> Array:
+def scores_of(operands: AttentionOperands, how: ScoreWeighing) -> Array:
     """scale * q k^T + mask."""
     q = operands.q * number(how.scale, operands.q)
     scores = jnp.matmul(q, operands.k.mT)
@@ -63,7 +63,7 @@ def number(value: float, like: Array) -> np.ndarray[Any, Any]:
     return np.asarray(value, like.dtype)
 
 
-def kept(weights: Array, keep: Array | None, how: Weighing) -> Array:
+def kept(weights: Array, keep: Array | None, how: ScoreWeighing) -> Array:
     """The weights after dropout."""
     if how.kept != 1:
         weights = weights * number(how.kept, weights)

@@ -17,7 +17,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from graphopt.lowering.cores import CORES
-from graphopt.lowering.kernels.attention import Array, Operands, Weighing, at_once
+from graphopt.lowering.kernels.attention import Array, AttentionOperands, ScoreWeighing, at_once
 from graphopt.lowering.kernels.flash import (
     Tiles,
     backward,
@@ -44,7 +44,7 @@ class Schedule(NamedTuple):
     heads: int | None
 
 
-def attention(operands: Operands, how: Weighing) -> Array:
+def attention(operands: AttentionOperands, how: ScoreWeighing) -> Array:
     """[..., t, e], in the dtype of the operands; leading dimensions broadcast."""
     if min(operands.q.shape[-2], operands.k.shape[-2]) < LONG:
         return at_once(operands, how)
@@ -56,7 +56,7 @@ def attention(operands: Operands, how: Weighing) -> Array:
         columns = jnp.broadcast_shapes(mask.shape[-1:], k.shape[-2:-1])
         mask = jnp.broadcast_to(mask, (*mask.shape[:-1], *columns))
     q, k, v = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
-    whole = Operands(q, k, v, mask, keep)
+    whole = AttentionOperands(q, k, v, mask, keep)
     tiles = usual_tiles(whole)
     every = partial(_by_heads, how=how, schedule=Schedule(tiles, None))
     # a batch that varies is a symbol here
@@ -70,7 +70,7 @@ def attention(operands: Operands, how: Weighing) -> Array:
     )
 
 
-def _schedule_of_cpu(operands: Operands, how: Weighing) -> Schedule:
+def _schedule_of_cpu(operands: AttentionOperands, how: ScoreWeighing) -> Schedule:
     """The one for a CPU; a mask that hides tiles saves work, so that these stay small."""
     if hides(operands.mask, how):
         tiles = usual_tiles(operands)
@@ -89,8 +89,8 @@ def _fit(scores: int, tiles: Tiles) -> int:
 
 
 def _in_parts(
-    compute: Callable[[Operands, Array | None], Array],
-    operands: Operands,
+    compute: Callable[[AttentionOperands, Array | None], Array],
+    operands: AttentionOperands,
     packed: Array | None,
     fit: int | None,
     axis: int = 0,
@@ -118,36 +118,36 @@ def _in_parts(
     def part(cut: Sequence[Any]) -> Array:
         pairs = zip(arrays, cut, strict=True)
         full: list[Any] = [own if x is None else x for own, x in pairs]
-        return _in_parts(compute, Operands(*full[:-1]), full[-1], fit, axis + 1)
+        return _in_parts(compute, AttentionOperands(*full[:-1]), full[-1], fit, axis + 1)
 
     out = lax.map(part, parts)
     return put_together(out, axis - len(batch) - 2, count)
 
 
-def _packed(operands: Operands, how: Weighing, schedule: Schedule) -> Array:
+def _packed(operands: AttentionOperands, how: ScoreWeighing, schedule: Schedule) -> Array:
     """The results of `forward` for all heads."""
     tiles, heads = schedule
     return _in_parts(lambda own, _: forward(own, how, tiles), operands, None, heads)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1, 2))
-def _by_heads(operands: Operands, how: Weighing, schedule: Schedule) -> Array:
+def _by_heads(operands: AttentionOperands, how: ScoreWeighing, schedule: Schedule) -> Array:
     return _packed(operands, how, schedule)[..., :-1]
 
 
 def _by_heads_saving(
-    operands: Operands, how: Weighing, schedule: Schedule
-) -> tuple[Array, tuple[Operands, Array]]:
+    operands: AttentionOperands, how: ScoreWeighing, schedule: Schedule
+) -> tuple[Array, tuple[AttentionOperands, Array]]:
     packed = _packed(operands, how, schedule)
     return packed[..., :-1], (operands, packed)
 
 
 def _by_heads_backward(
-    how: Weighing, schedule: Schedule, saved: Any, of_out: Array
-) -> tuple[Operands]:
+    how: ScoreWeighing, schedule: Schedule, saved: Any, of_out: Array
+) -> tuple[AttentionOperands]:
     (operands, packed), (tiles, heads) = saved, schedule
 
-    def again(operands: Operands) -> Array:
+    def again(operands: AttentionOperands) -> Array:
         return _in_parts(lambda own, known: _known(own, known, how, tiles), operands, packed, heads)
 
     return jax.vjp(again, operands)[1](of_out)
@@ -157,20 +157,20 @@ _by_heads.defvjp(_by_heads_saving, _by_heads_backward)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3))
-def _known(operands: Operands, packed: Any, how: Weighing, tiles: Tiles) -> Array:
+def _known(operands: AttentionOperands, packed: Any, how: ScoreWeighing, tiles: Tiles) -> Array:
     """Results computed before, as a function of their inputs."""
     return packed[..., :-1]
 
 
 def _known_saving(
-    operands: Operands, packed: Any, how: Weighing, tiles: Tiles
+    operands: AttentionOperands, packed: Any, how: ScoreWeighing, tiles: Tiles
 ) -> tuple[Array, Any]:
     return packed[..., :-1], (operands, packed)
 
 
 def _known_backward(
-    how: Weighing, tiles: Tiles, saved: Any, of_out: Array
-) -> tuple[Operands, Array]:
+    how: ScoreWeighing, tiles: Tiles, saved: Any, of_out: Array
+) -> tuple[AttentionOperands, Array]:
     operands, packed = saved
     (of_operands,) = backward(how, tiles, (operands, packed[..., :-1], packed[..., -1:]), of_out)
     return of_operands, jnp.zeros_like(packed)

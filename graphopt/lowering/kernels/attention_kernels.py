@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.lowering.kernels.attention import Array, Operands, Weighing
+from graphopt.lowering.kernels.attention import Array, AttentionOperands, ScoreWeighing
 from graphopt.lowering.kernels.mosaic import with_short_indices
 
 # cuDNN's kernel needs the tensor cores of this generation (Ampere)
@@ -46,7 +46,10 @@ def has_cudnn() -> bool:
 
 
 def by_kernel(
-    name: str, operands: Operands, how: Weighing, otherwise: Callable[[Operands], Array]
+    name: str,
+    operands: AttentionOperands,
+    how: ScoreWeighing,
+    otherwise: Callable[[AttentionOperands], Array],
 ) -> Array:
     """[..., t, d] by a kernel of `KERNELS` on its platform if available, else `otherwise`."""
     if name == "cudnn" and not has_cudnn():
@@ -55,7 +58,7 @@ def by_kernel(
     return lax.platform_dependent(operands, default=otherwise, **{platform: partial(run, how=how)})
 
 
-def _whole(operands: Operands) -> Operands:
+def _whole(operands: AttentionOperands) -> AttentionOperands:
     """The same with four dimensions, batch, heads, length and width; the mask has its own sizes."""
     q, k, v, mask, keep = operands
     batch = jnp.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
@@ -64,16 +67,16 @@ def _whole(operands: Operands) -> Operands:
         mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
     batch = (1,) * (2 - len(batch)) + batch
     q, k, v = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
-    return Operands(q, k, v, mask, keep)
+    return AttentionOperands(q, k, v, mask, keep)
 
 
-def _narrow(whole: Array, operands: Operands) -> Array:
+def _narrow(whole: Array, operands: AttentionOperands) -> Array:
     """Without the leading dimensions that `_whole` added."""
     rank = max(x.ndim for x in operands if x is not None)
     return whole.reshape(whole.shape[4 - rank :])
 
 
-def _cudnn(operands: Operands, how: Weighing) -> Array:
+def _cudnn(operands: AttentionOperands, how: ScoreWeighing) -> Array:
     q, k, v, mask, _ = _whole(operands)
     bias, seen = None, None
     if mask is not None:
@@ -97,12 +100,12 @@ def _cudnn(operands: Operands, how: Weighing) -> Array:
     return _narrow(out, operands)
 
 
-def _pallas(operands: Operands, how: Weighing) -> Array:
+def _pallas(operands: AttentionOperands, how: ScoreWeighing) -> Array:
     q, k, v, _, _ = _whole(operands)
     return _narrow(_flash(q, k, v, how), operands)
 
 
-def _mosaic(q: Array, k: Array, v: Array, how: Weighing) -> Array:
+def _mosaic(q: Array, k: Array, v: Array, how: ScoreWeighing) -> Array:
     # imported late: it takes a while, and few programs need it
     from jax.experimental.pallas.ops.tpu import flash_attention as tpu
 
@@ -122,12 +125,12 @@ def _mosaic(q: Array, k: Array, v: Array, how: Weighing) -> Array:
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(3,))
-def _flash(q: Array, k: Array, v: Array, how: Weighing) -> Array:
+def _flash(q: Array, k: Array, v: Array, how: ScoreWeighing) -> Array:
     """The kernel on [b, n, t, d]; its derivative is lowered alone, too."""
     return with_short_indices(partial(_mosaic, how=how), q, k, v)
 
 
-def _flash_saving(q: Array, k: Array, v: Array, how: Weighing) -> tuple[Array, Any]:
+def _flash_saving(q: Array, k: Array, v: Array, how: ScoreWeighing) -> tuple[Array, Any]:
     trees: list[Any] = []
 
     def forward(q: Array, k: Array, v: Array) -> tuple[Array, list[Array]]:
@@ -140,7 +143,7 @@ def _flash_saving(q: Array, k: Array, v: Array, how: Weighing) -> tuple[Array, A
     return out, jax.tree.unflatten(trees[0], saved)
 
 
-def _flash_pulled_back(how: Weighing, pull: Any, of_out: Array) -> tuple[Array, Array, Array]:
+def _flash_pulled_back(how: ScoreWeighing, pull: Any, of_out: Array) -> tuple[Array, Array, Array]:
     saved, tree = jax.tree.flatten(pull)
 
     def backward(of_out: Array, *saved: Array) -> tuple[Array, Array, Array]:

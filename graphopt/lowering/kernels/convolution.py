@@ -25,7 +25,7 @@ LARGE = 32 * 32
 
 
 @dataclass(frozen=True)
-class Window:
+class FilterWindow:
     """Geometry of a filter of a height and a width over images; `pads` are before and after."""
 
     kernel: tuple[int, ...]
@@ -54,7 +54,7 @@ class Window:
         ]
 
 
-def pads_back(window: Window) -> tuple[tuple[int, int], ...]:
+def pads_back(window: FilterWindow) -> tuple[tuple[int, int], ...]:
     """The padding of the convolution from a cotangent to the images, for strides of 1."""
     reach = [d * (k - 1) for d, k in zip(window.dilations, window.kernel, strict=True)]
     return tuple(
@@ -62,8 +62,8 @@ def pads_back(window: Window) -> tuple[tuple[int, int], ...]:
     )
 
 
-Way = Callable[[Array, Array, Window], Array]
-FilterGradient = Callable[[Array, Array, Window], Array]
+Way = Callable[[Array, Array, FilterWindow], Array]
+FilterGradient = Callable[[Array, Array, FilterWindow], Array]
 """(images, cotangent of the result, window) -> the gradient of the filter."""
 
 
@@ -74,11 +74,11 @@ def with_filter_gradient(way: Way, gradient: FilterGradient, *, rereads: bool = 
     makes the cotangent into each of these reads, such as the derivative of a batch norm.
     """
 
-    def forward(x: Array, w: Array, window: Window) -> tuple[Array, tuple[Array, Array]]:
+    def forward(x: Array, w: Array, window: FilterWindow) -> tuple[Array, tuple[Array, Array]]:
         return way(x, w, window), (x, w)
 
     def backward(
-        window: Window, saved: tuple[Array, Array], cotangent: Array
+        window: FilterWindow, saved: tuple[Array, Array], cotangent: Array
     ) -> tuple[Array, Array]:
         x, w = saved
         if rereads:
@@ -91,7 +91,7 @@ def with_filter_gradient(way: Way, gradient: FilterGradient, *, rereads: bool = 
     return computed
 
 
-def xla_convolution(x: Array, w: Array, window: Window) -> Array:
+def xla_convolution(x: Array, w: Array, window: FilterWindow) -> Array:
     """XLA's own, in one group."""
     return lax.conv_general_dilated(
         x,
@@ -103,14 +103,14 @@ def xla_convolution(x: Array, w: Array, window: Window) -> Array:
     )
 
 
-def _gradient_by_patches(x: Array, cotangent: Array, window: Window) -> Array:
+def _gradient_by_patches(x: Array, cotangent: Array, window: FilterWindow) -> Array:
     """One matrix product with the elements under the filter at each place."""
     patches = lax.concatenate(window.taps(x), 3)
     found = _over_places(cotangent, patches).reshape(-1, *window.kernel, x.shape[3])
     return jnp.moveaxis(found, 0, 3)
 
 
-def _gradient_by_rows(x: Array, cotangent: Array, window: Window) -> Array:
+def _gradient_by_rows(x: Array, cotangent: Array, window: FilterWindow) -> Array:
     """A matrix product for each row of the filter, for strides of 1.
 
     Its columns are of cotangents side by side: for each position in the row, that of the place at
@@ -130,7 +130,7 @@ def _gradient_by_rows(x: Array, cotangent: Array, window: Window) -> Array:
     return total
 
 
-def _gradient_of_rows(x: Array, cotangent: Array, window: Window) -> Array:
+def _gradient_of_rows(x: Array, cotangent: Array, window: FilterWindow) -> Array:
     assert all(stride == 1 for stride in window.strides)
     zero = np.zeros((), x.dtype)
     (down, right), (high, wide) = window.dilations, window.kernel
@@ -156,26 +156,26 @@ def _over_places(a: Array, b: Array) -> Array:
     return lax.dot_general(a, b, (((0,), (0,)), ((), ())))
 
 
-def _matmul(x: Array, w: Array, window: Window) -> Array:
+def _matmul(x: Array, w: Array, window: FilterWindow) -> Array:
     """A filter of one position multiplies the channels of each pixel by a matrix."""
     (pixels,) = window.taps(x)
     return lax.dot_general(pixels, w[0, 0], (((3,), (0,)), ((), ())))
 
 
-def _im2col(x: Array, w: Array, window: Window) -> Array:
+def _im2col(x: Array, w: Array, window: FilterWindow) -> Array:
     """One matrix product with the elements under the filter at each place."""
     patches = lax.concatenate(window.taps(x), 3)
     return lax.dot_general(patches, w.reshape(-1, w.shape[3]), (((3,), (0,)), ((), ())))
 
 
-def _shift(x: Array, w: Array, window: Window) -> Array:
+def _shift(x: Array, w: Array, window: FilterWindow) -> Array:
     """A multiplication and addition of the whole images for each position."""
     rows = w.reshape(-1, w.shape[3])
     products = [tap * row for tap, row in zip(window.taps(x), rows, strict=True)]
     return functools.reduce(lax.add, products)
 
 
-def _by_channel(x: Array, w: Array, window: Window) -> Array:
+def _by_channel(x: Array, w: Array, window: FilterWindow) -> Array:
     """A multiplication and addition of the whole images for each position and channel."""
     products = [
         tap[..., at : at + 1] * channel
@@ -208,7 +208,7 @@ _joint_sums.defvjp(
 )
 
 
-def _gradient_by_shifts(x: Array, cotangent: Array, window: Window) -> Array:
+def _gradient_by_shifts(x: Array, cotangent: Array, window: FilterWindow) -> Array:
     sums = _joint_sums([tap * cotangent for tap in window.taps(x)])
     return sums.reshape(*window.kernel, 1, cotangent.shape[3])
 
@@ -216,7 +216,7 @@ def _gradient_by_shifts(x: Array, cotangent: Array, window: Window) -> Array:
 _shifts = with_filter_gradient(_shift, _gradient_by_shifts, rereads=True)
 
 
-def _repeated(x: Array, w: Array, window: Window) -> Array:
+def _repeated(x: Array, w: Array, window: FilterWindow) -> Array:
     """`_shifts` when each channel has several filters, which are neighbours."""
     count = w.shape[3] // x.shape[3]
     return _shifts(jnp.repeat(x, count, 3) if count > 1 else x, w, window)
@@ -245,7 +245,7 @@ _OF_PRODUCTS = ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0
 SIDE, REACH = 4, 6
 
 
-def _winograd(x: Array, w: Array, window: Window) -> Array:
+def _winograd(x: Array, w: Array, window: FilterWindow) -> Array:
     """36 matrix products for 16 places of a filter of 3 x 3, in place of 144.
 
     The rounding errors are some ten times those of the sum that a convolution is.
@@ -302,19 +302,19 @@ def _combined(matrix: Sequence[Sequence[float]], parts: Sequence[Array]) -> list
     return sums
 
 
-def _group(x: Array, w: Array, window: Window) -> Array:
+def _group(x: Array, w: Array, window: FilterWindow) -> Array:
     """XLA's own, with derivatives that are as quick in a loop."""
     return xla_convolution(x, w, window)
 
 
 def _group_backward(
-    window: Window, saved: tuple[Array, Array], cotangent: Array
+    window: FilterWindow, saved: tuple[Array, Array], cotangent: Array
 ) -> tuple[Array, Array]:
     x, w = saved
     if set(window.strides) == {1}:
         # mirrored by itself: XLA is slow where the convolution shall do it
         mirrored = lax.optimization_barrier(lax.rev(w, (0, 1)).swapaxes(2, 3))
-        back = Window(window.kernel, window.strides, pads_back(window), window.dilations)
+        back = FilterWindow(window.kernel, window.strides, pads_back(window), window.dilations)
         of_images = xla_convolution(cotangent, mirrored, back)
     else:
         (of_images,) = jax.vjp(lambda images: xla_convolution(images, w, window), x)[1](cotangent)
@@ -325,7 +325,7 @@ _one_group: Any = jax.custom_vjp(_group, nondiff_argnums=(2,))
 _one_group.defvjp(lambda x, w, window: (_group(x, w, window), (x, w)), _group_backward)
 
 
-def _by_group(x: Array, w: Array, window: Window) -> Array:
+def _by_group(x: Array, w: Array, window: FilterWindow) -> Array:
     """A convolution for each group, one after the other."""
     own, outs = w.shape[2:]
     groups = x.shape[3] // own
@@ -353,7 +353,9 @@ WAYS: Mapping[str, Way] = {
 }
 
 
-def convolve(algorithm: str, x: Array, w: Array, window: Window, *, channels_last: bool) -> Array:
+def convolve(
+    algorithm: str, x: Array, w: Array, window: FilterWindow, *, channels_last: bool
+) -> Array:
     """The convolution of images of either layout in one of the `WAYS`."""
     if channels_last:
         return WAYS[algorithm](x, w, window)

@@ -15,7 +15,14 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.lowering.kernels.attention import Array, Operands, Weighing, kept, number, scores_of
+from graphopt.lowering.kernels.attention import (
+    Array,
+    AttentionOperands,
+    ScoreWeighing,
+    kept,
+    number,
+    scores_of,
+)
 
 # how many queries and keys a tile has, at most; that many keys are one tile where there are no more
 QUERIES, KEYS, ALL_KEYS = 512, 256, 512
@@ -33,14 +40,14 @@ class Tiles(NamedTuple):
     keys: int
 
 
-def usual_tiles(operands: Operands) -> Tiles:
+def usual_tiles(operands: AttentionOperands) -> Tiles:
     """Tiles that fit into caches."""
     return tiles_up_to(
         operands, Tiles(QUERIES, KEYS if operands.k.shape[-2] > ALL_KEYS else ALL_KEYS)
     )
 
 
-def tiles_up_to(operands: Operands, most: Tiles) -> Tiles:
+def tiles_up_to(operands: AttentionOperands, most: Tiles) -> Tiles:
     """Equal tiles of so many queries and keys at most."""
     queries, keys = operands.q.shape[-2], operands.k.shape[-2]
     return Tiles(_even(queries, most.queries), _even(keys, most.keys))
@@ -67,7 +74,7 @@ class Columns(NamedTuple):
     real: Array | None
 
 
-def _rows(operands: Operands, tiles: Tiles) -> Rows:
+def _rows(operands: AttentionOperands, tiles: Tiles) -> Rows:
     """Blocks of queries along a new first axis.
 
     A row that only fills up the last block is unmasked, so that its softmax is a number.
@@ -80,7 +87,7 @@ def _rows(operands: Operands, tiles: Tiles) -> Rows:
     )
 
 
-def _columns(operands: Operands, rows: Rows, tiles: Tiles) -> Columns:
+def _columns(operands: AttentionOperands, rows: Rows, tiles: Tiles) -> Columns:
     """Blocks of keys along a new first axis, for all rows or for a block of them."""
     mask = rows.mask if _has_rows(operands) else operands.mask
     size, keys = operands.k.shape[-2], tiles.keys
@@ -100,18 +107,18 @@ def _even(count: int, most: int) -> int:
     return min(-(-size // VECTOR) * VECTOR, most) if blocks > 1 else size
 
 
-def _tile(q: Array, columns: Columns, how: Weighing) -> Array:
+def _tile(q: Array, columns: Columns, how: ScoreWeighing) -> Array:
     """The scores of a block of queries for a block of keys."""
-    scores = scores_of(Operands(q, columns.k, columns.v, columns.mask, None), how)
+    scores = scores_of(AttentionOperands(q, columns.k, columns.v, columns.mask, None), how)
     return scores if columns.real is None else jnp.where(columns.real, scores, -jnp.inf)
 
 
-def hides(mask: Array | None, how: Weighing) -> bool:
+def hides(mask: Array | None, how: ScoreWeighing) -> bool:
     """True for a mask that leaves nothing of what it is false for."""
     return mask is not None and mask.dtype == np.bool_ and how.fill == -np.inf
 
 
-def _unless_hidden(tile: Columns, how: Weighing, work: Any, carry: Any, nothing: Any) -> Any:
+def _unless_hidden(tile: Columns, how: ScoreWeighing, work: Any, carry: Any, nothing: Any) -> Any:
     """The result of `work` on a carry, or the carry and `nothing` when the mask hides a whole tile.
 
     So half of the work of causal attention is left out.
@@ -122,7 +129,7 @@ def _unless_hidden(tile: Columns, how: Weighing, work: Any, carry: Any, nothing:
     return lax.cond(jnp.any(mask), work, lambda carry: (carry, nothing), carry)
 
 
-def _has_rows(operands: Operands) -> bool:
+def _has_rows(operands: AttentionOperands) -> bool:
     """True when the mask has a row for each query."""
     return operands.mask is not None and operands.mask.shape[-2] != 1
 
@@ -149,7 +156,7 @@ def put_together(blocks: Array, axis: int, size: int) -> Array:
 # Forward ------------------------------------------------------------------------------------------
 
 
-def forward(operands: Operands, how: Weighing, tiles: Tiles) -> Array:
+def forward(operands: AttentionOperands, how: ScoreWeighing, tiles: Tiles) -> Array:
     """The result, and as a last column the logarithm of the sum of each row's exponentials.
 
     In one array, so that a program that needs both and one that needs the result have the same
@@ -174,7 +181,7 @@ def forward(operands: Operands, how: Weighing, tiles: Tiles) -> Array:
     return put_together(lax.map(block, _rows(operands, tiles)), -2, operands.q.shape[-2])
 
 
-def _added(carry: Any, q: Array, tile: Columns, how: Weighing) -> tuple[Any, None]:
+def _added(carry: Any, q: Array, tile: Columns, how: ScoreWeighing) -> tuple[Any, None]:
     """The maximum, the sum and the weighted sum of values with a block of keys more."""
     top, total, out = carry
     scores = _tile(q, tile, how)
@@ -205,7 +212,9 @@ class Saved(NamedTuple):
     shift: Array
 
 
-def backward(how: Weighing, tiles: Tiles, saved: Any, of_out: Array) -> tuple[Operands]:
+def backward(
+    how: ScoreWeighing, tiles: Tiles, saved: Any, of_out: Array
+) -> tuple[AttentionOperands]:
     """For each block of keys a pass over the blocks of queries."""
     operands, out, log_sum = saved
     shift = jnp.sum(out * of_out, -1, keepdims=True)
@@ -232,7 +241,7 @@ def backward(how: Weighing, tiles: Tiles, saved: Any, of_out: Array) -> tuple[Op
     of_q, (of_k, of_v, of_mask) = lax.scan(column, jnp.zeros_like(rows.q), blocks)
     count, size = operands.q.shape[-2], operands.k.shape[-2]
     return (
-        Operands(
+        AttentionOperands(
             put_together(of_q, -2, count),
             put_together(of_k, -2, size),
             put_together(of_v, -2, size),
@@ -243,7 +252,7 @@ def backward(how: Weighing, tiles: Tiles, saved: Any, of_out: Array) -> tuple[Op
 
 
 def _pulled_back(
-    sums: Any, q: Array, saved: Saved, tile: Columns, how: Weighing
+    sums: Any, q: Array, saved: Saved, tile: Columns, how: ScoreWeighing
 ) -> tuple[Any, tuple[Array, Array | None]]:
     """The sums for a block of keys with a block of queries more, and what that block gets."""
     of_k, of_v, of_mask = sums
@@ -267,7 +276,7 @@ def _transposed_product(large: Array, small: Array) -> Array:
     return jnp.matmul(lax.optimization_barrier(small.mT), large).mT
 
 
-def _of_mask(operands: Operands, found: Array | None) -> Any:
+def _of_mask(operands: AttentionOperands, found: Array | None) -> Any:
     """The gradient of the mask from those of its blocks."""
     mask = operands.mask
     if mask is None or found is None:

@@ -22,7 +22,7 @@ from jax import numpy as jnp
 from graphopt.lowering.kernels.convolution import (
     FILTER_GRADIENTS,
     WAYS,
-    Window,
+    FilterWindow,
     pads_back,
     xla_convolution,
 )
@@ -107,7 +107,7 @@ def _called_product(transpose_x: bool, transpose_y: bool) -> Any:
     return _or_plain(call, lambda x, y: plain(x, y, transpose_x, transpose_y))
 
 
-def convolve(x: Array, w: Array, window: Window, algorithm: str = "") -> Array:
+def convolve(x: Array, w: Array, window: FilterWindow, algorithm: str = "") -> Array:
     """The convolution of images [batch, height, width, channels], in one group and float32.
 
     Filters are [height, width, in, out]. The gradient of the images is one, too, for strides of 1.
@@ -120,7 +120,7 @@ def convolve(x: Array, w: Array, window: Window, algorithm: str = "") -> Array:
     return _convolution(window, algorithm, x, w)
 
 
-def out_sizes(sizes: tuple[int, ...], window: Window) -> tuple[int, ...]:
+def out_sizes(sizes: tuple[int, ...], window: FilterWindow) -> tuple[int, ...]:
     """The height and width of the result of images of these."""
     geometry = zip(sizes, window.kernel, window.strides, window.pads, window.dilations, strict=True)
     return tuple(
@@ -130,24 +130,24 @@ def out_sizes(sizes: tuple[int, ...], window: Window) -> tuple[int, ...]:
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _convolution(window: Window, algorithm: str, x: Array, w: Array) -> Array:
+def _convolution(window: FilterWindow, algorithm: str, x: Array, w: Array) -> Array:
     return _called_convolution(window)(x, w)
 
 
 def _convolution_forward(
-    window: Window, algorithm: str, x: Array, w: Array
+    window: FilterWindow, algorithm: str, x: Array, w: Array
 ) -> tuple[Array, tuple[Array, Array]]:
     return _convolution(window, algorithm, x, w), (x, w)
 
 
 def _convolution_backward(
-    window: Window, algorithm: str, saved: tuple[Array, Array], cotangent: Array
+    window: FilterWindow, algorithm: str, saved: tuple[Array, Array], cotangent: Array
 ) -> tuple[Array, Array]:
     x, w = saved
     pads = pads_back(window)
     if set(window.strides) == {1} and min(map(min, pads)) >= 0:
         mirrored = lax.rev(w, (0, 1)).swapaxes(2, 3)
-        back = Window(window.kernel, window.strides, pads, window.dilations)
+        back = FilterWindow(window.kernel, window.strides, pads, window.dilations)
         of_images = convolve(cotangent, mirrored, back)
     else:
         (of_images,) = jax.vjp(lambda images: xla_convolution(images, w, window), x)[1](cotangent)
@@ -160,7 +160,7 @@ def _convolution_backward(
 _convolution.defvjp(_convolution_forward, _convolution_backward)
 
 
-def convolve_groups(x: Array, w: Array, window: Window) -> Array:
+def convolve_groups(x: Array, w: Array, window: FilterWindow) -> Array:
     """As `convolve`, in the groups that filters [height, width, in / groups, out] say."""
     sizes = (*x.shape, *w.shape, *out_sizes(x.shape[1:3], window))
     if why_not_here() or x.dtype != jnp.float32 or w.dtype != jnp.float32 or 0 in sizes:
@@ -169,12 +169,12 @@ def convolve_groups(x: Array, w: Array, window: Window) -> Array:
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _in_groups(window: Window, x: Array, w: Array) -> Array:
+def _in_groups(window: FilterWindow, x: Array, w: Array) -> Array:
     return _called_groups(window, x.shape[3] // w.shape[2])(x, w)
 
 
 def _in_groups_backward(
-    window: Window, saved: tuple[Array, Array], cotangent: Array
+    window: FilterWindow, saved: tuple[Array, Array], cotangent: Array
 ) -> tuple[Array, Array]:
     x, w = saved
     by_group = WAYS["groups"]
@@ -185,7 +185,7 @@ def _in_groups_backward(
         own = w.shape[2]
         apart = w.reshape(*w.shape[:3], x.shape[3] // own, -1).swapaxes(2, 4)
         mirrored = lax.rev(apart.reshape(*w.shape[:2], apart.shape[2], -1), (0, 1))
-        back = Window(window.kernel, window.strides, pads, window.dilations)
+        back = FilterWindow(window.kernel, window.strides, pads, window.dilations)
         of_images = convolve_groups(cotangent, mirrored, back)
     return of_images, of_filter
 
@@ -199,7 +199,7 @@ class Epilogue(NamedTuple):
     `algorithm` is as for `convolve`.
     """
 
-    window: Window
+    window: FilterWindow
     filter: tuple[int, ...]
     relu: bool
     algorithm: str = ""
@@ -282,7 +282,7 @@ def called_sum(epilogue: Epilogue, added: int, is_packed: bool) -> Any:
 
 
 @functools.lru_cache(1024)
-def _called_convolution(window: Window) -> Any:
+def _called_convolution(window: FilterWindow) -> Any:
     """The custom call of a convolution, which is XLA's again under `vmap`."""
     config = json.dumps({"onednn_conv_config": _configured(window)})
 
@@ -294,7 +294,7 @@ def _called_convolution(window: Window) -> Any:
 
 
 @functools.lru_cache(1024)
-def _called_groups(window: Window, groups: int) -> Any:
+def _called_groups(window: FilterWindow, groups: int) -> Any:
     """The custom call of a convolution in groups, which is XLA's again under `vmap`."""
     config = json.dumps({"onednn_conv_config": _configured(window, groups)})
 
@@ -305,7 +305,7 @@ def _called_groups(window: Window, groups: int) -> Any:
     return _or_plain(call, lambda x, w: WAYS["groups"](x, w, window))
 
 
-def _configured(window: Window, groups: int = 1) -> dict[str, Any]:
+def _configured(window: FilterWindow, groups: int = 1) -> dict[str, Any]:
     """The configuration of a convolution."""
 
     def texts(numbers: Any) -> list[str]:

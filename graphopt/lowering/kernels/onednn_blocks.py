@@ -14,7 +14,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops.conv import explicit_pads, used_dilations
 from graphopt.lowering.kernels import onednn
-from graphopt.lowering.kernels.convolution import Window
+from graphopt.lowering.kernels.convolution import FilterWindow
 from graphopt.lowering.kernels.onednn import Epilogue
 from graphopt.lowering.kernels.onednn_here import why_not_here
 
@@ -27,7 +27,7 @@ CLOSE = 1e-4
 """Filters in other blocks give numbers that are as far away as the results are large."""
 
 
-class Call(NamedTuple):
+class KernelCall(NamedTuple):
     """A call of oneDNN: the sizes of the images, what it computes, and how much it adds."""
 
     images: tuple[int, ...]
@@ -41,7 +41,7 @@ def call_of(
     geometry: tuple[Ints, Ints, str, Ints],
     relu: bool,
     added: int,
-) -> Call:
+) -> KernelCall:
     """The call of an op: `filter` is [height, width, in, out].
 
     `geometry` are the strides, paddings, padding algorithm and dilations.
@@ -49,14 +49,14 @@ def call_of(
     strides, paddings, algorithm, dilations = geometry
     dilations = used_dilations(dilations, algorithm)
     pads = explicit_pads(paddings, algorithm, images[1:3], filter[:2], strides, dilations)
-    window = Window(filter[:2], tuple(strides), pads, dilations)
-    return Call(images, Epilogue(window, filter, relu), added)
+    window = FilterWindow(filter[:2], tuple(strides), pads, dilations)
+    return KernelCall(images, Epilogue(window, filter, relu), added)
 
 
-_FOUND: dict[Call, int] = {}
+_FOUND: dict[KernelCall, int] = {}
 
 
-def block_of(call: Call) -> int:
+def block_of(call: KernelCall) -> int:
     """The block of these calls, tried at the first request; 0 where no block is the right one."""
     if why_not_here():
         return 0
@@ -65,7 +65,7 @@ def block_of(call: Call) -> int:
     return _FOUND[call]
 
 
-def is_right(call: Call, block: int) -> bool:
+def is_right(call: KernelCall, block: int) -> bool:
     """True for the block of these calls if it was found in this process."""
     return block > 0 and _FOUND.get(call) == block
 
@@ -76,7 +76,7 @@ def packed(w: HostArray, block: int) -> HostArray:
     return np.moveaxis(whole.reshape(*w.shape[:3], -1, block), 3, 0)
 
 
-def _tried(call: Call) -> int:
+def _tried(call: KernelCall) -> int:
     images, epilogue, added = call
     random, outs = np.random.default_rng(0), epilogue.filter[3]
     places = onednn.out_sizes(images[1:3], epilogue.window)
@@ -94,7 +94,7 @@ def _tried(call: Call) -> int:
     return 0
 
 
-def _result(call: Call, x: HostArray, w: HostArray, *more: HostArray) -> HostArray:
+def _result(call: KernelCall, x: HostArray, w: HostArray, *more: HostArray) -> HostArray:
     """The numbers of oneDNN; nothing keeps its executable."""
     computed = jax.jit(onednn.called_sum(call.epilogue, call.added, w.ndim == 1))
     return np.asarray(computed.lower(x, w, *more).compile()(x, w, *more))

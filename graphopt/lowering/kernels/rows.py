@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.rows import Form
+from graphopt.ir.dialect.rows import MatrixForm
 from graphopt.lowering.kernels.mosaic import with_short_indices
 from graphopt.lowering.kernels.row_rules import Line
 
@@ -38,21 +38,21 @@ class Tiling:
     length: int
     rows: int
 
-    def shape(self, form: Form) -> tuple[int, int]:
+    def shape(self, form: MatrixForm) -> tuple[int, int]:
         """The shape of a value of this form."""
         return self.count if form.rows else 1, self.length if form.columns else 1
 
 
 @dataclass(frozen=True)
-class Operands:
+class RowOperands:
     """The forms of the arrays that a kernel reads, and the forms and dtypes of its results."""
 
-    read: tuple[Form, ...]
-    made: tuple[tuple[Form, Any], ...]
+    read: tuple[MatrixForm, ...]
+    made: tuple[tuple[MatrixForm, Any], ...]
 
 
 def by_triton(
-    body: Body, arrays: Sequence[Array], of: Operands, tiling: Tiling, *, interpret: bool = False
+    body: Body, arrays: Sequence[Array], of: RowOperands, tiling: Tiling, *, interpret: bool = False
 ) -> Arrays:
     """The results of a kernel on GPUs, for arrays in their two-dimensional forms."""
     # imported late: it takes a while, and few programs need it
@@ -63,7 +63,7 @@ def by_triton(
     rows = min(_power_of_two(tiling.count), tiling.rows)
     line = Line(tiling.length, columns)
 
-    def mask(form: Form) -> Array | None:
+    def mask(form: MatrixForm) -> Array | None:
         """The elements of a block that are there; None for all."""
         found = None
         if form.columns and columns != tiling.length:
@@ -94,7 +94,7 @@ def by_triton(
 
 
 def by_mosaic(
-    body: Body, arrays: Sequence[Array], of: Operands, tiling: Tiling, *, interpret: bool = False
+    body: Body, arrays: Sequence[Array], of: RowOperands, tiling: Tiling, *, interpret: bool = False
 ) -> Arrays:
     """The results of a kernel on TPUs, for arrays in their two-dimensional forms."""
     rows = min(tiling.rows, tiling.count)
@@ -114,7 +114,7 @@ def by_mosaic(
 def _call(
     kernel: Callable[..., None],
     arrays: Sequence[Array],
-    of: Operands,
+    of: RowOperands,
     tiling: Tiling,
     block: tuple[int, int],
     interpret: bool,
@@ -123,7 +123,7 @@ def _call(
     """The results of a kernel for each block of rows."""
     from jax.experimental import pallas as pl
 
-    def spec(form: Form) -> Any:
+    def spec(form: MatrixForm) -> Any:
         size = block[0] if form.rows else 1, block[1] if form.columns else 1
         return pl.BlockSpec(size, lambda i: (i if form.rows else 0, 0))
 

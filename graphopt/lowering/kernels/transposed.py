@@ -15,7 +15,7 @@ import jax
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.lowering.kernels.convolution import FILTER_GRADIENTS, Window
+from graphopt.lowering.kernels.convolution import FILTER_GRADIENTS, FilterWindow
 
 Array = jax.Array
 Transposed = Callable[[Array, Array], Array]
@@ -23,7 +23,7 @@ Transposed = Callable[[Array, Array], Array]
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
-def transposed(plain: Transposed, window: Window, first: int, x: Array, w: Array) -> Array:
+def transposed(plain: Transposed, window: FilterWindow, first: int, x: Array, w: Array) -> Array:
     """`plain(x, w)`, in one group; `first` is the axis of the height.
 
     `window` is that of the convolution from the result to the images.
@@ -32,13 +32,17 @@ def transposed(plain: Transposed, window: Window, first: int, x: Array, w: Array
 
 
 def _forward(
-    plain: Transposed, window: Window, first: int, x: Array, w: Array
+    plain: Transposed, window: FilterWindow, first: int, x: Array, w: Array
 ) -> tuple[Array, tuple[Array, Array]]:
     return plain(x, w), (x, w)
 
 
 def _backward(
-    plain: Transposed, window: Window, first: int, saved: tuple[Array, Array], cotangent: Array
+    plain: Transposed,
+    window: FilterWindow,
+    first: int,
+    saved: tuple[Array, Array],
+    cotangent: Array,
 ) -> tuple[Array, Array]:
     x, w = saved
     (of_images,) = jax.vjp(lambda images: plain(images, w), x)[1](cotangent)

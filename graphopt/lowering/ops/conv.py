@@ -13,7 +13,7 @@ from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops import conv as ops
 from graphopt.lowering.kernels import onednn
-from graphopt.lowering.kernels.convolution import Window, convolve
+from graphopt.lowering.kernels.convolution import FilterWindow, convolve
 from graphopt.lowering.kernels.transposed import (
     transposed,
     transposed_by_group,
@@ -56,7 +56,7 @@ def conv2d(
     pads = ops.explicit_pads(paddings, padding_algorithm, sizes, positions, strides, dilations)
     if algorithm or kernel:
         filters = filter if filter_format == "HWIO" else jnp.transpose(filter, (2, 3, 1, 0))
-        window = Window(positions, strides, pads, dilations)
+        window = FilterWindow(positions, strides, pads, dilations)
         last = ops.is_channels_last(data_format)
         if kernel == onednn.ONEDNN:
             images = input if last else jnp.moveaxis(input, 1, 3)
@@ -161,7 +161,7 @@ def conv_transpose(
     def one(images: Array, filters: Array) -> Array:
         if len(kernel) != 2:
             return plain(images, filters)
-        window = Window(tuple(kernel), tuple(strides), tuple(back), tuple(dilations))
+        window = FilterWindow(tuple(kernel), tuple(strides), tuple(back), tuple(dilations))
         return transposed(plain, window, first, images, filters)
 
     if groups == 1:

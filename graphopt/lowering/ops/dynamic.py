@@ -80,7 +80,7 @@ def repeat_interleave(x: Array, repeats: Array, axis: int) -> Array:
 
 @jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True)
-class Ragged:
+class RaggedElements:
     """A tensor array whose elements differ in the size of their first axis."""
 
     elements: tuple[Array, ...]
@@ -101,18 +101,18 @@ class Ragged:
         return self.elements, None
 
     @classmethod
-    def tree_unflatten(cls, _: None, elements: tuple[Array, ...]) -> Ragged:
+    def tree_unflatten(cls, _: None, elements: tuple[Array, ...]) -> RaggedElements:
         """The array with these elements, for JAX."""
         return cls(tuple(elements))
 
 
-def elements_of(array: Array | Ragged) -> list[Array]:
+def elements_of(array: Array | RaggedElements) -> list[Array]:
     """The elements of a tensor array."""
     return [array[i] for i in range(len(array))]
 
 
 @lowers(ops.ArrayWrite)
-def array_write(array: Array | Ragged, position: Array, x: Array) -> Array | Ragged:
+def array_write(array: Array | RaggedElements, position: Array, x: Array) -> Array | RaggedElements:
     at, length = int(concrete(position, "a position in a tensor array").reshape(())), len(array)
     if not 0 <= at <= length:
         raise ProgramError(
@@ -121,7 +121,7 @@ def array_write(array: Array | Ragged, position: Array, x: Array) -> Array | Rag
         )
     if not length:
         return x[None]
-    is_ragged = isinstance(array, Ragged)
+    is_ragged = isinstance(array, RaggedElements)
     if not is_ragged and array.shape[1:] == x.shape:
         if at == length:
             return jnp.concatenate([array, x[None]])
@@ -134,11 +134,11 @@ def array_write(array: Array | Ragged, position: Array, x: Array) -> Array | Rag
         )
     elements = elements_of(array)
     elements[at : at + 1] = [x]
-    return Ragged(tuple(elements))
+    return RaggedElements(tuple(elements))
 
 
 @lowers(ops.ArrayRead)
-def array_read(array: Array | Ragged, position: Array) -> Array:
+def array_read(array: Array | RaggedElements, position: Array) -> Array:
     at = int(concrete(position, "a position in a tensor array").reshape(()))
     if not 0 <= at < len(array):
         raise ProgramError(
@@ -149,8 +149,10 @@ def array_read(array: Array | Ragged, position: Array) -> Array:
 
 
 @lowers(ops.ArrayToTensor)
-def array_to_tensor(array: Array | Ragged, axis: int, use_stack: bool) -> tuple[Array, Array]:
-    if isinstance(array, Ragged):
+def array_to_tensor(
+    array: Array | RaggedElements, axis: int, use_stack: bool
+) -> tuple[Array, Array]:
+    if isinstance(array, RaggedElements):
         sizes = [x.shape[axis] for x in array.elements]
         joined = jnp.stack if use_stack else jnp.concatenate
         return joined(array.elements, axis), jnp.asarray(sizes, np.int32)

@@ -28,7 +28,7 @@ Bounds = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Windows:
+class PoolWindows:
     """The pooling windows along one dimension.
 
     `starts` and `stops` bound the elements of each; `counts` is what an average divides by. When
@@ -43,7 +43,7 @@ class Windows:
 
 def sliding(
     size: int, window: int, stride: int, pads: tuple[int, int], ceil_mode: bool, exclusive: bool
-) -> Windows:
+) -> PoolWindows:
     """Windows of one size; `exclusive` averages leave the padding out of the count."""
     number = window_output(size, window, stride, pads, ceil_mode)
     first = np.arange(number) * stride - pads[0]
@@ -52,16 +52,16 @@ def sliding(
     padded = np.minimum(first + window, size + pads[0]) - first
     counts = stops - starts if exclusive else padded
     after = max(int(first[-1]) + window - size, pads[1])
-    return Windows(starts, stops, counts, (window, stride, (pads[0], after)))
+    return PoolWindows(starts, stops, counts, (window, stride, (pads[0], after)))
 
 
-def adaptive_windows(size: int, number: int) -> Windows:
+def adaptive_windows(size: int, number: int) -> PoolWindows:
     """`number` windows that cover a dimension, overlapping when it does not divide."""
     index = np.arange(number)
     starts, stops = index * size // number, -(-(index + 1) * size // number)
     each = size // number
     slide = (each, each, (0, 0)) if size and size % number == 0 else None
-    return Windows(starts, stops, stops - starts, slide)
+    return PoolWindows(starts, stops, stops - starts, slide)
 
 
 @lowers(ops.Pool2d, ops.Pool3d)
@@ -115,7 +115,7 @@ def _lowest(x: Array) -> float:
 
 
 def reduce_windows(
-    x: Array, windows: Sequence[Windows], first: int, combine: Any, neutral: float
+    x: Array, windows: Sequence[PoolWindows], first: int, combine: Any, neutral: float
 ) -> Array:
     """Combine the elements of each window of the dimensions of x from `first` on."""
     start = np.asarray(neutral, x.dtype)
@@ -128,7 +128,7 @@ def reduce_windows(
     return lax.reduce_window(x, start, combine, shape, strides, pads)
 
 
-def _reduce_uneven(x: Array, windows: Windows, axis: int, combine: Any, start: Any) -> Array:
+def _reduce_uneven(x: Array, windows: PoolWindows, axis: int, combine: Any, start: Any) -> Array:
     """Gather windows of different lengths, padded to the longest, and reduce each."""
     longest = int(max(windows.stops - windows.starts))
     positions = windows.starts[:, None] + np.arange(longest)
@@ -163,7 +163,7 @@ def max_pool_with_index(
     return largest_with_index(x, windows)
 
 
-def largest_with_index(x: Array, windows: Sequence[Windows]) -> tuple[Array, Array]:
+def largest_with_index(x: Array, windows: Sequence[PoolWindows]) -> tuple[Array, Array]:
     """The maximum of each window, of equal ones the first, and its place."""
     sizes, rank = x.shape[2:], len(windows)
     places, inside = np.zeros((1,) * (2 * rank), np.int32), np.ones((1,) * (2 * rank), bool)

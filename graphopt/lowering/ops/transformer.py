@@ -14,7 +14,7 @@ from graphopt.ir.dialect.op import class_of
 from graphopt.ir.dialect.ops import transformer as ops
 from graphopt.ir.dialect.ops.dynamic import decoded
 from graphopt.ir.dialect.types import resolve_shape_like
-from graphopt.lowering.kernels.attention import Operands, Weighing
+from graphopt.lowering.kernels.attention import AttentionOperands, ScoreWeighing
 from graphopt.lowering.kernels.attention_heads import attention
 from graphopt.lowering.kernels.attention_kernels import by_kernel
 from graphopt.lowering.ops.activation import activate
@@ -54,14 +54,14 @@ def fused_dot_product_attention(
         # the draw of pd.dropout on the scores
         shape = (*batch, q.shape[-2], k.shape[-2])
         keep = jax.random.bernoulli(key, np.float32(1 - rate), shape)
-    how = Weighing(scaling_factor, fill, kept)
+    how = ScoreWeighing(scaling_factor, fill, kept)
 
-    def by_tiles(operands: Operands) -> Array:
+    def by_tiles(operands: AttentionOperands) -> Array:
         q, k, v, mask, keep = operands
-        own = Operands(wide(q), wide(k), wide(v), _wide_mask(mask), keep)
+        own = AttentionOperands(wide(q), wide(k), wide(v), _wide_mask(mask), keep)
         return attention(own, how).astype(q.dtype)
 
-    operands = Operands(q, k, v, mask, keep)
+    operands = AttentionOperands(q, k, v, mask, keep)
     return by_kernel(algorithm, operands, how, by_tiles) if algorithm else by_tiles(operands)
 
 

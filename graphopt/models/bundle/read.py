@@ -28,7 +28,7 @@ from graphopt.runtime.state.arrays import shapes_of
 from graphopt.runtime.steps.shipped import ship
 
 if TYPE_CHECKING:
-    from graphopt.runtime.disk.summary import Summary
+    from graphopt.runtime.disk.summary import ProgramSummary
     from graphopt.runtime.state.arrays import Step
     from graphopt.runtime.state.prepare import Prepare
     from graphopt.runtime.steps.executable import Executables
@@ -98,12 +98,12 @@ class InBundle:
 
     def _executables(self, compilation: Compilation) -> Executables:
         from graphopt.runtime.disk.summaries import Summarized
-        from graphopt.runtime.disk.summary import Summary
+        from graphopt.runtime.disk.summary import ProgramSummary
         from graphopt.runtime.steps.loaded import LoadedExecutables
 
         record, place = self.bundle.manifest, compilation.places[0]
         with as_format_error(self.bundle.path):
-            summary = Summary.of_record(record["summary"])
+            summary = ProgramSummary.of_record(record["summary"])
             self._check(summary)
             compiled = Summarized(compilation, summary, prepare=self._prepare(place))
             steps: dict[Hashable, Callable[[], Step | None]] = {
@@ -127,7 +127,7 @@ class InBundle:
 
         return prepare_of(text, place)
 
-    def _check(self, summary: Summary) -> None:
+    def _check(self, summary: ProgramSummary) -> None:
         """ValueError unless the records are of one program."""
         plan, masked = summary.plan, summary.masked
         if tuple(port.name for port in plan.fetches) != self.fetches or plan.written:

@@ -34,14 +34,14 @@ from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.compile.compiling import compile_program
 from graphopt.runtime.devices.machine import this_machine
 from graphopt.runtime.devices.places import Place, device_of
-from graphopt.runtime.disk.summary import Summary
+from graphopt.runtime.disk.summary import ProgramSummary
 from graphopt.runtime.feeds.buckets import Buckets
 from graphopt.runtime.runners.bucketed import BucketedRunner
 from graphopt.runtime.settings.flags import for_other_machines
 from graphopt.runtime.state.arrays import Array
 
 
-class Step(NamedTuple):
+class BundledStep(NamedTuple):
     """A compiled program, the feeds that it is to be called with, and the sizes of its axes."""
 
     compiled: Compiled
@@ -84,7 +84,7 @@ def write_bundle(
         "padding": None if buckets is None else {"share": padding, "reuse": buckets.reuse},
         "program": pieces.add(saved),
         "parameters": pieces.add(tensors),
-        "summary": Summary.of(compiled).record(),
+        "summary": ProgramSummary.of(compiled).record(),
         "prepare": pieces.add(prepare_text(compiled).encode()),
         "axes": records.axes_record(compiled.compilation.axes or {}),
         "options": compiled.options() or {},
@@ -103,7 +103,7 @@ def _steps(
     sets: Sequence[Shapes],
     place: Place,
     buckets: Buckets | None,
-) -> tuple[list[Step], list[str]]:
+) -> tuple[list[BundledStep], list[str]]:
     """The steps of all sets; those that cannot be padded are left out with a note."""
     block = program.global_block()
     given = [
@@ -114,9 +114,9 @@ def _steps(
         names = tuple(sorted(feeds))
         compiled = compile_program(Compilation(program, names, fetches, None, (place,)))
         made = for_sizes(compiled, given) or [compiled] * len(given)
-        return [Step(each, feed, {}) for each, feed in zip(made, given, strict=True)], []
+        return [BundledStep(each, feed, {}) for each, feed in zip(made, given, strict=True)], []
     runner = BucketedRunner((place,), buckets)
-    found: list[Step] = []
+    found: list[BundledStep] = []
     notes: list[str] = []
     for shapes, each in zip(sets, given, strict=True):
         fitted = runner.fitted(program, each, fetches, alone=True)
@@ -125,7 +125,7 @@ def _steps(
             continue
         sizes = {dim: size for dim, (_, size) in fitted.rows.items()}
         if all(sizes != step.sizes for step in found):
-            found.append(Step(fitted.executables.compiled, fitted.feeds, sizes))
+            found.append(BundledStep(fitted.executables.compiled, fitted.feeds, sizes))
     return found, notes
 
 
@@ -173,7 +173,7 @@ def check_pure(compiled: Compiled) -> None:
         )
 
 
-def _entry(step: Step, pieces: Pieces, device: Any) -> dict[str, Any]:
+def _entry(step: BundledStep, pieces: Pieces, device: Any) -> dict[str, Any]:
     """The record of one executable, whose pieces are added."""
     compiled = step.compiled
     plan = compiled.plan

@@ -34,7 +34,7 @@ PARAMETERS = ("inside", "arguments")
 
 
 @dataclass(frozen=True, eq=False)
-class Function:
+class ExportedFunction:
     """A module with the order of its arguments and results.
 
     Arguments are `state`, then `feeds`, then the key data of a random generator (two uint32) when
@@ -86,7 +86,9 @@ def _entry(role: str, port: Port) -> dict[str, Any]:
     return {"role": role, "name": port.name, "dtype": str(dtype_of(port.type)), "shape": shape}
 
 
-def function_of(model: LoadedModel, module: ModuleOp, parameters: str | None = None) -> Function:
+def function_of(
+    model: LoadedModel, module: ModuleOp, parameters: str | None = None
+) -> ExportedFunction:
     """The function of a model's (optimised) module.
 
     `parameters` is "inside" (the default of inference models) or "arguments" (that of programs
@@ -114,7 +116,7 @@ def function_of(model: LoadedModel, module: ModuleOp, parameters: str | None = N
     _check_values(model, reads)
     is_random = any(_is_random(op) for op in module.walk())
     as_arguments = parameters == "arguments"
-    return Function(
+    return ExportedFunction(
         module,
         plan,
         state=reads if as_arguments else (),

@@ -13,14 +13,14 @@ from jax import export
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.types import dtype_of, shape_of
 from graphopt.lowering.locations import for_files
-from graphopt.models.export.function import Function
+from graphopt.models.export.function import ExportedFunction
 from graphopt.models.export.sizes import Sizes, first_that_works
 
 PLATFORMS = ("cpu", "cuda", "tpu")
 
 
 def exported(
-    function: Function,
+    function: ExportedFunction,
     sizes: Sizes = None,
     platforms: Sequence[str] = PLATFORMS,
     *,

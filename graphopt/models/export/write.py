@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from graphopt.ir.formats.model import LoadedModel
-    from graphopt.models.export.function import Function
+    from graphopt.models.export.function import ExportedFunction
     from graphopt.models.export.sizes import Sizes
 
 # Suffix -> format; the longer suffix comes first.
@@ -45,7 +45,7 @@ class Exported:
     format: str
     files: tuple[Path, ...]
     notes: tuple[str, ...] = ()
-    function: Function | None = field(default=None, repr=False)
+    function: ExportedFunction | None = field(default=None, repr=False)
 
     @property
     def path(self) -> Path:
@@ -143,7 +143,7 @@ def module_text(module: ModuleOp) -> str:
 
 def _write_program(
     model: LoadedModel,
-    function: Function,
+    function: ExportedFunction,
     path: Path,
     format: str,
     sizes: Sizes,

@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from graphopt.ir.dialect.known import MOST_ELEMENTS, Array, Known
+from graphopt.ir.dialect.known import MOST_ELEMENTS, Array, KnownValues
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.ops.creation import AssignValue, Full
@@ -39,7 +39,7 @@ class FoldConstants(RewritePass):
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log = RewriteLog(self.name, self.numerics)
         # a derivative is not to be taken with respect to another value
-        known = Known(dict.fromkeys(differentiated_values(module)))
+        known = KnownValues(dict.fromkeys(differentiated_values(module)))
         for op in list(module.walk()):
             if not isinstance(op, PdOp) or not _reads_constants(op):
                 continue
@@ -71,7 +71,7 @@ def _reads_constants(op: PdOp) -> bool:
     )
 
 
-def _computed(op: PdOp, known: Known) -> Array | None:
+def _computed(op: PdOp, known: KnownValues) -> Array | None:
     """The result of an op whose operands are constants, None for any other op."""
     result = op.results[0]
     shape = shape_of(result.type)

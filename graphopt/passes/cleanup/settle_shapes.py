@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.definition import default_attrs, encode_attrs
-from graphopt.ir.dialect.known import Known
+from graphopt.ir.dialect.known import KnownValues
 from graphopt.ir.dialect.op import PdOp, infer_types
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.shape import Expand, Reshape, ReshapeLike, ShapeOf, Slice
@@ -39,7 +39,7 @@ class SettleShapes(RewritePass):
     """True where no tensor is empty: a 0 always copies a size then, and a -1 takes the rest."""
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, known = RewriteLog(self.name, self.numerics), Known()
+        log, known = RewriteLog(self.name, self.numerics), KnownValues()
         if not any(isinstance(op, Dynamic) for op in module.walk()):
             return []
         kept = differentiated_values(module)
@@ -66,7 +66,7 @@ class SettleShapes(RewritePass):
         return log.outcomes
 
 
-def _read_from_source(op: Slice, known: Known, log: RewriteLog) -> bool:
+def _read_from_source(op: Slice, known: KnownValues, log: RewriteLog) -> bool:
     """Let a size be read off the tensor that it comes from, so that nothing between is kept."""
     source, elements = op.input.owner, known.elements(op.out)
     if not isinstance(source, ShapeOf) or elements is None or elements.size != 1:
@@ -95,7 +95,7 @@ class _Plain(NamedTuple):
     operands: Sequence[SSAValue]
 
 
-def _settled(op: Dynamic, known: Known, log: RewriteLog, has_elements: bool) -> _Plain | None:
+def _settled(op: Dynamic, known: KnownValues, log: RewriteLog, has_elements: bool) -> _Plain | None:
     """The plain op for one with known sizes; None for any other, and a reason if it reshapes."""
     made = {kind.name: kind for kind in (Reshape, Expand)}.get(op.attr("op"))
     if made is None or op.attr("dynamic") != ("shape",) or len(op.inputs) != 1:

@@ -54,7 +54,7 @@ class Fused:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedFusion:
     """A fusion that was declined in a block."""
 
     rule: str
@@ -76,7 +76,7 @@ class CodeBlock:
     """The number of times that ops became one, by kinds of ops; for the block of the last one."""
     taken: int = 0
     """The ops of this block that are in fused ones."""
-    refused: list[Refused] = field(default_factory=list[Refused])
+    refused: list[RefusedFusion] = field(default_factory=list[RefusedFusion])
 
     @property
     def words(self) -> str:
@@ -110,7 +110,7 @@ class BlockLog:
         """A fusion that ends with this op was declined."""
         block = self._block(op)
         if block is not None:
-            block.refused.append(Refused(rule, reason))
+            block.refused.append(RefusedFusion(rule, reason))
 
     def _block(self, op: Operation) -> CodeBlock | None:
         """The block of a forward op; of one that another pass made, that of the ops before it."""

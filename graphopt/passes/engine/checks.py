@@ -26,7 +26,7 @@ def asked_for() -> bool:
     return os.environ.get("GRAPHOPT_VERIFY_EACH", "") not in ("", "0")
 
 
-class Checks:
+class ModuleChecks:
     """The checks of one module. A pass with `changes_signature` may change its arguments."""
 
     def __init__(self, module: ModuleOp, *, verify_each: bool | None = None) -> None:

@@ -26,7 +26,7 @@ from graphopt.passes.engine.validation import (
     Verdict,
     current,
 )
-from graphopt.passes.engine.whole import Before
+from graphopt.passes.engine.whole import ProgramBefore
 
 PROGRAM = "the program"
 
@@ -36,7 +36,7 @@ class Compared:
 
     def __init__(self, module: ModuleOp, validation: Validation) -> None:
         self.validation = validation
-        self.before = Before(module)
+        self.before = ProgramBefore(module)
         self.seen = len(validation.checked)
         validation.kept = self.before.kept
         validation.proofs.clear()

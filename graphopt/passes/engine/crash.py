@@ -43,11 +43,11 @@ LONGEST = 16 << 20
 MOST = 100
 # errors that passes raise on purpose, about the program and not about themselves
 ON_PURPOSE = (UnsupportedError, StrategyError, StrictError, LockError, OSError, MemoryError)
-Apply = Callable[[ModuleOp, Sequence["Step"]], object]
+Apply = Callable[[ModuleOp, Sequence["PassStep"]], object]
 
 
 @dataclass(frozen=True)
-class Step:
+class PassStep:
     """Passes that run together: the fusions of one sweep, or one pass of another kind."""
 
     passes: tuple[ModulePass, ...]
@@ -73,7 +73,7 @@ class Step:
 class Crash:
     """Facts about a pass that failed: the steps so far, the failing one last."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PassStep, ...]
     error: Exception
     again: Callable[[], ModuleOp] | None
     """Makes the program as it was before the first step."""
@@ -93,7 +93,7 @@ class Crash:
     def reported(self) -> PassError:
         """The error to raise: the failed step, and the path of the file."""
 
-        def stored() -> tuple[Step, str]:
+        def stored() -> tuple[PassStep, str]:
             if self.again is None:
                 return self.steps[-1], ""
             before, step, left = self._narrowed(self.again)
@@ -111,7 +111,7 @@ class Crash:
         name = type(self.error).__name__
         return PassError(f"{step.names} failed, which is a bug there: {name}: {self.error}{note}")
 
-    def _narrowed(self, again: Callable[[], ModuleOp]) -> tuple[ModuleOp, Step, int]:
+    def _narrowed(self, again: Callable[[], ModuleOp]) -> tuple[ModuleOp, PassStep, int]:
         """The program before the last step, that step or one pass of it, and how many rewrites."""
         before, step = again(), self.steps[-1]
         with bisect.limited(self.limit) as limit:
@@ -123,7 +123,7 @@ class Crash:
                 return before, alone, left
         return before, step, left
 
-    def _stored(self, before: ModuleOp, step: Step, left: int) -> str:
+    def _stored(self, before: ModuleOp, step: PassStep, left: int) -> str:
         folder = os.environ.get(VARIABLE)
         if folder == "":
             return f"\n(no file was written: {VARIABLE} is empty)"
@@ -143,7 +143,7 @@ class Crash:
         path = store(replay, Path(folder or tempfile.gettempdir()), step.names)
         return f"\nthe program before it is in {path}; replay it: {replay.command(path)}"
 
-    def _fails(self, module: ModuleOp, step: Step, left: int) -> bool:
+    def _fails(self, module: ModuleOp, step: PassStep, left: int) -> bool:
         with bisect.limited(left):
             return comes_again(lambda: self.apply(module, [step]), self.error)
 

@@ -36,7 +36,7 @@ class _KeptBlock:
     ops: tuple[Operation, ...]
 
 
-class Kept:
+class KeptModule:
     """Every op of a module with its place, operands, properties and names."""
 
     def __init__(self, module: ModuleOp) -> None:

@@ -23,7 +23,7 @@ from graphopt.ir.dialect.regions import values_read
 from graphopt.passes.engine.naming import show_op
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.pattern import Reason
-from graphopt.passes.engine.undo import Kept, top
+from graphopt.passes.engine.undo import KeptModule, top
 
 FAILED_VALIDATION = "failed-validation"
 VALIDATED, NOT_VALIDATED, FAILED = "validated", "not validated", "failed"
@@ -105,7 +105,7 @@ class Validation:
 
     validator: Validator
     checked: list[Checked] = field(default_factory=list[Checked])
-    kept: Kept | None = None
+    kept: KeptModule | None = None
     proofs: dict[SSAValue, Proof] = field(default_factory=dict[SSAValue, Proof])
     """By new value, the latest rewrite that was found to be right."""
 
@@ -192,7 +192,7 @@ def veto(
     return Reason(FAILED_VALIDATION, verdict.text, fix)
 
 
-def _made(values: Mapping[SSAValue, SSAValue], kept: Kept | None) -> Iterator[Operation]:
+def _made(values: Mapping[SSAValue, SSAValue], kept: KeptModule | None) -> Iterator[Operation]:
     """The ops that a rewrite has made."""
     before = kept.before if kept is not None else frozenset[Operation]()
     waiting, seen = list(values.values()), set[Operation]()
@@ -209,7 +209,7 @@ def begin(op: Operation) -> None:
     validation = _validation.get()
     module = top(op) if validation is not None else None
     if validation is not None and module is not None:
-        validation.kept = Kept(module)
+        validation.kept = KeptModule(module)
 
 
 def take_back(values: Mapping[SSAValue, SSAValue]) -> None:

@@ -26,7 +26,7 @@ from graphopt.ir.dialect.ops.control import Yield
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.regions import values_read
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.undo import Kept
+from graphopt.passes.engine.undo import KeptModule
 from graphopt.passes.engine.validation import FAILED, Instance, Programs, Proof, Verdict, form_of
 
 Pair = tuple[SSAValue, SSAValue]
@@ -43,12 +43,12 @@ class Changes:
         return bool(self.instances) or self.verdict is not None
 
 
-class Before:
+class ProgramBefore:
     """A program before a pass: a copy to compare with, and a snapshot to restore."""
 
     def __init__(self, module: ModuleOp) -> None:
         self.module = module
-        self.kept = Kept(module)
+        self.kept = KeptModule(module)
         self._values: dict[SSAValue, SSAValue] = {}
         self.copy = module.clone(self._values)
         self._copies = dict(zip(module.walk(), self.copy.walk(), strict=True))

@@ -95,7 +95,7 @@ class Core:
             instead=self.blanked,
             name="masked_scores",
         )
-        self.windows = Windows(self.masked)
+        self.windows = WindowMask(self.masked)
         self.rescaled = ScaledPart("scaled_masked_scores", self.windows.out)
         self.lowered = Node(
             Subtract, self.rescaled.top, self.taken, optional=True, name="lowered_scores"
@@ -232,7 +232,7 @@ class Core:
         return attrs
 
 
-class Windows:
+class WindowMask:
     """A mask for each window of an image, added where the first axis is divided into the two.
 
     [images * windows, ...] becomes [images, windows, ...] and, with the mask, is joined again.
@@ -314,7 +314,7 @@ def _same_shape(op: PdOp, scores: Any) -> bool:
     return compatible(out, like(scores, dtype=dtype_of(out)))
 
 
-class Weighing(Fusion):
+class WeighedValues(Fusion):
     """softmax(scores) v, whatever computed the scores: a part of attention, for `explain`."""
 
     def __init__(self) -> None:
@@ -328,7 +328,7 @@ class Weighing(Fusion):
         raise AssertionError("it is a part")
 
 
-WEIGHING = Weighing()
+WEIGHING = WeighedValues()
 # the most ops that are looked at for a product in front of a softmax
 _FARTHEST = 24
 

@@ -33,7 +33,7 @@ from graphopt.passes.padding.rules import (
     Carried,
     Mask,
     Padded,
-    Real,
+    RealRows,
     carry,
     check_free,
     input_axes,
@@ -42,7 +42,7 @@ from graphopt.passes.padding.statistics import mean_of_rows
 
 
 @dataclass(frozen=True)
-class Window:
+class ImageWindow:
     """A window along one axis: what it covers, its step, and the padding before and after."""
 
     span: int
@@ -63,7 +63,7 @@ def _spatial(op: PdOp, axes: Axes, data_format: str) -> range:
     return range(1, len(axes) - 1) if last else range(2, len(axes))
 
 
-def _windows(op: PdOp, axes: Axes, spatial: range, kernel: Sequence[int]) -> dict[int, Window]:
+def _windows(op: PdOp, axes: Axes, spatial: range, kernel: Sequence[int]) -> dict[int, ImageWindow]:
     """The window of each padded axis among the spatial ones."""
     if UNKNOWN in kernel:
         raise CannotPad("unknown-window", "its windows are of unknown size")
@@ -77,7 +77,7 @@ def _windows(op: PdOp, axes: Axes, spatial: range, kernel: Sequence[int]) -> dic
     sizes = [shape_of(op.operands[0].type)[at] for at in spatial]
     pads = explicit_pads(op.attr("paddings"), algorithm, sizes, kernel, strides, dilations)
     return {
-        at: Window(dilation * (size - 1) + 1, stride, *pad)
+        at: ImageWindow(dilation * (size - 1) + 1, stride, *pad)
         for at, size, stride, pad, dilation in zip(
             spatial, kernel, strides, pads, dilations, strict=True
         )
@@ -99,7 +99,7 @@ def _(op: Conv2dBase, padded: Padded) -> Carried:
     return Carried((_replaced(axes, sizes),), _masks(found, 0.0))
 
 
-def _masks(found: dict[int, Window], fill: float) -> tuple[Mask, ...]:
+def _masks(found: dict[int, ImageWindow], fill: float) -> tuple[Mask, ...]:
     """The mask of the axes whose last windows reach beyond the data."""
     reached = tuple(at for at, window in found.items() if window.after > 0)
     return (Mask(0, reached, fill),) if reached else ()
@@ -180,7 +180,7 @@ def _(op: Interpolate, padded: Padded) -> Carried:
 
 
 def _with_edges(
-    op: Interpolate, real: Real, axes: Axes, padded: Sequence[int]
+    op: Interpolate, real: RealRows, axes: Axes, padded: Sequence[int]
 ) -> Sequence[SSAValue]:
     """The op on images whose last row of data is repeated, as it sees them without padding."""
     new, x = Before(op), op.operands[0]

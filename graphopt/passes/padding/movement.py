@@ -28,7 +28,15 @@ from graphopt.ir.dialect.ops.sort import Topk
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axes, normalize_axis
 from graphopt.passes.engine.rewrite import insert
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim, factors_of, joined, reshaped
-from graphopt.passes.padding.rules import Carried, Padded, Real, carry, check_free, same, sizes_of
+from graphopt.passes.padding.rules import (
+    Carried,
+    Padded,
+    RealRows,
+    carry,
+    check_free,
+    same,
+    sizes_of,
+)
 
 
 @carry.register(Embedding)
@@ -108,7 +116,7 @@ def _sets_sizes(value: SSAValue) -> bool:
     return False
 
 
-def _true_sizes(axes: Axes, op: ShapeOf, real: Real) -> Sequence[SSAValue]:
+def _true_sizes(axes: Axes, op: ShapeOf, real: RealRows) -> Sequence[SSAValue]:
     dtype, own = dtype_of(op.out.type), op.input
     whole = insert(ShapeOf.make(own), op)
     parts: list[SSAValue] = []

@@ -15,7 +15,7 @@ from graphopt.ir.dialect.ops.shape import Reshape, Slice
 from graphopt.ir.dialect.types import normalize_axes, normalize_axis
 from graphopt.passes.engine.inserting import Before
 from graphopt.passes.padding.dims import CannotPad, Dim
-from graphopt.passes.padding.rules import Carried, Mask, Padded, Real, carry, takes_one
+from graphopt.passes.padding.rules import Carried, Mask, Padded, RealRows, carry, takes_one
 
 
 @carry.register(Slice)
@@ -39,7 +39,7 @@ def _(op: Slice, padded: Padded) -> Carried:
     for _, dim in last:
         _check_plain(dim)
 
-    def write(op: Slice, real: Real) -> Sequence[SSAValue]:
+    def write(op: Slice, real: RealRows) -> Sequence[SSAValue]:
         new, value = Before(op), op.operands[0]
         for at, dim in last:
             one = new(Full.make(shape=[], value=1.0, dtype="int64"))
@@ -66,7 +66,7 @@ def _(op: Flip, padded: Padded) -> Carried:
     if not found:
         return Carried((axes,))
 
-    def write(op: Flip, real: Real) -> Sequence[SSAValue]:
+    def write(op: Flip, real: RealRows) -> Sequence[SSAValue]:
         """The last row that counts comes first; the padding repeats the row that is then last."""
         new, value = Before(op), op.operands[0]
         for at, dim in found:

@@ -13,7 +13,7 @@ from graphopt.ir.dialect.ops.sequence.recurrent import GruUnit, LstmUnit, Rnn
 from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.passes.engine.inserting import Before
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
-from graphopt.passes.padding.rules import Carried, Padded, Real, carry, check_free
+from graphopt.passes.padding.rules import Carried, Padded, RealRows, carry, check_free
 
 
 def check_rows(rows: Dim | None, values: Sequence[Axes], at: int, what: str) -> None:
@@ -48,7 +48,7 @@ def _(op: Rnn, padded: Padded) -> Carried:
     return Carried(results, write=lambda old, real: _ended(old, real, time))
 
 
-def _ended(op: Rnn, real: Real, time: Dim) -> Sequence[SSAValue]:
+def _ended(op: Rnn, real: RealRows, time: Dim) -> Sequence[SSAValue]:
     """The network on sequences that end with the data.
 
     Outputs beyond it must be ordinary numbers: the cell applied to the last state, or, where the

@@ -16,7 +16,7 @@ from graphopt.ir.dialect.types import rank_of
 from graphopt.passes.engine.inserting import Before
 from graphopt.passes.engine.naming import show_op
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
-from graphopt.passes.padding.rules import Carried, Padded, Real, carry, fill_of
+from graphopt.passes.padding.rules import Carried, Padded, RealRows, carry, fill_of
 
 # the rule of each op for padded values, and the axes of its operands
 Found = dict[PdOp, tuple[Carried, tuple[Axes, ...]]]
@@ -135,7 +135,7 @@ def _at(op: Operation, error: CannotPad) -> CannotPad:
     return CannotPad(name, text if text.startswith("pd.") else f"{show_op(op)}: {text}")
 
 
-def _hold(op: Scan, real: Real, time: Dim) -> Sequence[SSAValue]:
+def _hold(op: Scan, real: RealRows, time: Dim) -> Sequence[SSAValue]:
     """The walk with memories that the steps beyond the data leave alone.
 
     Forwards, these come last, and each of them must compute the same as the last real one: so that

@@ -37,7 +37,7 @@ class Mask:
 FAR = 2**31 - 1
 
 
-class Real(Protocol):
+class RealRows(Protocol):
     """The facts about the data for a rule that replaces an op."""
 
     def mask(self, dim: Dim, rank: int, at: int) -> SSAValue:
@@ -50,7 +50,7 @@ class Real(Protocol):
 
 
 # writes ops in front of one that was masked; the values to take the place of its results
-Write = Callable[[Any, Real], Sequence[SSAValue]]
+Write = Callable[[Any, RealRows], Sequence[SSAValue]]
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from graphopt.passes.engine.rewrite import insert
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
 from graphopt.passes.padding.masked import LONGEST
 from graphopt.passes.padding.recurrent import check_rows, check_weights
-from graphopt.passes.padding.rules import Carried, Padded, Real, carry, check_free
+from graphopt.passes.padding.rules import Carried, Padded, RealRows, carry, check_free
 
 
 def _rows_and_sequences(rows: Axes, lengths: Axes) -> tuple[Dim | None, Dim | None]:
@@ -93,7 +93,7 @@ def _(op: SequencePad, padded: Padded) -> Carried:
     check_free(x, range(1, len(x)), "the width of its rows")
     check_weights(padded, [op.pad_value])
 
-    def write(op: SequencePad, real: Real) -> Sequence[SSAValue]:
+    def write(op: SequencePad, real: RealRows) -> Sequence[SSAValue]:
         made = SequencePad.make(op.x, op.lengths, op.pad_value, real.mask(time, 1, 0))
         return (insert(made, op),)
 
@@ -108,7 +108,7 @@ def _(op: SequenceUnpad, padded: Padded) -> Carried:
     if rows is None or x[0] != lengths[0] or x[1] != _steps(op.lengths, rows, padded):
         raise CannotPad("different-padding", "its sequences are not those of a feed, padded")
 
-    def write(op: SequenceUnpad, real: Real) -> Sequence[SSAValue]:
+    def write(op: SequenceUnpad, real: RealRows) -> Sequence[SSAValue]:
         return (insert(SequenceUnpad.make(op.x, op.lengths, real.mask(rows, 1, 0)), op),)
 
     return Carried(((rows, *x[2:]),), write=write)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 
-from graphopt.ir.dialect.known import Known
+from graphopt.ir.dialect.known import KnownValues
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.creation import Full, FullLike
 from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded
@@ -31,7 +31,7 @@ def size_by_tensor(module: ModuleOp) -> None:
 
     No tensor may be empty.
     """
-    block, known = main_function(module).body.block, Known()
+    block, known = main_function(module).body.block, KnownValues()
     for op in list(block.ops):
         if isinstance(op, Dynamic) and (made := _made(op, block, known)) is not None:
             replace(op, {op.results[0]: made})
@@ -39,7 +39,7 @@ def size_by_tensor(module: ModuleOp) -> None:
             known.see(op)
 
 
-def _made(op: Dynamic, block: Block, known: Known) -> SSAValue | None:
+def _made(op: Dynamic, block: Block, known: KnownValues) -> SSAValue | None:
     """The same tensor with sizes of another one; None where there is no such."""
     if op.attr("op") not in (Full.name, Expand.name) or op.attr("dynamic") != ("shape",):
         return None

@@ -34,7 +34,7 @@ from graphopt.passes.padding.rules import (
     Carried,
     Mask,
     Padded,
-    Real,
+    RealRows,
     carry,
     check_free,
     input_axes,
@@ -62,7 +62,7 @@ def mean_of_rows(result: Axes, axes: Axes, reduced: Sequence[int], *, keepdim: b
     A sum of the elements that count, divided by their number.
     """
 
-    def write(op: PdOp, real: Real) -> Sequence[SSAValue]:
+    def write(op: PdOp, real: RealRows) -> Sequence[SSAValue]:
         new, value = Before(op), op.operands[0]
         dtype = dtype_of(value.type)
         wide = _wide(dtype)
@@ -81,7 +81,7 @@ def _wide(dtype: DType) -> str:
 
 
 def _count(
-    new: Before, real: Real, value: SSAValue, axes: Axes, reduced: Sequence[int], dtype: str
+    new: Before, real: RealRows, value: SSAValue, axes: Axes, reduced: Sequence[int], dtype: str
 ) -> SSAValue:
     """The number of elements of the value that count along these axes, some of which are padded."""
     shape, known = shape_of(value.type), 1
@@ -122,7 +122,7 @@ def _(op: BatchNorm, padded: Padded) -> Carried:
     return Carried(results, write=lambda old, real: _normalised(old, real, axes))
 
 
-def _normalised(op: BatchNorm, real: Real, axes: Axes) -> Sequence[SSAValue]:
+def _normalised(op: BatchNorm, real: RealRows, axes: Axes) -> Sequence[SSAValue]:
     """A normalisation by statistics that are computed before it, from the rows that count.
 
     Those of all replicas where the op is synchronised.
@@ -172,7 +172,7 @@ def _(op: Accuracy, padded: Padded) -> Carried:
     if padded.of(op.operands[2])[:1] != (rows,):
         raise CannotPad("different-padding", "scores and labels are padded differently")
 
-    def write(op: Accuracy, real: Real) -> Sequence[SSAValue]:
+    def write(op: Accuracy, real: RealRows) -> Sequence[SSAValue]:
         new, (_, indices, label) = Before(op), op.operands
         column = new(Reshape.make(label, shape=[-1, 1]))
         hits = new(Any.make(new(Equal.make(indices, new.cast(column, indices))), axis=[1]))
@@ -203,7 +203,7 @@ def _(op: EditDistance, padded: Padded) -> Carried:
     if rows is None or any(axes[0] != rows or any(axes[1:]) for axes in every):
         raise CannotPad("different-padding", "other axes than its rows are padded")
 
-    def write(op: EditDistance, real: Real) -> Sequence[SSAValue]:
+    def write(op: EditDistance, real: RealRows) -> Sequence[SSAValue]:
         new = Before(op)
         groups = [group[0] if group else None for group in op.operand_groups()]
         distances = new(EditDistance.make(*groups, normalized=op.attr("normalized")))

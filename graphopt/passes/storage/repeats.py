@@ -22,7 +22,7 @@ from graphopt.ir.dialect.ops.update.basic import Update
 from graphopt.ir.dialect.types import byte_count
 from graphopt.passes.engine.naming import how_used
 from graphopt.passes.engine.pattern import Reason
-from graphopt.passes.storage.repetitions import Numbers, Run, runs
+from graphopt.passes.storage.repetitions import Numbers, Repetition, runs
 
 _NUMBERS = ("rng_id", "other_rng_id")
 # a result of an op of a layer: which op of the layer, and which of its results
@@ -30,7 +30,7 @@ Made = tuple[int, int]
 
 
 @dataclass(frozen=True, order=True)
-class Span:
+class LayerSpan:
     """`count` layers of `period` ops each, from position `start` of a block."""
 
     start: int
@@ -42,16 +42,16 @@ class Span:
         """The position after the last op."""
         return self.start + self.period * self.count
 
-    def part(self, first: int, until: int) -> Span:
+    def part(self, first: int, until: int) -> LayerSpan:
         """Some of the layers."""
-        return Span(self.start + first * self.period, self.period, until - first)
+        return LayerSpan(self.start + first * self.period, self.period, until - first)
 
 
 @dataclass
 class Wiring:
     """The values that the layers of a span read: by operand (op of the layer, position)."""
 
-    span: Span
+    span: LayerSpan
     carried: dict[Made, SSAValue] = field(default_factory=dict[Made, SSAValue])
     """The values from layer to layer, with those that the first layer reads in their place."""
     reads: dict[tuple[int, int], Made] = field(default_factory=dict[tuple[int, int], Made])
@@ -71,30 +71,30 @@ class Wrong:
     """
 
     reason: Reason
-    rows: tuple[Span, ...] = ()
+    rows: tuple[LayerSpan, ...] = ()
     anywhere: bool = False
 
 
-def repeated(ops: Sequence[Operation], fewest: int) -> list[Run]:
+def repeated(ops: Sequence[Operation], fewest: int) -> list[Repetition]:
     """The runs of at least `fewest` periods of like ops."""
     kinds: dict[Any, int] = {}
     return runs((kinds.setdefault(_likeness(op), len(kinds)) for op in ops), fewest)
 
 
-def layers_in(ops: Sequence[Operation], run: Run, fewest: int) -> Span | None:
+def layers_in(ops: Sequence[Operation], run: Repetition, fewest: int) -> LayerSpan | None:
     """The layers that a run may be: the most ops in at least `fewest` of them, each after the last.
 
     Where no op reads what one a period before makes, several periods are a layer: those of two
     networks side by side.
     """
     spans = (
-        Span(run.begin, period, (run.end - run.begin) // period)
+        LayerSpan(run.begin, period, (run.end - run.begin) // period)
         for period in _in_a_row(ops, run, (run.end - run.begin) // fewest)
     )
     return max(spans, key=lambda span: (span.end, -span.period), default=None)
 
 
-def _in_a_row(ops: Sequence[Operation], run: Run, longest: int) -> list[int]:
+def _in_a_row(ops: Sequence[Operation], run: Repetition, longest: int) -> list[int]:
     """The multiples of the period, up to `longest`, of which the second one reads the first."""
     first = ops[run.begin : run.begin + 2 * longest]
     place = {op: at for at, op in enumerate(first)}
@@ -111,7 +111,7 @@ def _in_a_row(ops: Sequence[Operation], run: Run, longest: int) -> list[int]:
     return ((np.flatnonzero(read) + 1) * run.period).tolist()
 
 
-def beginnings(ops: Sequence[Operation], span: Span) -> list[tuple[int, int]]:
+def beginnings(ops: Sequence[Operation], span: LayerSpan) -> list[tuple[int, int]]:
     """The bytes that go to an op of a layer, and the op, for those with which it may begin.
 
     The fewest bytes come first.
@@ -161,7 +161,7 @@ def _likeness(op: Operation) -> Any:
 
 
 def layers_at(
-    ops: Sequence[Operation], span: Span, state: Mapping[SSAValue, str]
+    ops: Sequence[Operation], span: LayerSpan, state: Mapping[SSAValue, str]
 ) -> Wiring | Wrong:
     """The flow of values through the layers of a span; `state` may be other in each layer."""
     place = {op: at for at, op in enumerate(ops[span.start : span.end], span.start)}
@@ -253,7 +253,7 @@ def _escape(
     """Values inside the layers that an op outside reads: a row ends with each, or before it."""
     span, first = found.span, 0
     reason: Reason | None = None
-    rows: list[Span] = []
+    rows: list[LayerSpan] = []
     for layer in range(span.count):
         inner, carried = _read_outside(ops, place, found, layer)
         escaped = inner or (carried if layer < span.count - 1 else None)

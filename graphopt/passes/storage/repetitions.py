@@ -15,7 +15,7 @@ import numpy as np
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
-class Run(NamedTuple):
+class Repetition(NamedTuple):
     """A stretch in which each number is that of one period before."""
 
     begin: int
@@ -23,10 +23,10 @@ class Run(NamedTuple):
     period: int
 
 
-def runs(items: Iterable[int], fewest: int) -> list[Run]:
+def runs(items: Iterable[int], fewest: int) -> list[Repetition]:
     """The maximal runs of at least `fewest` periods (two or more), each with its least period."""
     names = _names(np.fromiter(items, np.int64))
-    found: dict[tuple[int, int], Run] = {}
+    found: dict[tuple[int, int], Repetition] = {}
     around = _Covered(len(names[0]) if names else 0)
     for level, block in enumerate(names):
         for pair in _pairs(block, 1 << level, len(names[0]) // fewest):
@@ -35,7 +35,7 @@ def runs(items: Iterable[int], fewest: int) -> list[Run]:
             begin, end, period = left - behind, right + ahead, right - left
             long = end - begin >= fewest * period
             triples = np.stack([begin[long], end[long], period[long]], axis=1)
-            for run in map(Run._make, np.unique(triples, axis=0).tolist()):
+            for run in map(Repetition._make, np.unique(triples, axis=0).tolist()):
                 if (run.begin, run.end) not in found:
                     found[run.begin, run.end] = run
                     around.add(run)
@@ -49,7 +49,7 @@ class _Covered:
         self._end = np.zeros(length, np.int64)
         self._period = np.ones(length, np.int64)
 
-    def add(self, run: Run) -> None:
+    def add(self, run: Repetition) -> None:
         """Enter a run."""
         self._end[run.begin : run.end] = run.end
         self._period[run.begin : run.end] = run.period

@@ -26,7 +26,7 @@ from graphopt.passes.engine.naming import joined_location, show_op
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.storage.repeats import (
-    Span,
+    LayerSpan,
     Wiring,
     Wrong,
     beginnings,
@@ -34,7 +34,7 @@ from graphopt.passes.storage.repeats import (
     layers_in,
     repeated,
 )
-from graphopt.passes.storage.repetitions import Run
+from graphopt.passes.storage.repetitions import Repetition
 from graphopt.passes.storage.stacked_state import state_arguments
 
 BEGINNINGS = 32
@@ -116,35 +116,35 @@ class _Rows:
         self._fewest = fewest
         self._rolled = bytearray(len(ops))
         self._staying = bytearray(len(ops))
-        self._queue: list[tuple[tuple[int, int, int], Span, Run]] = []
+        self._queue: list[tuple[tuple[int, int, int], LayerSpan, Repetition]] = []
         for run in repeated(ops, fewest):
             self._add(run, fewest_ops)
 
-    def __iter__(self) -> Iterator[Span]:
+    def __iter__(self) -> Iterator[LayerSpan]:
         while self._queue:
             _, span, run = heappop(self._queue)
             if 1 in self._rolled[run.begin : run.end]:
                 for begin, end in _zeros(self._rolled, run.begin, run.end):
-                    self._add(Run(begin, end, run.period))
+                    self._add(Repetition(begin, end, run.period))
             elif 1 not in self._staying[span.start : span.end]:
                 yield span
 
-    def add(self, spans: Iterable[Span]) -> None:
+    def add(self, spans: Iterable[LayerSpan]) -> None:
         """Enter parts of a row that has to be divided."""
         for span in spans:
-            self._add(Run(span.start, span.end, span.period))
+            self._add(Repetition(span.start, span.end, span.period))
 
-    def _add(self, run: Run, fewest_ops: int = 0) -> None:
+    def _add(self, run: Repetition, fewest_ops: int = 0) -> None:
         span = layers_in(self._ops, run, self._fewest)
         size = 0 if span is None else span.period * span.count
         if span is not None and size >= fewest_ops:
             heappush(self._queue, ((-size, span.period, span.start), span, run))
 
-    def mark_rolled(self, span: Span) -> None:
+    def mark_rolled(self, span: LayerSpan) -> None:
         """Note that these ops are rolled up."""
         self._rolled[span.start : span.end] = b"\1" * (span.end - span.start)
 
-    def mark_staying(self, span: Span) -> None:
+    def mark_staying(self, span: LayerSpan) -> None:
         """Note that these ops stay as they are."""
         self._staying[span.start : span.end] = b"\1" * (span.end - span.start)
 
@@ -168,17 +168,17 @@ def _single_update(wiring: Wiring) -> Operation | None:
 
 
 def best_layers(
-    ops: Sequence[Operation], span: Span, state: Mapping[SSAValue, str], fewest: int
-) -> Wiring | Wrong | list[Span]:
+    ops: Sequence[Operation], span: LayerSpan, state: Mapping[SSAValue, str], fewest: int
+) -> Wiring | Wrong | list[LayerSpan]:
     """The layers of a span, begun where the least goes from one to the next.
 
     Where values of some layers are read elsewhere, the rows of layers between these. The reason is
     the one for the first beginning when there is none.
     """
-    best: list[Span] = []
+    best: list[LayerSpan] = []
     least = 0
     for size, shift in beginnings(ops, span)[:BEGINNINGS]:
-        moved = Span(span.start + shift, span.period, span.count - (shift > 0))
+        moved = LayerSpan(span.start + shift, span.period, span.count - (shift > 0))
         if moved.count < fewest or (best and size > least):
             continue
         found = layers_at(ops, moved, state)

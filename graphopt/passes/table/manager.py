@@ -27,11 +27,11 @@ from graphopt.ir.dialect.svg import to_svg
 from graphopt.ir.dialect.text import text_of
 from graphopt.passes.engine import bisect, validation
 from graphopt.passes.engine.blocks import BlockLog
-from graphopt.passes.engine.checks import Checks
+from graphopt.passes.engine.checks import ModuleChecks
 from graphopt.passes.engine.communication import Ring, communication
 from graphopt.passes.engine.compared import Compared
 from graphopt.passes.engine.costs import Cost, cost_of, cost_of_module
-from graphopt.passes.engine.crash import ON_PURPOSE, Crash, Step
+from graphopt.passes.engine.crash import ON_PURPOSE, Crash, PassStep
 from graphopt.passes.engine.fusion import Applied, Fusion, FusionPass, Outcome, Watcher, sweep
 from graphopt.passes.engine.naming import source_line
 from graphopt.passes.engine.near_misses import NearMisses
@@ -63,7 +63,7 @@ class _Savings:
         """Called by the sweep; what stays costs what it did."""
 
 
-class Run:
+class PassRun:
     """One run of passes on a module. With `near` the report has near misses, costs and blocks.
 
     These take longer than the passes.
@@ -86,10 +86,10 @@ class Run:
         self.limit = limit.left if limit is not None else -1
         self.again = again
         self.watch = watch or Instrumentation()
-        self.steps: list[Step] = []
+        self.steps: list[PassStep] = []
         self.module = module
         self.near = near
-        self.checks = Checks(module, verify_each=verify_each)
+        self.checks = ModuleChecks(module, verify_each=verify_each)
         self.report = Report(context, before=_ops(module), kept_gradients=kept_gradients(module))
         self.count = self.report.ops_before
         self.sweeps = 0
@@ -102,7 +102,7 @@ class Run:
             self.cost = self.report.cost_before = cost_of_module(module)
             self.report.detailed = True
 
-    def do(self, step: Step) -> None:
+    def do(self, step: PassStep) -> None:
         """One step of a schedule."""
         asked = tuple(zip(step.flags or [""] * len(step.passes), step.passes, strict=True))
         if step.together:
@@ -116,7 +116,7 @@ class Run:
 
     def fuse(self, asked: Sequence[Asked]) -> None:
         """All fusions in one sweep."""
-        with self._guarded(Step(tuple(made for _, made in asked), together=True)):
+        with self._guarded(PassStep(tuple(made for _, made in asked), together=True)):
             self._fuse(asked)
 
     def _fuse(self, asked: Sequence[Asked]) -> None:
@@ -168,7 +168,7 @@ class Run:
         if isinstance(made, FusionPass):
             self.fuse([(flag, made)])
             return
-        with self._guarded(Step((made,), ctx)):
+        with self._guarded(PassStep((made,), ctx)):
             if isinstance(made, RewritePass):
                 self._rewrite(flag, made)
             else:
@@ -176,7 +176,7 @@ class Run:
 
     def clean(self) -> None:
         """Remove ops without readers."""
-        with self._guarded(Step((DeadCodeElimination(),))):
+        with self._guarded(PassStep((DeadCodeElimination(),))):
             compared = Compared.of(self.module)
             dce(self.module)
             if compared is not None:
@@ -185,7 +185,7 @@ class Run:
         self.cost = cost_of_module(self.module) if self.near else self.cost
 
     @contextmanager
-    def _guarded(self, step: Step) -> Generator[None]:
+    def _guarded(self, step: PassStep) -> Generator[None]:
         """Remember a step, and report a crash in it: PassError, with the file that replays it."""
         self.steps.append(step)
         names = [made.name for made in step.passes]
@@ -323,7 +323,7 @@ def optimize(
             return optimize(
                 module, context, near=near, verify_each=verify_each, again=again, watch=watch
             )
-    run = Run(module, context, near=near, verify_each=verify_each, again=again, watch=watch)
+    run = PassRun(module, context, near=near, verify_each=verify_each, again=again, watch=watch)
     path = str(context.flags.get("debug_graphviz_path", ""))
     _dump(module, path, ORIGINAL)
     chosen = steps(context)
@@ -336,7 +336,7 @@ def optimize(
     return run.finish()
 
 
-def _fusions(steps: Sequence[Step]) -> list[tuple[str, Fusion]]:
+def _fusions(steps: Sequence[PassStep]) -> list[tuple[str, Fusion]]:
     """The rules of all sweeps of these steps."""
     return [
         (made.name, rule)
@@ -347,14 +347,14 @@ def _fusions(steps: Sequence[Step]) -> list[tuple[str, Fusion]]:
     ]
 
 
-def apply_steps(module: ModuleOp, steps: Sequence[Step], *, verify_each: bool | None) -> None:
+def apply_steps(module: ModuleOp, steps: Sequence[PassStep], *, verify_each: bool | None) -> None:
     """Run steps on a module as a run did; a failure leaves no file."""
-    run = Run(module, PassContext({}), verify_each=verify_each)
+    run = PassRun(module, PassContext({}), verify_each=verify_each)
     for step in steps:
         run.do(replace(step, ctx=step.ctx or new_context()))
 
 
-def _again(verify_each: bool) -> Callable[[ModuleOp, Sequence[Step]], None]:
+def _again(verify_each: bool) -> Callable[[ModuleOp, Sequence[PassStep]], None]:
     return lambda module, steps: apply_steps(module, steps, verify_each=verify_each)
 
 

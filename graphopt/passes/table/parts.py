@@ -8,7 +8,7 @@ PARSE, TRACE, LOWER, XLA, LOAD = "parse", "trace", "lower", "XLA", "load"
 
 
 @dataclass(frozen=True)
-class Part:
+class CompilationPart:
     """A part of a compilation other than a pass, and the form or the feeds that it is of."""
 
     name: str

@@ -22,7 +22,7 @@ from graphopt.passes.engine.validation import Validation
 from graphopt.passes.table.conditions import ANY_OF_LAYERS, ANY_PROGRAM, ANY_STRATEGY
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.flags import BUILD_FLAGS
-from graphopt.passes.table.parts import LOAD, LOWER, PARSE, TRACE, XLA, Part
+from graphopt.passes.table.parts import LOAD, LOWER, PARSE, TRACE, XLA, CompilationPart
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Report:
     """Other facts about this program."""
     traffic: list[Traffic] = field(default_factory=list[Traffic])
     """The collectives between replicas, with details: after each step that changed them."""
-    parts: list[Part] = field(default_factory=list[Part])
+    parts: list[CompilationPart] = field(default_factory=list[CompilationPart])
     """The parts of the compilation but the passes, noted when they are done."""
     measured: Measured | None = None
     """The times of steps, where they were requested."""

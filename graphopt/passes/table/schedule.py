@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdsl.passes import ModulePass
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
-from graphopt.passes.engine.crash import Step
+from graphopt.passes.engine.crash import PassStep
 from graphopt.passes.engine.fusion import FusionPass
 from graphopt.passes.table.added import FLAG
 from graphopt.passes.table.context import PassContext
@@ -33,13 +33,13 @@ def select(context: PassContext) -> list[tuple[Row, ModulePass]]:
     ]
 
 
-def steps(context: PassContext) -> list[Step]:
+def steps(context: PassContext) -> list[PassStep]:
     """The steps for a program with this context, in order.
 
     ValueError when `context.without` names no pass of the table.
     """
     chosen = select(context)
-    found: list[Step] = []
+    found: list[PassStep] = []
     for phase in Phase:
         rows = [(made, row.flag) for row, made in chosen if row.phase is phase]
         if phase is Phase.FUSE:
@@ -47,17 +47,17 @@ def steps(context: PassContext) -> list[Step]:
             found.append(_clean_up())
             if rows:
                 passes, flags = zip(*rows, strict=True)
-                found.append(Step(passes, together=True, flags=flags))
+                found.append(PassStep(passes, together=True, flags=flags))
             found.append(_clean_up(FUSED))
             found += [
-                Step((made,), together=isinstance(made, FusionPass), flags=(FLAG,))
+                PassStep((made,), together=isinstance(made, FusionPass), flags=(FLAG,))
                 for made in context.added
             ]
         else:
-            found += [Step((made,), flags=(flag,)) for made, flag in rows]
+            found += [PassStep((made,), flags=(flag,)) for made, flag in rows]
     return found
 
 
-def _clean_up(dump: str = "") -> Step:
+def _clean_up(dump: str = "") -> PassStep:
     """Remove ops without readers."""
-    return Step((DeadCodeElimination(),), dump=dump)
+    return PassStep((DeadCodeElimination(),), dump=dump)

@@ -23,7 +23,14 @@ from graphopt.passes.engine.fixed_values import fixed_values
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, insert, replace
-from graphopt.passes.target.layout_rules import FIRST, LAST, RANK, Form, channels_last, is_anchor
+from graphopt.passes.target.layout_rules import (
+    FIRST,
+    LAST,
+    RANK,
+    ChannelsLast,
+    channels_last,
+    is_anchor,
+)
 
 # from [out, in / groups, height, width] to [height, width, in / groups, out]
 FILTER = (2, 3, 1, 0)
@@ -68,7 +75,7 @@ class _Layouts:
             self.log.applied(op)
             self._turn(op, form)
 
-    def _reason(self, op: PdOp, form: Form | None) -> Reason | None:
+    def _reason(self, op: PdOp, form: ChannelsLast | None) -> Reason | None:
         if isinstance(op, Grad):
             return Reason("differentiated", "a gradient is taken with respect to an image")
         if form is None:
@@ -87,7 +94,7 @@ class _Layouts:
         named = any(isinstance(use.operation, Grad) for use in value.uses)
         return value in self.transposed and not named
 
-    def _turn(self, op: PdOp, form: Form) -> None:
+    def _turn(self, op: PdOp, form: ChannelsLast) -> None:
         operands = list(op.operands)
         for index in form.few:
             shape = shape_of(operands[index].type)
@@ -107,7 +114,7 @@ class _Layouts:
         insert(new, op)
         self._replace(op, new, form)
 
-    def _replace(self, op: PdOp, new: PdOp, form: Form) -> None:
+    def _replace(self, op: PdOp, new: PdOp, form: ChannelsLast) -> None:
         values: dict[SSAValue, SSAValue] = {}
         for index, (old, result) in enumerate(zip(op.results, new.results, strict=True)):
             values[old] = result

@@ -22,8 +22,8 @@ from graphopt.ir.dialect.rows import (
     COMBINING,
     NORMALISERS,
     WHOLE,
-    Form,
-    Frame,
+    MatrixForm,
+    MatrixFrame,
     forms_in,
     forms_of,
     frame_of,
@@ -34,10 +34,10 @@ from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
-from graphopt.passes.target.group_costs import MOST_OPS, Kind
-from graphopt.passes.target.group_growth import Group, Growth, restore_order
+from graphopt.passes.target.group_costs import MOST_OPS, GroupKind
+from graphopt.passes.target.group_growth import Growth, OpGroup, restore_order
 from graphopt.passes.target.outlining import copied_body, stand_in
-from graphopt.passes.target.row_limits import LIMITS, Limits, most_alive, rows_of_block
+from graphopt.passes.target.row_limits import LIMITS, KernelLimits, most_alive, rows_of_block
 
 NO_REDUCTION = Reason("no-reduction", "XLA makes one loop of a group that reduces nothing")
 NO_ROW_FORM = Reason("no-row-form", "kernels of rows have no form of it")
@@ -54,7 +54,7 @@ MIXED_FORMS = Reason(
 )
 ONE_LOOP = Reason("one-loop", "XLA makes one loop of a single reduction with what it reads")
 
-_MEMBER = Kind("row", lambda op: True, 1.0, "a kernel computes it once")
+_MEMBER = GroupKind("row", lambda op: True, 1.0, "a kernel computes it once")
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ class ChooseGroupKernel(RewritePass):
         return log.outcomes
 
 
-def _choose(group: FusionGroup, limits: Limits, log: RewriteLog) -> None:
+def _choose(group: FusionGroup, limits: KernelLimits, log: RewriteLog) -> None:
     """Put kernels in the place of the rows of one group."""
     block = group.body.block
     combining = [op for op in block.ops if isinstance(op, PdOp) and _combines(op)]
     if not combining and not any(isinstance(op, RowKernel) for op in block.ops):
         log.declined(group, NO_REDUCTION)
-    frames: dict[Frame, list[PdOp]] = {}
+    frames: dict[MatrixFrame, list[PdOp]] = {}
     for op in combining:
         frame = _frame_or_refusal(op)
         if isinstance(frame, Reason):
@@ -97,7 +97,7 @@ def _combines(op: PdOp) -> bool:
     return isinstance(op, (*COMBINING, BatchNormBase, GroupNorm)) or op.has_trait(Reduction)
 
 
-def _frame_or_refusal(op: PdOp) -> Frame | Reason:
+def _frame_or_refusal(op: PdOp) -> MatrixFrame | Reason:
     """The rows that an op combines the elements of, or the reason why it is in no kernel."""
     if not isinstance(op, COMBINING):
         return NO_ROW_FORM
@@ -113,7 +113,7 @@ def _frame_or_refusal(op: PdOp) -> Frame | Reason:
     return frame if _may_join(op, frame) else IS_KEPT
 
 
-def _may_join(op: Operation, frame: Frame) -> bool:
+def _may_join(op: Operation, frame: MatrixFrame) -> bool:
     """True for an op that may be in a kernel, and whose result is not kept but for its rows' sums.
 
     A kept number for each row is computed again, with the row.
@@ -122,7 +122,7 @@ def _may_join(op: Operation, frame: Frame) -> bool:
     return forms is not None and not (is_kept(op) and WHOLE in forms.results)
 
 
-def _parts(block: Block, frame: Frame) -> Sequence[Group]:
+def _parts(block: Block, frame: MatrixFrame) -> Sequence[OpGroup]:
     """The ops of a block that compute rows of a frame, by what is connected."""
     kinds = {op: _MEMBER for op in block.ops if isinstance(op, PdOp) and _may_join(op, frame)}
     paths = dict.fromkeys(block.ops, frozenset[Operation]())
@@ -131,10 +131,10 @@ def _parts(block: Block, frame: Frame) -> Sequence[Group]:
 
 def _replace(
     block: Block,
-    group: Group,
-    frame: Frame,
+    group: OpGroup,
+    frame: MatrixFrame,
     combining: Sequence[PdOp],
-    limits: Limits,
+    limits: KernelLimits,
     log: RewriteLog,
 ) -> None:
     """Move ops into the region of one kernel, unless there is a reason against it."""
@@ -167,10 +167,10 @@ def _is_read(value: SSAValue, ops: Sequence[PdOp], block: Block) -> bool:
 
 def _fitting(
     ops: Sequence[PdOp],
-    forms: Mapping[SSAValue, Form] | None,
+    forms: Mapping[SSAValue, MatrixForm] | None,
     made: Sequence[SSAValue],
-    frame: Frame,
-    limits: Limits,
+    frame: MatrixFrame,
+    limits: KernelLimits,
 ) -> int | Reason:
     """The rows of a block of the kernel of these ops."""
     if forms is None:

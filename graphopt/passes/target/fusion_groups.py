@@ -26,9 +26,9 @@ from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.target.group_borders import Paths, derivative_paths, ends, members
-from graphopt.passes.target.group_costs import LEAST_GAIN, MOST_OPS, Kind, needs_operands
-from graphopt.passes.target.group_growth import Group, Growth, restore_order
-from graphopt.passes.target.kept_values import Kept, choose_kept
+from graphopt.passes.target.group_costs import LEAST_GAIN, MOST_OPS, GroupKind, needs_operands
+from graphopt.passes.target.group_growth import Growth, OpGroup, restore_order
+from graphopt.passes.target.kept_values import KeptValues, choose_kept
 from graphopt.passes.target.outlining import copied_body, stand_in
 from graphopt.passes.target.recompute_activations import size_of
 
@@ -76,16 +76,16 @@ class Grouping:
     """The groups of one block, made one after the other from the end of the program."""
 
     def __init__(
-        self, block: Block, kinds: dict[PdOp, Kind], paths: Paths, least: int, log: RewriteLog
+        self, block: Block, kinds: dict[PdOp, GroupKind], paths: Paths, least: int, log: RewriteLog
     ) -> None:
         self.block, self.kinds, self.paths = block, kinds, paths
         self.least, self.log = least, log
         self.kept_inputs: set[SSAValue] = set()
         """The values that derivatives of the groups made so far read and keep."""
-        self.waiting: dict[Operation, Group] = {}
+        self.waiting: dict[Operation, OpGroup] = {}
         """The ops of the groups that are decided later, of which nothing is known yet."""
 
-    def make(self, groups: Sequence[Group]) -> None:
+    def make(self, groups: Sequence[OpGroup]) -> None:
         """Put a `pd.fusion_group` in the place of each group that gains enough."""
         several = [group for group in groups if len(group.ops) + len(group.copied) > 1]
         self.waiting.update((op, group) for group in several for op in group.ops)
@@ -95,7 +95,7 @@ class Grouping:
             self._make(group)
         restore_order(self.block)
 
-    def _make(self, group: Group) -> None:
+    def _make(self, group: OpGroup) -> None:
         ops = [*group.copied, *group.ops]
         leaving = [r for op in group.ops for r in op.results if self._leaves(r, group)]
         inner = sum(
@@ -104,7 +104,7 @@ class Grouping:
             for result in op.results
             if self.kinds[op].work != 0 and result not in leaving and result.uses
         )
-        kept = Kept((), (), 0)
+        kept = KeptValues((), (), 0)
         if self.paths[group.ops[0]]:
             kept = choose_kept(ops, self.kinds, lambda value: self._price(value, group))
         gain = kept.freed if self.paths[group.ops[0]] else inner
@@ -123,7 +123,7 @@ class Grouping:
         self.kept_inputs.update(kept.inputs)
         self._replace(group, leaving, kept, inner)
 
-    def _price(self, value: SSAValue, group: Group) -> int:
+    def _price(self, value: SSAValue, group: OpGroup) -> int:
         """The bytes that keeping a value costs: none where it is kept anyway."""
         if isinstance(value, BlockArgument) or value in self.kept_inputs:
             return 0
@@ -138,7 +138,7 @@ class Grouping:
                 return 0
         return size_of(value)
 
-    def _leaves(self, value: SSAValue, group: Group) -> bool:
+    def _leaves(self, value: SSAValue, group: OpGroup) -> bool:
         """True when an op outside of the group reads a value, other than to compute it again."""
         return any(
             reader not in group.ops and not self._will_copy(value, reader)
@@ -153,7 +153,9 @@ class Grouping:
         found = (ancestor_in(self.block, use.operation) for use in value.uses)
         return [reader for reader in found if reader is not None]
 
-    def _replace(self, group: Group, leaving: Sequence[SSAValue], kept: Kept, inner: int) -> None:
+    def _replace(
+        self, group: OpGroup, leaving: Sequence[SSAValue], kept: KeptValues, inner: int
+    ) -> None:
         """Move the ops of a group into the region of one op."""
         ops = [*group.copied, *group.ops]
         body, copies = copied_body(ops, leaving)

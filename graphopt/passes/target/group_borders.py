@@ -18,7 +18,7 @@ from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.signature import FETCH, result_port
 from graphopt.ir.dialect.types import dtype_of, rank_of
 from graphopt.passes.engine.fusion import Reason
-from graphopt.passes.target.group_costs import Kind, kind_of
+from graphopt.passes.target.group_costs import GroupKind, kind_of
 
 Paths = Mapping[Operation, frozenset[Operation]]
 
@@ -59,12 +59,12 @@ def derivative_paths(block: Block) -> Paths:
 
 def members(
     block: Block, paths: Paths, *, reductions: bool
-) -> tuple[dict[PdOp, Kind], dict[Operation, Reason]]:
+) -> tuple[dict[PdOp, GroupKind], dict[Operation, Reason]]:
     """The ops that groups may have, with their kinds, and the reasons against others.
 
     With `reductions` not only elementwise ops. The ends of blocks and derivatives have no reason.
     """
-    kinds: dict[PdOp, Kind] = {}
+    kinds: dict[PdOp, GroupKind] = {}
     refused: dict[Operation, Reason] = {}
     after: set[Operation] = set()
     for op in block.ops:

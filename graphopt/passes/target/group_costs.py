@@ -22,7 +22,7 @@ from graphopt.passes.target.recompute_activations import size_of
 
 
 @dataclass(frozen=True)
-class Kind:
+class GroupKind:
     """Ops that groups treat alike.
 
     `work` is the work of computing a byte again: of the larger one of operand and result. None
@@ -50,28 +50,28 @@ _CHEAP = (activation.Relu, activation.Relu6, math.Add, math.Subtract, math.Multi
 _POWERS = (math.Pow, math.ElementwisePow)
 _PRODUCTS = (linear.Matmul, fused.FusedGemmEpilogue, conv.Conv2dBase)
 
-KINDS: tuple[Kind, ...] = (
-    Kind("constant", _of(Full), 0.0, "it reads nothing", always=True),
-    Kind("view", keeps_order, 0.0, "XLA bitcasts: no instruction", always=True),
-    Kind("broadcast", _of(shape.Expand, ExpandAs), 0.0, "XLA reads it in the next loop",
+KINDS: tuple[GroupKind, ...] = (
+    GroupKind("constant", _of(Full), 0.0, "it reads nothing", always=True),
+    GroupKind("view", keeps_order, 0.0, "XLA bitcasts: no instruction", always=True),
+    GroupKind("broadcast", _of(shape.Expand, ExpandAs), 0.0, "XLA reads it in the next loop",
          always=True),
-    Kind("arithmetic", _of(*_CHEAP), 1.0, "relu 0.93 of a copy, x * 2 is one: 0.87 ms",
+    GroupKind("arithmetic", _of(*_CHEAP), 1.0, "relu 0.93 of a copy, x * 2 is one: 0.87 ms",
          always=True),
-    Kind("power", _of(*_POWERS), 17.0, "|x| ** 1.7: 17.2 copies", always=True),
-    Kind("function", lambda op: op.has_trait(Elementwise) and not op.has_trait(Shown), 5.0,
+    GroupKind("power", _of(*_POWERS), 17.0, "|x| ** 1.7: 17.2 copies", always=True),
+    GroupKind("function", lambda op: op.has_trait(Elementwise) and not op.has_trait(Shown), 5.0,
          "gelu by erf 4.7 copies, tanh 1.9, exp 2.0, log 2.5", always=True),
-    Kind("reduction", lambda op: op.has_trait(Reduction), 1.0,
+    GroupKind("reduction", lambda op: op.has_trait(Reduction), 1.0,
          "sums over the last axis 0.76, over all but the channels 0.65 copies"),
-    Kind("softmax", _of(activation.SoftmaxBase), 3.3, "3.2 copies"),
-    Kind("loss", _of(loss.CrossEntropyWithSoftmax), 3.3, "as softmax"),
-    Kind("norm", _of(norm.LayerNorm, norm.GroupNorm, norm.BatchNormBase), 4.7,
+    GroupKind("softmax", _of(activation.SoftmaxBase), 3.3, "3.2 copies"),
+    GroupKind("loss", _of(loss.CrossEntropyWithSoftmax), 3.3, "as softmax"),
+    GroupKind("norm", _of(norm.LayerNorm, norm.GroupNorm, norm.BatchNormBase), 4.7,
          "layer norm 2.4, batch norm in training 4.7 copies"),
-    Kind("transposition", _of(shape.Transpose), 2.5,
+    GroupKind("transposition", _of(shape.Transpose), 2.5,
          "of inner axes 1.5 copies, with the last axis 2.5"),
-    Kind("movement", lambda op: op.has_trait(Movement), 1.0, "a copy"),
-    Kind("lookup", _of(Embedding), None, "its derivative needs the ids alone"),
-    Kind("window", _of(pool.PoolBase), None, "nine reads for each result of 3 by 3"),
-    Kind("product", lambda op: isinstance(op, _PRODUCTS) and _has_no_hidden_parts(op), None,
+    GroupKind("movement", lambda op: op.has_trait(Movement), 1.0, "a copy"),
+    GroupKind("lookup", _of(Embedding), None, "its derivative needs the ids alone"),
+    GroupKind("window", _of(pool.PoolBase), None, "nine reads for each result of 3 by 3"),
+    GroupKind("product", lambda op: isinstance(op, _PRODUCTS) and _has_no_hidden_parts(op), None,
          "2 n multiplications for each byte of a product of n by n"),
 )  # fmt: skip
 
@@ -104,12 +104,12 @@ activation, where 24 functions in a row keep 17 results.
 NEED_NO_OPERANDS = (Mean, Sum, Cast, Scale, shape.Expand, ExpandAs)
 
 
-def kind_of(op: PdOp) -> Kind | None:
+def kind_of(op: PdOp) -> GroupKind | None:
     """The kind of an op; None for one that no group has in it."""
     return next((kind for kind in KINDS if kind.holds(op)), None)
 
 
-def work_of(op: PdOp, kind: Kind) -> int | None:
+def work_of(op: PdOp, kind: GroupKind) -> int | None:
     """The price of computing an op again, in bytes kept; None where that is never done."""
     if kind.work is None:
         return None

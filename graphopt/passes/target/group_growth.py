@@ -19,7 +19,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.regions import ancestor_in, values_read
 from graphopt.passes.engine.fusion import Reason
 from graphopt.passes.target.group_borders import DIFFERENTIATED
-from graphopt.passes.target.group_costs import Kind
+from graphopt.passes.target.group_costs import GroupKind
 
 INSIDE = Reason(
     "differentiated-inside",
@@ -28,7 +28,7 @@ INSIDE = Reason(
 
 
 @dataclass(eq=False)
-class Group:
+class OpGroup:
     """Ops of one block, in program order."""
 
     ops: list[PdOp]
@@ -46,7 +46,7 @@ class Growth:
     def __init__(
         self,
         block: Block,
-        kinds: Mapping[PdOp, Kind],
+        kinds: Mapping[PdOp, GroupKind],
         paths: Mapping[Operation, frozenset[Operation]],
         ends: Mapping[Operation, Reason],
         most: int,
@@ -55,7 +55,7 @@ class Growth:
         self.most = most
         self.order = list(block.ops)
         self.place = {op: number for number, op in enumerate(self.order)}
-        self.group_of: dict[Operation, Group] = {}
+        self.group_of: dict[Operation, OpGroup] = {}
         self.borders: list[tuple[PdOp, Reason]] = []
         """The ops that are not in a group that reads them, and why not."""
         self._next_effect = dict(effects_in_order(block))
@@ -64,7 +64,7 @@ class Growth:
             if isinstance(op, PdOp) and op in kinds:
                 self._place(op)
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[OpGroup]:
         """The groups, the one that ends last in the program first."""
         found = dict.fromkeys(self.group_of.values())
         return sorted(found, key=lambda group: -self.place[group.ops[-1]])
@@ -74,7 +74,7 @@ class Growth:
         candidates = dict.fromkeys(
             group for reader in self.readers(op) if (group := self.group_of.get(reader)) is not None
         )
-        joined: list[Group] = []
+        joined: list[OpGroup] = []
         for group in sorted(candidates, key=lambda group: self.place[group.ops[0]]):
             reason = self._refusal(op, group, joined)
             if reason is None:
@@ -83,7 +83,7 @@ class Growth:
                 group.copied.append(op)
             else:
                 self.borders.append((op, reason))
-        made = Group([op])
+        made = OpGroup([op])
         for group in joined:
             made.ops += group.ops
             made.copied = list(dict.fromkeys([*made.copied, *group.copied]))
@@ -96,7 +96,7 @@ class Growth:
         known = all(isinstance(value, BlockArgument) for value in op.operands)
         return op not in self.ends and known and kind.always and kind.work in (0.0, 1.0)
 
-    def _refusal(self, op: PdOp, group: Group, joined: Sequence[Group]) -> Reason | None:
+    def _refusal(self, op: PdOp, group: OpGroup, joined: Sequence[OpGroup]) -> Reason | None:
         """The reason why an op stays out of a group, which it would join with others to one."""
         if op in self.ends:
             return self.ends[op]

@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.passes.engine.min_cut import UNCUT, source_side
-from graphopt.passes.target.group_costs import REPEATED_BY_XLA, Kind, needs_operands, work_of
+from graphopt.passes.target.group_costs import REPEATED_BY_XLA, GroupKind, needs_operands, work_of
 
 Unit = Operation | SSAValue
 """An op of the group, or a value that the group reads."""
@@ -26,7 +26,7 @@ SINK: Node = ("sink", None)
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptValues:
     """The choice for one group: the values read and the inner ops whose results are kept.
 
     `freed` are the bytes that the derivative of the loose ops keeps and that of the group does not,
@@ -39,8 +39,8 @@ class Kept:
 
 
 def choose_kept(
-    ops: Sequence[PdOp], kinds: Mapping[PdOp, Kind], price: Callable[[SSAValue], int]
-) -> Kept:
+    ops: Sequence[PdOp], kinds: Mapping[PdOp, GroupKind], price: Callable[[SSAValue], int]
+) -> KeptValues:
     """The cheapest choice for a group of these ops, in program order.
 
     `price` are the bytes that keeping a value costs.
@@ -55,13 +55,13 @@ def choose_kept(
     freed = sum(cost[unit] for unit in flow.kept_by_loose_ops()) - sum(cost[unit] for unit in kept)
     inputs = tuple(unit for unit in kept if isinstance(unit, SSAValue))
     freed -= sum(work[op] or 0 for op in repeated)
-    return Kept(inputs, tuple(op for op in ops if op in kept), freed)
+    return KeptValues(inputs, tuple(op for op in ops if op in kept), freed)
 
 
 class Flow:
     """The data flow of a group: the units that each op reads, and those that derivatives need."""
 
-    def __init__(self, ops: Sequence[PdOp], kinds: Mapping[PdOp, Kind]) -> None:
+    def __init__(self, ops: Sequence[PdOp], kinds: Mapping[PdOp, GroupKind]) -> None:
         self.ops, self.kinds = ops, kinds
         inside = set[Operation](ops)
         self.read: dict[Unit, list[Unit]] = {op: [] for op in ops}

@@ -28,7 +28,7 @@ RANK = 4
 
 
 @dataclass(frozen=True)
-class Form:
+class ChannelsLast:
     """An op with the channels last.
 
     `images` are the operands to transpose, `few` those of lower rank that get axes of length 1
@@ -46,7 +46,7 @@ def is_anchor(op: PdOp) -> bool:
     return isinstance(op, (Conv2d, DepthwiseConv2d))
 
 
-def channels_last(op: PdOp) -> Form | None:
+def channels_last(op: PdOp) -> ChannelsLast | None:
     """The form of an op of NCHW images with the channels last; None when there is none."""
     form = _rule(op)(op)
     images = form.images if form is not None else ()
@@ -54,7 +54,7 @@ def channels_last(op: PdOp) -> Form | None:
     return form if fits else None
 
 
-def _rule(op: PdOp) -> Callable[[PdOp], Form | None]:
+def _rule(op: PdOp) -> Callable[[PdOp], ChannelsLast | None]:
     """The rule of the op's class, or that of the class's traits."""
     for classes, rule in _RULES:
         if isinstance(op, classes):
@@ -62,18 +62,18 @@ def _rule(op: PdOp) -> Callable[[PdOp], Form | None]:
     return _elementwise if takes_any_order(op) else _along
 
 
-def _by_format(name: str, images: Sequence[int] = (0,)) -> Callable[[PdOp], Form | None]:
+def _by_format(name: str, images: Sequence[int] = (0,)) -> Callable[[PdOp], ChannelsLast | None]:
     """For ops with a property that says the layout."""
 
-    def rule(op: PdOp) -> Form | None:
+    def rule(op: PdOp) -> ChannelsLast | None:
         if op.attr(name) != "NCHW":
             return None
-        return Form(tuple(images), attrs={name: "NHWC"})
+        return ChannelsLast(tuple(images), attrs={name: "NHWC"})
 
     return rule
 
 
-def _batch_norm(op: PdOp) -> Form | None:
+def _batch_norm(op: PdOp) -> ChannelsLast | None:
     """Fused ones also add an image."""
     form = _by_format("data_format")(op)
     if form is None:
@@ -81,15 +81,15 @@ def _batch_norm(op: PdOp) -> Form | None:
     sizes = [len(group) for group in op.operand_groups()]
     names = operand_names(type(op))
     images = [sum(sizes[:at]) for at, name in enumerate(names) if name in ("x", "z")]
-    return Form(tuple(images), attrs=form.attrs)
+    return ChannelsLast(tuple(images), attrs=form.attrs)
 
 
-def _prelu(op: PdOp) -> Form | None:
+def _prelu(op: PdOp) -> ChannelsLast | None:
     one_per_channel = rank_of(op.operands[1].type) == 1
     return _by_format("data_format")(op) if one_per_channel else None
 
 
-def _elementwise(op: PdOp) -> Form | None:
+def _elementwise(op: PdOp) -> ChannelsLast | None:
     """Operands may be broadcast: those of lower rank from the left, as NumPy does."""
     if rank_of(op.results[0].type) != RANK:
         return None
@@ -103,7 +103,7 @@ def _elementwise(op: PdOp) -> Form | None:
             return None
         elif element_count(shape) != 1:
             few.append(index)
-    return Form(tuple(images), tuple(few), _all_results(op))
+    return ChannelsLast(tuple(images), tuple(few), _all_results(op))
 
 
 def _all_results(op: PdOp) -> tuple[int, ...]:
@@ -115,42 +115,42 @@ def _moved(axis: int) -> int:
     return LAST.index(axis % RANK)
 
 
-def _along(op: PdOp) -> Form | None:
+def _along(op: PdOp) -> ChannelsLast | None:
     """For ops that say along which axis they work; None for any other."""
     trait = op.get_trait(AlongAxis)
     axis = trait.kept_axis(op) if trait is not None else None
     if trait is None or trait.axis is None or axis is None:
         return None
-    return Form((0,), results=_all_results(op), attrs={trait.axis: _moved(axis)})
+    return ChannelsLast((0,), results=_all_results(op), attrs={trait.axis: _moved(axis)})
 
 
-def _joined(op: PdOp) -> Form | None:
+def _joined(op: PdOp) -> ChannelsLast | None:
     operands = tuple(range(len(op.operands)))
-    return Form(operands, attrs={"axis": _moved(op.attr("axis"))})
+    return ChannelsLast(operands, attrs={"axis": _moved(op.attr("axis"))})
 
 
-def _cut(op: PdOp) -> Form | None:
-    return Form((0,), results=_all_results(op), attrs={"axis": _moved(op.attr("axis"))})
+def _cut(op: PdOp) -> ChannelsLast | None:
+    return ChannelsLast((0,), results=_all_results(op), attrs={"axis": _moved(op.attr("axis"))})
 
 
-def _reduced(op: PdOp) -> Form | None:
+def _reduced(op: PdOp) -> ChannelsLast | None:
     """Without `keepdim` only where the axes that are left stay in their order."""
     axes = [axis % RANK for axis in op.attr("axis")] or list(range(RANK))
     moved = tuple(map(_moved, axes)) if op.attr("axis") else ()
     if op.attr("keepdim"):
-        return Form((0,), attrs={"axis": moved})
+        return ChannelsLast((0,), attrs={"axis": moved})
     left = [_moved(axis) for axis in range(RANK) if axis not in axes]
-    return Form((0,), results=(), attrs={"axis": moved}) if left == sorted(left) else None
+    return ChannelsLast((0,), results=(), attrs={"axis": moved}) if left == sorted(left) else None
 
 
-def _padded(op: PdOp) -> Form | None:
+def _padded(op: PdOp) -> ChannelsLast | None:
     paddings = op.attr("paddings")
     moved = [paddings[2 * axis + side] for axis in LAST for side in (0, 1)]
-    return Form((0,), attrs={"paddings": moved})
+    return ChannelsLast((0,), attrs={"paddings": moved})
 
 
 # the rules of ops whose traits say too little; the first match counts
-_RULES: tuple[tuple[tuple[type[Any], ...], Callable[[PdOp], Form | None]], ...] = (
+_RULES: tuple[tuple[tuple[type[Any], ...], Callable[[PdOp], ChannelsLast | None]], ...] = (
     ((Conv2d, DepthwiseConv2d, Conv2dTranspose, Pool2d), _by_format("data_format")),
     ((BatchNormBase,), _batch_norm),
     ((GroupNorm,), _by_format("data_layout")),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.rows import WHOLE, Form
+from graphopt.ir.dialect.rows import WHOLE, MatrixForm
 from graphopt.passes.engine.fusion import Reason
 
 ELEMENT = 4
@@ -19,7 +19,7 @@ ELEMENT = 4
 
 
 @dataclass(frozen=True)
-class Limits:
+class KernelLimits:
     """Limits of kernels in one language; `block` and `most` are bytes of all values of a block.
 
     `rows` of a block are multiples of `step`, and rows are padded to multiples of `padding`
@@ -40,15 +40,15 @@ class Limits:
         return -(-length // self.padding) * self.padding
 
 
-LIMITS: Mapping[str, Limits] = {
+LIMITS: Mapping[str, KernelLimits] = {
     # 32 registers for each of 256 threads; at most all registers of a multiprocessor
-    "gpu": Limits("triton", 32 * 2**10, 256 * 2**10, 1, 64, 0),
+    "gpu": KernelLimits("triton", 32 * 2**10, 256 * 2**10, 1, 64, 0),
     # half of the 16 MiB next to a core, as blocks of the next step are read in advance
-    "tpu": Limits("mosaic", 2 * 2**20, 8 * 2**20, 32, 512, 128),
+    "tpu": KernelLimits("mosaic", 2 * 2**20, 8 * 2**20, 32, 512, 128),
 }
 
 
-def rows_of_block(limits: Limits, length: int, alive: int) -> int | Reason:
+def rows_of_block(limits: KernelLimits, length: int, alive: int) -> int | Reason:
     """The rows of a block with `alive` rows of this length at a time."""
     size = limits.padded(length) * ELEMENT * alive
     if size * limits.step > limits.most:
@@ -59,7 +59,7 @@ def rows_of_block(limits: Limits, length: int, alive: int) -> int | Reason:
 
 
 def most_alive(
-    ops: Sequence[PdOp], forms: Mapping[SSAValue, Form], made: Sequence[SSAValue]
+    ops: Sequence[PdOp], forms: Mapping[SSAValue, MatrixForm], made: Sequence[SSAValue]
 ) -> int:
     """The largest number of whole rows that a kernel has at a time; what it reads, all the time."""
     whole = [value for value, form in forms.items() if form == WHOLE]

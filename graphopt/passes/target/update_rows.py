@@ -84,7 +84,7 @@ class UpdateRows(RewritePass):
 
 
 @dataclass(frozen=True)
-class Found:
+class TableUpdate:
     """A table, its derivative, the lookups that it goes through, and the update."""
 
     table: SSAValue
@@ -101,7 +101,7 @@ def _derivatives(table: SSAValue) -> list[Grad]:
     return [op for op in grads if not copy or _counted(op.results[0]) is None]
 
 
-def _find(table: SSAValue, grad: Grad, main: Block, replicas: int) -> Found | Reason:
+def _find(table: SSAValue, grad: Grad, main: Block, replicas: int) -> TableUpdate | Reason:
     if grad.parent is not main:
         return NOT_ALL_THE_PROGRAM
     if replicas > 1:
@@ -134,7 +134,7 @@ def _find(table: SSAValue, grad: Grad, main: Block, replicas: int) -> Found | Re
     if looked_up is not None and _counted(looked_up) != {op.x for op in lookups}:
         text = f"{show_op(update)} moves the rows of other lookups than those of the gradient"
         return Reason("other-lookups", text)
-    return _too_many(table, lookups) or Found(table, grad, lookups, update)
+    return _too_many(table, lookups) or TableUpdate(table, grad, lookups, update)
 
 
 def _counted(counts: SSAValue) -> set[SSAValue] | None:
@@ -192,7 +192,7 @@ def _count(lookup: Embedding) -> int:
     return count
 
 
-def _apply(found: Found, log: RewriteLog) -> None:
+def _apply(found: TableUpdate, log: RewriteLog) -> None:
     """Differentiate with respect to the rows in place of the table, and update these."""
     grad, update = found.grad, found.update
     log.applied(update, grad)
@@ -216,7 +216,7 @@ def _apply(found: Found, log: RewriteLog) -> None:
             _erase_unused(counts)
 
 
-def _row_update(found: Found, grads: list[SSAValue]) -> RowUpdate:
+def _row_update(found: TableUpdate, grads: list[SSAValue]) -> RowUpdate:
     """The update of rows with the state and properties of that of the table."""
     update, kind = found.update, BY_ROWS[type(found.update)]
     state = dict(zip(operand_names(type(update)), update.operand_groups(), strict=True))
@@ -239,7 +239,7 @@ def _erase_unused(value: SSAValue) -> None:
         _erase_unused(operand)
 
 
-def _by_rows(found: Found) -> tuple[Grad, dict[SSAValue, int]]:
+def _by_rows(found: TableUpdate) -> tuple[Grad, dict[SSAValue, int]]:
     """The derivative with the rows in place of the table, and the positions of its gradients."""
     old = found.grad
     wrt = dict.fromkeys(value for value in old.wrt if value is not found.table)

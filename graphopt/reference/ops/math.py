@@ -12,7 +12,7 @@ from graphopt.ir.dtypes import DType, converted
 from graphopt.reference.derivatives import erf as error_function
 from graphopt.reference.ops.activation import between
 from graphopt.reference.registry import rule
-from graphopt.reference.tape import Array, Node, value_of
+from graphopt.reference.tape import Array, TapeNode, value_of
 
 
 def is_whole(x: Array) -> bool:
@@ -80,7 +80,7 @@ def remainder(x: Array, y: Array) -> Array:
         return np.remainder(x, y)
     plain = np.remainder(value_of(x), value_of(y))
     plain = np.where(plain == 0, np.copysign(plain, value_of(x)), plain)
-    if not isinstance(x, Node) and not isinstance(y, Node):
+    if not isinstance(x, TapeNode) and not isinstance(y, TapeNode):
         return plain
     # as a function of x and y it is x - n * y
     whole = np.floor_divide(value_of(x), value_of(y))

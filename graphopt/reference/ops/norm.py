@@ -18,7 +18,7 @@ from graphopt.ir.dialect.ops.norm import (
 )
 from graphopt.reference.derivatives import held
 from graphopt.reference.registry import Unsupported, rule
-from graphopt.reference.tape import Array, Node, apply
+from graphopt.reference.tape import Array, TapeNode, apply
 
 
 def channel_of(rank: int, data_format: str) -> int:
@@ -154,7 +154,7 @@ def data_norm(
     bias: Array | None,
     data_layout: str,
 ) -> tuple[Array, Array, Array]:
-    if any(isinstance(value, Node) for value in (batch_size, batch_sum, batch_square_sum)):
+    if any(isinstance(value, TapeNode) for value in (batch_size, batch_sum, batch_square_sum)):
         raise Unsupported("pd.data_norm", "its derivative with respect to the sums")
     channel = channel_of(x.ndim, data_layout)
     means, scales = batch_sum / batch_size, np.sqrt(batch_size / batch_square_sum)

@@ -11,7 +11,7 @@ from graphopt.ir.dialect.ops import scatter as ops
 from graphopt.ir.dialect.ops.index import IndexAdd, IndexPut
 from graphopt.reference.derivatives import place
 from graphopt.reference.registry import Unsupported, rule
-from graphopt.reference.tape import Array, Node, NoDerivative
+from graphopt.reference.tape import Array, NoDerivative, TapeNode
 
 
 def _checked(numbers: Array, size: int, op: str) -> Array:
@@ -88,7 +88,7 @@ def put_along_axis(
     x: Array, index: Array, value: Array, axis: int, reduce: str, include_self: bool
 ) -> Array:
     grid = _grid(x, index, axis, "pd.put_along_axis")
-    if isinstance(x, Node) or isinstance(value, Node):
+    if isinstance(x, TapeNode) or isinstance(value, TapeNode):
         raise NoDerivative("put_along_axis")
     shape = np.broadcast_shapes(*(np.shape(g) for g in grid))
     value = np.broadcast_to(value, shape)

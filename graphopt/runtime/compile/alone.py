@@ -11,7 +11,7 @@ from graphopt.lowering.plan import Replicated, home_at, home_of
 from graphopt.runtime.devices.places import Place, device_of
 
 
-class Later:
+class LazyTrace:
     """The jitted function of a step, made when it is first traced."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -37,7 +37,7 @@ def alone_later(place: Place, make: Callable[[], Any], *, donates: bool) -> Repl
         return jax.sharding.SingleDeviceSharding(device)
 
     return Replicated(
-        *("alone", Later(make), 1, lambda _: sharding(), _home(place)),
+        *("alone", LazyTrace(make), 1, lambda _: sharding(), _home(place)),
         donates=donates,
         mapped=False,
         why="there is one place",

@@ -17,7 +17,7 @@ from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
 from graphopt.passes.padding.dims import Axes
 from graphopt.passes.padding.masked import Masked
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.parts import PARSE, Part
+from graphopt.passes.table.parts import PARSE, CompilationPart
 from graphopt.runtime.devices.places import Place, devices_of
 from graphopt.runtime.settings.flags import left_out, uses_kernels
 from graphopt.runtime.settings.jax_import import import_jax
@@ -155,7 +155,7 @@ class Compilation:
 
         start = time.perf_counter()
         module = self.parsed()
-        parse = Part(PARSE, time.perf_counter() - start)
+        parse = CompilationPart(PARSE, time.perf_counter() - start)
         context = self.pass_context().quiet() if near else self.pass_context()
         report = optimize(module, context, near=near, again=self.parsed, validate=validate)
         report.parts.append(parse)

@@ -19,7 +19,7 @@ from graphopt.ir.dialect.index_bound import IndexBound
 from graphopt.ir.program.location import caller_level
 from graphopt.lowering.plan import Plan, Replicated
 from graphopt.passes.padding.masked import Masked
-from graphopt.passes.table.parts import Part
+from graphopt.passes.table.parts import CompilationPart
 from graphopt.runtime.compile.alone import alone_later
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import device_of, distinct_devices
@@ -63,7 +63,7 @@ class Compiled:
     """The key of its executables on disk; None when that is made of the module."""
     is_new: bool = False
     """True when no process has kept executables of it: none is looked for on disk."""
-    parts: list[Part] = field(default_factory=list[Part])
+    parts: list[CompilationPart] = field(default_factory=list[CompilationPart])
     """The parts of the compilation but the passes, noted when they are done; the report's, too."""
     slow_elements: float = math.inf
     """The elements of feeds for which NumPy took too long."""

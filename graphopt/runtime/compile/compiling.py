@@ -37,7 +37,7 @@ from graphopt.passes.engine.fusion import Declined
 from graphopt.passes.padding.dims import CannotPad
 from graphopt.passes.table.flags import check_supported, refused
 from graphopt.passes.table.manager import optimize
-from graphopt.passes.table.parts import PARSE, Part
+from graphopt.passes.table.parts import PARSE, CompilationPart
 from graphopt.passes.table.report import Report
 from graphopt.passes.target.reassociate_matmul import SIZE_UNKNOWN
 from graphopt.runtime.compile.compilation import Compilation
@@ -63,7 +63,7 @@ def compile_program(compilation: Compilation) -> Compiled:
     check_depth(compilation.program)
     start = time.perf_counter()
     module, masked = compilation.masked()
-    parse = Part(PARSE, time.perf_counter() - start)
+    parse = CompilationPart(PARSE, time.perf_counter() - start)
     if compilation.strategy is not None:
         check_supported(compilation.strategy.pass_context().flags)
     _check_memory(module)

@@ -122,7 +122,7 @@ def _name() -> str:
 # -- trials ----------------------------------------------------------------------------------------
 
 
-class Trial:
+class KernelTrial:
     """The trial of all forms, in the background; a process that ends does not wait for it."""
 
     def __init__(self) -> None:
@@ -229,5 +229,5 @@ def _how(code: int) -> str:
 
 
 @functools.cache
-def _trial() -> Trial:
-    return Trial()
+def _trial() -> KernelTrial:
+    return KernelTrial()

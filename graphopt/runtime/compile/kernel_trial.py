@@ -78,7 +78,7 @@ Cases = list[tuple[Callable[..., Any], Callable[..., Any], list[tuple[int, ...]]
 def _cases() -> Mapping[str, Cases]:
     """For each form: its function, XLA's, the shapes of operands, and their dtype."""
     from graphopt.lowering.kernels import onednn
-    from graphopt.lowering.kernels.convolution import WAYS, Window, xla_convolution
+    from graphopt.lowering.kernels.convolution import WAYS, FilterWindow, xla_convolution
 
     def products(dtype: str, cases: list[tuple[list[tuple[int, ...]], bool, bool]]) -> Cases:
         def of(function: Any, left: bool, right: bool) -> Callable[..., Any]:
@@ -89,8 +89,8 @@ def _cases() -> Mapping[str, Cases]:
             for shapes, *sides in cases
         ]
 
-    def convolutions(windows: list[Window]) -> Cases:
-        def of(function: Any, window: Window) -> Callable[..., Any]:
+    def convolutions(windows: list[FilterWindow]) -> Cases:
+        def of(function: Any, window: FilterWindow) -> Callable[..., Any]:
             return lambda x, w: function(x, w, window)
 
         shapes, in_groups = (3, 13, 11, 19), (3, 13, 11, 20)
@@ -114,8 +114,8 @@ def _cases() -> Mapping[str, Cases]:
         ]
         return [*alone, *groups]
 
-    def sums(windows: list[Window]) -> Cases:
-        def of(function: Any, window: Window, relu: bool) -> Callable[..., Any]:
+    def sums(windows: list[FilterWindow]) -> Cases:
+        def of(function: Any, window: FilterWindow, relu: bool) -> Callable[..., Any]:
             def computed(x: Any, w: Any, bias: Any, residual: Any = None) -> Any:
                 return function(onednn.Epilogue(window, w.shape, relu), x, w, bias, residual)
 
@@ -150,19 +150,19 @@ def _cases() -> Mapping[str, Cases]:
         "half": products("bfloat16", [*two, *many]),
         "convolution": convolutions(
             [
-                Window((3, 3), (1, 1), same, (1, 1)),
-                Window((3, 3), (2, 2), same, (1, 1)),
-                Window((7, 7), (2, 2), ((3, 3), (3, 3)), (1, 1)),
-                Window((3, 2), (2, 1), ((0, 1), (1, 0)), (2, 1)),
-                Window((1, 1), (1, 1), none, (1, 1)),
-                Window((5, 1), (1, 1), ((2, 2), (0, 0)), (1, 1)),
+                FilterWindow((3, 3), (1, 1), same, (1, 1)),
+                FilterWindow((3, 3), (2, 2), same, (1, 1)),
+                FilterWindow((7, 7), (2, 2), ((3, 3), (3, 3)), (1, 1)),
+                FilterWindow((3, 2), (2, 1), ((0, 1), (1, 0)), (2, 1)),
+                FilterWindow((1, 1), (1, 1), none, (1, 1)),
+                FilterWindow((5, 1), (1, 1), ((2, 2), (0, 0)), (1, 1)),
             ]
         ),
         "epilogue": sums(
             [
-                Window((3, 3), (1, 1), same, (1, 1)),
-                Window((3, 2), (2, 1), ((0, 1), (1, 0)), (2, 1)),
-                Window((1, 1), (1, 1), none, (1, 1)),
+                FilterWindow((3, 3), (1, 1), same, (1, 1)),
+                FilterWindow((3, 2), (2, 1), ((0, 1), (1, 0)), (2, 1)),
+                FilterWindow((1, 1), (1, 1), none, (1, 1)),
             ]
         ),
     }

@@ -37,7 +37,7 @@ Options = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownExecutables:
     """The executables on disk of one program for certain arguments, by the options of XLA.
 
     `results` has the structure of what a step returns.
@@ -53,7 +53,9 @@ class Known:
     """The key that the program had; one that has lost it is kept no more."""
 
     @classmethod
-    def of(cls, compiled: Compiled, replicated: Replicated, arguments: Arguments) -> Known | None:
+    def of(
+        cls, compiled: Compiled, replicated: Replicated, arguments: Arguments
+    ) -> KnownExecutables | None:
         """Those of a program for arguments of these types; None where nothing is kept.
 
         Nothing is kept of programs over several devices, of those that call Python (to check

@@ -23,7 +23,7 @@ from graphopt.runtime.disk.directory import most_bytes, our_directory
 from graphopt.runtime.disk.entries import read_entry, write_entry
 from graphopt.runtime.disk.own_code import code_settings, rules_are_ours
 from graphopt.runtime.disk.program_key import key_of
-from graphopt.runtime.disk.summary import Summary
+from graphopt.runtime.disk.summary import ProgramSummary
 from graphopt.runtime.state.prepare import Prepare
 
 if TYPE_CHECKING:
@@ -72,12 +72,12 @@ def compiled_or_known(compilation: Compilation) -> Compiled:
     return compiled
 
 
-def _of_entry(payload: bytes) -> Summary | CannotPad:
+def _of_entry(payload: bytes) -> ProgramSummary | CannotPad:
     record = json.loads(payload)
     if _CANNOT_PAD in record:
         name, text = map(str, record[_CANNOT_PAD])
         return CannotPad(name, text)
-    return Summary.of_record(record)
+    return ProgramSummary.of_record(record)
 
 
 def _has_summary(compiled: Compiled) -> bool:
@@ -92,7 +92,7 @@ def _note(file: Path, compiled: Compiled) -> None:
     """Write a summary, as there are executables."""
     compiled.is_new = False
     if _has_summary(compiled) and not file.exists():
-        write_entry(file, json.dumps(Summary.of(compiled).record()).encode(), most_bytes())
+        write_entry(file, json.dumps(ProgramSummary.of(compiled).record()).encode(), most_bytes())
 
 
 class Summarized(Compiled):
@@ -104,7 +104,7 @@ class Summarized(Compiled):
     def __init__(
         self,
         compilation: Compilation,
-        summary: Summary,
+        summary: ProgramSummary,
         key: str | None = None,
         prepare: Prepare | None = None,
     ) -> None:

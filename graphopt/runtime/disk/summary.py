@@ -43,7 +43,7 @@ class KnownPort:
 
 
 @dataclass(frozen=True)
-class Summary:
+class ProgramSummary:
     """The facts of a module that steps need. `size` is its number of operators, about."""
 
     plan: Plan
@@ -58,7 +58,7 @@ class Summary:
     steps: HostSteps | None
 
     @classmethod
-    def of(cls, compiled: Compiled) -> Summary:
+    def of(cls, compiled: Compiled) -> ProgramSummary:
         """That of a program on one device, which does not call Python.
 
         `steps` are None where XLA computes `@prepare`.
@@ -87,7 +87,7 @@ class Summary:
         }
 
     @classmethod
-    def of_record(cls, record: Mapping[str, Any]) -> Summary:
+    def of_record(cls, record: Mapping[str, Any]) -> ProgramSummary:
         """The summary of a record; whatever a malformed one leads to is raised."""
         masked, steps = record["masked"], record["steps"]
         updated, read_only, feeds, fetches, written, prepared = (

@@ -44,7 +44,7 @@ class Announced:
     taken: bool = False
 
 
-class Group:
+class TrainerGroup:
     """The trainers of a job as this one sees them."""
 
     def __init__(self, world: World) -> None:
@@ -259,15 +259,15 @@ def versions() -> dict[str, str]:
     return found
 
 
-_group: Group | None = None
+_group: TrainerGroup | None = None
 
 
-def current() -> Group | None:
+def current() -> TrainerGroup | None:
     """The job that this process has joined, None when it is alone."""
     return _group
 
 
-def join(world: World | None = None) -> Group | None:
+def join(world: World | None = None) -> TrainerGroup | None:
     """Join the job of `world`, by default the environment's; once, and before JAX has started.
 
     Returns None for a process that is alone. Raises WorldError for settings that do not fit
@@ -281,7 +281,7 @@ def join(world: World | None = None) -> Group | None:
     world = world or world_of_environment()
     if world is None or world.trainers == 1:
         return None
-    group = Group(world)
+    group = TrainerGroup(world)
     try:
         group.start_jax()
     except TrainerError as error:

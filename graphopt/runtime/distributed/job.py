@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from graphopt.errors import WorldError
-from graphopt.runtime.distributed.group import Group, current, join
+from graphopt.runtime.distributed.group import TrainerGroup, current, join
 from graphopt.runtime.distributed.world import world_of
 from graphopt.runtime.settings.strategies import BuildStrategy
 
 
-def job_of(strategy: BuildStrategy) -> Group | None:
+def job_of(strategy: BuildStrategy) -> TrainerGroup | None:
     """The job that a data-parallel program runs in, None for a process that is alone.
 
     A strategy with `num_trainers`, `trainer_id` and `trainers_endpoints` describes a job as the
@@ -33,7 +33,7 @@ def job_of(strategy: BuildStrategy) -> Group | None:
     )
 
 
-def strategy_for(group: Group, strategy: BuildStrategy) -> BuildStrategy:
+def strategy_for(group: TrainerGroup, strategy: BuildStrategy) -> BuildStrategy:
     """The strategy with the job's number of trainers; WorldError when it names another job."""
     world, asked = group.world, strategy.values
     told = {

@@ -12,7 +12,7 @@ from graphopt.display.units import several
 from graphopt.runtime.feeds.fetch import fetch_names
 
 
-class FeedSource(Protocol):
+class DatasetSource(Protocol):
     """The members of a data set that a run reads."""
 
     thread_num: int
@@ -28,7 +28,7 @@ Report = Callable[[int, Sequence[str], Sequence[str], Sequence[Any]], None]
 
 def run_from_dataset(
     run: Callable[[dict[str, Any], list[Any]], list[Any]],
-    dataset: FeedSource | None,
+    dataset: DatasetSource | None,
     thread: int,
     fetch_list: Any,
     fetch_info: Sequence[str] | None,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt.runtime.profiling.rows import Event, OpTime
+from graphopt.runtime.profiling.rows import InstructionEvent, OpTime
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -45,7 +45,7 @@ def speedscope_json(rows: Sequence[OpTime], idle: float, other: float) -> str:
     )
 
 
-def perfetto_json(events: Sequence[Event]) -> str:
+def perfetto_json(events: Sequence[InstructionEvent]) -> str:
     """All events in Chrome's trace format, those that overlap in rows of their own."""
     ends: list[float] = []
     found: list[dict[str, Any]] = []

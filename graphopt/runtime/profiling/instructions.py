@@ -28,7 +28,7 @@ _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 CONTROL = frozenset({"while", "call", "conditional"})
 
 
-class Part(NamedTuple):
+class InstructionOps(NamedTuple):
     """The ops that instructions belong to: by number, and whether they are of the derivative."""
 
     number: int
@@ -44,7 +44,7 @@ class Instruction:
     bytes: int
     operands: tuple[str, ...]
     called: tuple[str, ...]
-    part: Part | None
+    part: InstructionOps | None
     trips: int
     text: str
 
@@ -68,14 +68,14 @@ class Instructions:
                 current.append(parts["name"])
         return found
 
-    def shares(self, name: str) -> Mapping[Part, float]:
+    def shares(self, name: str) -> Mapping[InstructionOps, float]:
         """The parts that an instruction computes, with shares that sum to 1; empty if unknown.
 
         A fusion with products or convolutions is theirs. Others are shared by the elements that
         their instructions write.
         """
-        weights: Counter[Part] = Counter()
-        products: Counter[Part] = Counter()
+        weights: Counter[InstructionOps] = Counter()
+        products: Counter[InstructionOps] = Counter()
         for inner, instruction in self._inside(name):
             if instruction.part is None:
                 continue
@@ -93,19 +93,19 @@ class Instructions:
         found = self.by_name.get(name)
         return found is not None and found.opcode in CONTROL
 
-    def flops(self) -> Counter[Part]:
+    def flops(self) -> Counter[InstructionOps]:
         """The floating-point operations of products and convolutions of one run, by part.
 
         2 for each multiplication and addition. A loop counts as often as it runs, once where XLA
         does not know.
         """
-        found: Counter[Part] = Counter()
+        found: Counter[InstructionOps] = Counter()
         entry = next(reversed(self.computations), None)
         if entry is not None:
             self._count(entry, 1, found)
         return found
 
-    def _count(self, computation: str, times: int, found: Counter[Part]) -> None:
+    def _count(self, computation: str, times: int, found: Counter[InstructionOps]) -> None:
         for name in self.computations.get(computation, ()):
             instruction = self.by_name[name]
             if instruction.part is not None and (flops := self.flops_alone(name)):
@@ -174,14 +174,14 @@ class Instructions:
             return (name,)
         return [owner for operand in found.operands for owner in self._owners(operand)]
 
-    def _neighbour(self, name: str) -> Part | None:
+    def _neighbour(self, name: str) -> InstructionOps | None:
         """The part that a copy of XLA's belongs to: the one that wrote it, else one that reads it.
 
         The copies of a step's arguments have no writer.
         """
         return self._nearest(name, self._operands) or self._nearest(name, self._readers)
 
-    def _nearest(self, name: str, next_to: Callable[[str], Sequence[str]]) -> Part | None:
+    def _nearest(self, name: str, next_to: Callable[[str], Sequence[str]]) -> InstructionOps | None:
         seen, queue = {name}, [name]
         for each in queue:
             for other in next_to(each):
@@ -225,7 +225,7 @@ def _instruction(parts: re.Match[str]) -> Instruction | None:
         ),
         tuple(re.findall(r"%([\w.\-]+)", opcode["operands"])),
         tuple(found[1].lstrip("%") for found in _CALLED.findall(rest)),
-        None if number is None else Part(*number),
+        None if number is None else InstructionOps(*number),
         int(trips[1]) if trips else 1,
         rest,
     )

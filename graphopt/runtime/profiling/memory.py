@@ -31,7 +31,7 @@ _MOST = 10
 
 
 @dataclass(frozen=True)
-class Held:
+class LiveResult:
     """The bytes of an op's results that are alive when a step takes the most memory.
 
     `number` is that of the op in the optimised program.
@@ -57,7 +57,7 @@ class Memory(Shown):
     state: int
     feeds: int
     peak: int
-    held: tuple[Held, ...]
+    held: tuple[LiveResult, ...]
 
     def page(self) -> Page:
         """The figures, and the ops with the most bytes at the peak."""
@@ -139,14 +139,14 @@ def _types(compiled: Compiled, shapes: Shapes) -> tuple[object, ...]:
     return types(plan.updated), read_only, types(plan.feeds), key
 
 
-def _held(instructions: Instructions, ops: Sequence[Operation]) -> tuple[Held, ...]:
+def _held(instructions: Instructions, ops: Sequence[Operation]) -> tuple[LiveResult, ...]:
     """The ops with bytes in `Instructions.at_peak`, those with the most first."""
     taken: Counter[int] = Counter()
     for name, count in instructions.at_peak().items():
         for part, share in instructions.shares(name).items():
             taken[part.number] += round(share * count)
     return tuple(
-        Held(ops[n].name, variable_of(ops[n]), source_line(ops[n].location), count, n)
+        LiveResult(ops[n].name, variable_of(ops[n]), source_line(ops[n].location), count, n)
         for n, count in taken.most_common()
     )
 

@@ -13,7 +13,7 @@ from graphopt.display.table import Cell, Column, Page, Shown, Table
 from graphopt.display.units import milliseconds, quantity, several
 from graphopt.runtime.profiling.files import perfetto_json, speedscope_json
 from graphopt.runtime.profiling.memory import Memory
-from graphopt.runtime.profiling.rows import Event, OpTime
+from graphopt.runtime.profiling.rows import InstructionEvent, OpTime
 
 By = Literal["op", "line", "kind"]
 _MOST = 30
@@ -37,7 +37,7 @@ class Profile(Shown):
     other: float
     steps: int
     peak: float
-    events: Sequence[Event]
+    events: Sequence[InstructionEvent]
     module: ModuleOp
     memory: Memory
 

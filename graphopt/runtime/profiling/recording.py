@@ -16,7 +16,7 @@ from graphopt.errors import UnsupportedError
 STEP = "graphopt step"
 
 
-class Span(NamedTuple):
+class InstructionSpan(NamedTuple):
     """An instruction that ran, from its start to its end in nanoseconds."""
 
     name: str
@@ -28,8 +28,8 @@ class Span(NamedTuple):
 class Recording:
     """Steps, and the instructions of the program that ran in them; both by time."""
 
-    steps: Sequence[Span]
-    instructions: Sequence[Span]
+    steps: Sequence[InstructionSpan]
+    instructions: Sequence[InstructionSpan]
 
 
 def record(step: Callable[[], object], count: int) -> Recording:
@@ -49,7 +49,9 @@ def record(step: Callable[[], object], count: int) -> Recording:
     steps = sorted(span for span, _ in events if span.name == STEP)
     ends = {stats["_c"]: span.end for span, stats in events if span.name.startswith("end: ")}
     spans = [
-        Span(str(stats["hlo_op"]), span.start, max(span.end, ends.get(stats.get("_p"), 0)))
+        InstructionSpan(
+            str(stats["hlo_op"]), span.start, max(span.end, ends.get(stats.get("_p"), 0))
+        )
         for span, stats in events
         if "hlo_op" in stats
     ]
@@ -71,10 +73,10 @@ def _tracing(folder: str) -> Generator[None]:
         jax.profiler.stop_trace()
 
 
-def _events(file: Path) -> list[tuple[Span, dict[str, Any]]]:
+def _events(file: Path) -> list[tuple[InstructionSpan, dict[str, Any]]]:
     data = jax.profiler.ProfileData.from_file(str(file))
     return [
-        (Span(event.name, event.start_ns, event.end_ns), dict(event.stats))
+        (InstructionSpan(event.name, event.start_ns, event.end_ns), dict(event.stats))
         for plane in data.planes
         for line in plane.lines
         for event in line.events

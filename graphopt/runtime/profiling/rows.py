@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Event(NamedTuple):
+class InstructionEvent(NamedTuple):
     """An instruction of XLA that ran, with its op; times are nanoseconds from the first step."""
 
     op: str

@@ -19,13 +19,13 @@ from graphopt.passes.engine.naming import source_line
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiling import compile_program
 from graphopt.runtime.disk.known import types_of
-from graphopt.runtime.profiling.instructions import Instructions, Part
+from graphopt.runtime.profiling.instructions import InstructionOps, Instructions
 from graphopt.runtime.profiling.memory import Memory, memory_in
 from graphopt.runtime.profiling.names import names_are_kept, variable_of
 from graphopt.runtime.profiling.peak import peak_flops
 from graphopt.runtime.profiling.profile import Profile
 from graphopt.runtime.profiling.recording import Recording, record
-from graphopt.runtime.profiling.rows import Event, OpTime
+from graphopt.runtime.profiling.rows import InstructionEvent, OpTime
 from graphopt.runtime.profiling.spread import IDLE, spread
 from graphopt.runtime.runners.runner import write_learning_rates
 from graphopt.runtime.settings.flags import FULL
@@ -95,7 +95,7 @@ def _profile(
     """The profile of what was recorded."""
     count, ops = len(recording.steps), ops_by_number(module)
     times = spread(recording.steps, recording.instructions, instructions.is_control)
-    by_part: defaultdict[Part, float] = defaultdict(float)
+    by_part: defaultdict[InstructionOps, float] = defaultdict(float)
     other = 0.0
     for name, time in times.items():
         shares = instructions.shares(name)
@@ -107,7 +107,7 @@ def _profile(
     scale = 1e-9 / count
 
     def row(number: int) -> OpTime:
-        forward, gradient = (Part(number, is_gradient) for is_gradient in (False, True))
+        forward, gradient = (InstructionOps(number, is_gradient) for is_gradient in (False, True))
         return OpTime(
             ops[number].name,
             variable_of(ops[number]),
@@ -134,14 +134,14 @@ def _profile(
 
 def _events(
     recording: Recording, instructions: Instructions, ops: Sequence[Operation]
-) -> tuple[Event, ...]:
+) -> tuple[InstructionEvent, ...]:
     start = recording.steps[0].start
-    found: list[Event] = []
+    found: list[InstructionEvent] = []
     for span in recording.instructions:
         shares = instructions.shares(span.name)
         largest = max(shares, key=lambda part: shares[part], default=None)
         op = None if largest is None else ops[largest.number]
         label = "" if op is None else f"{op.name} {variable_of(op)}".rstrip()
         line = "" if op is None else source_line(op.location)
-        found.append(Event(label, line, span.name, span.start - start, span.end - start))
+        found.append(InstructionEvent(label, line, span.name, span.start - start, span.end - start))
     return tuple(found)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from graphopt.runtime.profiling.recording import Span
+from graphopt.runtime.profiling.recording import InstructionSpan
 
 IDLE = ""
 """The name of the time in which no instruction ran."""
 
 
 def spread(
-    steps: Sequence[Span], spans: Sequence[Span], leads: Callable[[str], bool]
+    steps: Sequence[InstructionSpan], spans: Sequence[InstructionSpan], leads: Callable[[str], bool]
 ) -> Mapping[str, float]:
     """Nanoseconds by name, which sum to the time of all steps; `IDLE` for none.
 
@@ -28,8 +28,8 @@ def spread(
 
 def _add_step(
     found: defaultdict[str, float],
-    step: Span,
-    spans: Sequence[Span],
+    step: InstructionSpan,
+    spans: Sequence[InstructionSpan],
     leads: Callable[[str], bool],
 ) -> None:
     starts = [(max(span.start, step.start), 1, span.name) for span in spans]

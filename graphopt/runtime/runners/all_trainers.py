@@ -21,7 +21,7 @@ from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import distinct_devices
 from graphopt.runtime.distributed.compare import Described
-from graphopt.runtime.distributed.group import Group
+from graphopt.runtime.distributed.group import TrainerGroup
 from graphopt.runtime.distributed.job import strategy_for
 from graphopt.runtime.feeds.split import SplitFeed
 from graphopt.runtime.runners.uneven import Uneven
@@ -88,7 +88,7 @@ def absent_state(executable: Executable, scope: Scope) -> list[str]:
 class Session:
     """The steps of one data-parallel program over the trainers of a job."""
 
-    def __init__(self, group: Group, strategy: BuildStrategy) -> None:
+    def __init__(self, group: TrainerGroup, strategy: BuildStrategy) -> None:
         self.group = group
         self.strategy = strategy_for(group, strategy)
         self.keys = Keys()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from graphopt.ir.program import Program
 
 
-class Event(NamedTuple):
+class RunEvent(NamedTuple):
     """A program on a thread: the number of a thread, from 0, and the `serial` of a program."""
 
     thread: int
@@ -22,7 +22,7 @@ class RunTimes:
     """The seconds of each run, in the order in which the events ended first."""
 
     def __init__(self) -> None:
-        self.seconds: dict[Event, list[float]] = {}
+        self.seconds: dict[RunEvent, list[float]] = {}
         self._threads: dict[int, int] = {}
         self._lock = threading.Lock()
 
@@ -30,7 +30,7 @@ class RunTimes:
         """Note a run on the calling thread."""
         with self._lock:
             thread = self._threads.setdefault(threading.get_ident(), len(self._threads))
-            self.seconds.setdefault(Event(thread, program.serial), []).append(seconds)
+            self.seconds.setdefault(RunEvent(thread, program.serial), []).append(seconds)
 
 
 _current: RunTimes | None = None

@@ -8,11 +8,11 @@ import jax
 
 from graphopt.errors import CallbackError, CheckError
 from graphopt.ir.dialect.op import PdOp
-from graphopt.lowering.host import Run
+from graphopt.lowering.host import CallingRun
 from graphopt.passes.engine.naming import source_line
 
 
-def finish(run: Run, results: Any) -> None:
+def finish(run: CallingRun, results: Any) -> None:
     """Wait for a step, and raise what its functions raised.
 
     CheckError for asserts, CallbackError for others; what interrupted them unchanged.

@@ -50,7 +50,7 @@ MOST_REPORTED = 16
 
 
 @dataclass
-class Fetched:
+class RequestedFetches:
     """The fetches of one program and its feeds: the requested ones, and compiled sets."""
 
     asked: dict[str, None] = field(default_factory=dict[str, None])
@@ -84,7 +84,7 @@ class Fetched:
         return tuple(found)
 
 
-class Chosen:
+class OutputSubset:
     """Some of the fetches of an executable that has more, and some of its state after the step.
 
     `places` are those of fetches, and the names of variables of the state.
@@ -121,19 +121,19 @@ class Chosen:
         return slot.numpy()
 
 
-Runnable: TypeAlias = "Executable | Chosen"
+Runnable: TypeAlias = "Executable | OutputSubset"
 Ready: TypeAlias = "Callable[[], Runnable | None]"
 
 
 def ready_of(executable: Runnable) -> Ready:
     """Gives what serves a step as long as its executable is kept."""
-    if not isinstance(executable, Chosen):
+    if not isinstance(executable, OutputSubset):
         return weakref.ref(executable)
     held, places = weakref.ref(executable.executable), executable.places
 
-    def again() -> Chosen | None:
+    def again() -> OutputSubset | None:
         found = held()
-        return None if found is None else Chosen(found, places)
+        return None if found is None else OutputSubset(found, places)
 
     return again
 
@@ -143,7 +143,7 @@ def choose(executable: Executable, compiled: Names, names: Names) -> Runnable:
     if compiled == names:
         return executable
     at = {name: place for place, name in enumerate(compiled)}
-    return Chosen(executable, [at.get(name, name) for name in names])
+    return OutputSubset(executable, [at.get(name, name) for name in names])
 
 
 def state_of(compiled: Compiled) -> frozenset[str]:
@@ -169,7 +169,7 @@ class KeptPrograms:
         """The latest compilations for other fetches, in words."""
         self._entries: Bounded[tuple[Group, Names], Executables] = Bounded(most)
         # goes with the last entry of its group, or with the program
-        self._fetched: dict[Group, Fetched] = {}
+        self._fetched: dict[Group, RequestedFetches] = {}
         # one for each program that has entries, and gone with it
         self._watched: dict[int, weakref.finalize[..., Program]] = {}
 
@@ -201,7 +201,7 @@ class KeptPrograms:
         with these fetches; what was `shipped` has its own ones only.
         """
         group = program.serial, program.version, feeds
-        fetched = self._fetched.setdefault(group, Fetched())
+        fetched = self._fetched.setdefault(group, RequestedFetches())
         with fetched.lock:
             if alone:
                 fetched.exact.add(names)
@@ -213,7 +213,7 @@ class KeptPrograms:
             return with_state or self._made(program, group, fetched, names, rows, make, shipped)
 
     def _with_state(
-        self, program: Program, group: Group, fetched: Fetched, names: Names
+        self, program: Program, group: Group, fetched: RequestedFetches, names: Names
     ) -> tuple[Executables, Names] | None:
         """The compiled program that lacks nothing but state; None when there is none."""
         block = program.global_block()
@@ -228,7 +228,7 @@ class KeptPrograms:
         self,
         program: Program,
         group: Group,
-        fetched: Fetched,
+        fetched: RequestedFetches,
         names: Names,
         rows: int,
         make: Callable[[Names], Executables],

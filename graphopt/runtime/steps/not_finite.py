@@ -13,7 +13,7 @@ from graphopt.display.units import several
 from graphopt.errors import NotFiniteError
 from graphopt.ir.program import Program
 from graphopt.ir.translate.blocks.block import value_name
-from graphopt.lowering.finite import NotFinite, Value, order_of
+from graphopt.lowering.finite import NotFinite, WatchedValue, order_of
 from graphopt.runtime.settings.flags import nan_inf_level
 
 Made = tuple[str, str]
@@ -58,7 +58,7 @@ def _line(location: Any) -> str:
     return f"{location.filename.data}:{location.line.data}"
 
 
-def _made(value: Value, program: Program, module: ModuleOp) -> list[Made]:
+def _made(value: WatchedValue, program: Program, module: ModuleOp) -> list[Made]:
     """The operators that may have written this value: several where names differ in a number only.
 
     The IR does not keep the number at the end of a name. The operators of a line have the order of

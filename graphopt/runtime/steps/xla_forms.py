@@ -17,10 +17,10 @@ import jax
 
 from graphopt.ir.dialect.collector import paused_collector
 from graphopt.lowering.plan import Replicated
-from graphopt.passes.table.parts import LOAD, LOWER, TRACE, XLA, Part
+from graphopt.passes.table.parts import LOAD, LOWER, TRACE, XLA, CompilationPart
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk.cache import least_seconds, times_found
-from graphopt.runtime.disk.known import Arguments, Known, Options
+from graphopt.runtime.disk.known import Arguments, KnownExecutables, Options
 from graphopt.runtime.settings.flags import FAST, FULL
 from graphopt.runtime.state.arrays import Step
 from graphopt.runtime.steps.policy import KERNELS
@@ -53,9 +53,9 @@ class XlaForms:
         function: Any,
         arguments: Arguments,
         options: Options,
-        parts: list[Part],
+        parts: list[CompilationPart],
         sizes: str,
-        known: Known | None = None,
+        known: KnownExecutables | None = None,
         *,
         kept: bool = True,
     ) -> None:
@@ -75,7 +75,7 @@ class XlaForms:
     ) -> XlaForms:
         """Those of a program for arguments of these types."""
         with jax.enable_x64(True):  # as steps are compiled: the name of what is known depends on it
-            known = Known.of(compiled, replicated, arguments)
+            known = KnownExecutables.of(compiled, replicated, arguments)
         options, kept = compiled.options(), compiled.is_kept
         return cls(replicated.function, arguments, options, compiled.parts, sizes, known, kept=kept)
 
@@ -121,7 +121,9 @@ class XlaForms:
 
     def _note(self, name: str, seconds: float, form: str = "") -> None:
         """Keep the time of a part."""
-        self._parts.append(Part(name, seconds, ", ".join(filter(None, [self._sizes, form]))))
+        self._parts.append(
+            CompilationPart(name, seconds, ", ".join(filter(None, [self._sizes, form])))
+        )
 
 
 def ratio_of(by_op: Step, on_host: Callable[..., Any], given: tuple[Any, ...]) -> float:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from graphopt.distributed.fleet.base.strategy_fields import CONFIGS, FIELDS, Field
+from graphopt.distributed.fleet.base.strategy_fields import CONFIGS, FIELDS, StrategyField
 from graphopt.errors import UnsupportedError
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime import BuildStrategy, ExecutionStrategy
@@ -72,7 +72,7 @@ class DistributedStrategy:
             self._check(f"{name}['{key}']", CONFIGS[name][key], item)
         return found
 
-    def _check(self, name: str, field: Field, value: Any) -> None:
+    def _check(self, name: str, field: StrategyField, value: Any) -> None:
         default = field.default
         wrong = isinstance(default, bool) and not isinstance(value, bool)
         number = isinstance(default, (int, float)) and not isinstance(default, bool)

@@ -22,7 +22,7 @@ from graphopt.ir.formats.pickle.values import (
     ElementType,
     Global,
     Malformed,
-    Refused,
+    RefusedCall,
     TooLarge,
     build_array,
     call,
@@ -83,7 +83,7 @@ class _Reader:
                 self.refuse_opcode(opcode)
             try:
                 step(self)
-            except Refused as problem:
+            except RefusedCall as problem:
                 self.unsafe(str(problem))
             except Malformed as problem:
                 self.fail(str(problem))

@@ -18,7 +18,7 @@ from graphopt.ir.formats.limits import Limits
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
-class Refused(Exception):
+class RefusedCall(Exception):
     """A call that no sound parameter file makes; the reader adds file and offset."""
 
 
@@ -91,7 +91,7 @@ _ELEMENT = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248]|c8|c16)")
 def call(function: Any, arguments: Any, copies: Copies) -> Any:
     """The value of an allowed call; Refused or Malformed for any other."""
     if not isinstance(function, Global) or not isinstance(arguments, tuple):
-        raise Refused("a call of something that is not a function")
+        raise RefusedCall("a call of something that is not a function")
     name, given = function.name, cast(tuple[Any, ...], arguments)
     if name in _RECONSTRUCT:
         if len(given) == 3 and _is(given[0], Global("numpy.ndarray")):
@@ -118,7 +118,7 @@ def call(function: Any, arguments: Any, copies: Copies) -> Any:
         return b""
     elif name == "collections.OrderedDict" and not given:
         return {}
-    raise Refused(f"a call of {name} with other arguments than Paddle gives it")
+    raise RefusedCall(f"a call of {name} with other arguments than Paddle gives it")
 
 
 def _is(value: Any, *expected: Any) -> bool:
@@ -128,7 +128,7 @@ def _is(value: Any, *expected: Any) -> bool:
 
 def _element_type(text: str) -> np.dtype[Any]:
     if not _ELEMENT.fullmatch(text):
-        raise Refused(f"an array of element type {text[:20]!r}")
+        raise RefusedCall(f"an array of element type {text[:20]!r}")
     return np.dtype(text)
 
 
@@ -145,7 +145,7 @@ def set_byte_order(element: ElementType, state: Any) -> None:
     given = cast(tuple[Any, ...], state) if isinstance(state, tuple) else ()
     orders = ("<", ">", "|", "=")
     if len(given) < 5 or not _is(given[1], *orders) or any(v is not None for v in given[2:5]):
-        raise Refused("a structured element type")
+        raise RefusedCall("a structured element type")
     if given[1] in ("<", ">"):
         element.dtype = element.dtype.newbyteorder(cast(Any, given[1]))
 
@@ -162,12 +162,12 @@ def build_array(state: Any, copies: Copies) -> Array:
         or not isinstance(given[2], ElementType)
         or type(given[3]) not in (bool, int)
     ):
-        raise Refused("an array whose state is not a shape, an element type and bytes")
+        raise RefusedCall("an array whose state is not a shape, an element type and bytes")
     shape, dtype = cast(tuple[Any, ...], given[1]), given[2].dtype
     if not all(type(dim) is int and dim >= 0 for dim in shape):
         raise Malformed(f"expected dimensions of 0 or more, found {str(shape)[:60]}")
     if not isinstance(given[4], str | bytes | memoryview):
-        raise Refused("an array whose contents are not bytes")
+        raise RefusedCall("an array whose contents are not bytes")
     text_or_bytes = cast("str | bytes | memoryview[int]", given[4])
     data = _latin(text_or_bytes, copies) if isinstance(text_or_bytes, str) else text_or_bytes
     # Empty arrays may have dimensions that no array has, so 0 counts as 1 here.

@@ -14,7 +14,7 @@ from graphopt.ir.formats.pir_json.records import PirOp
 _MOST_ELEMENTS = 64
 
 
-class Constant(NamedTuple):
+class PirConstant(NamedTuple):
     """A number, or a list of numbers."""
 
     value: Any
@@ -24,20 +24,20 @@ class Constant(NamedTuple):
         return cast("list[Any]", self.value) if isinstance(self.value, list) else [self.value]
 
 
-def constant_of(op: PirOp) -> Constant | None:
+def constant_of(op: PirOp) -> PirConstant | None:
     """The constant that an operator makes; None when it makes none, or a large one."""
     if op.name == "pd_op.full":
         if math.prod(op.attribute("shape", [])) != 1:
             return None
-        return Constant(as_number(op.attribute("value"), op.attribute("dtype")))
+        return PirConstant(as_number(op.attribute("value"), op.attribute("dtype")))
     if op.name == "pd_op.full_int_array":
-        return Constant(list(op.attribute("value", [])))
+        return PirConstant(list(op.attribute("value", [])))
     if op.name in ("pd_op.assign_value", "pd_op.assign_value_"):
         values = op.attribute("values", [])
         if len(values) > _MOST_ELEMENTS:
             return None
         numbers = [as_number(value, op.attribute("dtype")) for value in values]
-        return Constant(numbers if op.attribute("shape") else numbers[0] if numbers else None)
+        return PirConstant(numbers if op.attribute("shape") else numbers[0] if numbers else None)
     return None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from graphopt.errors import FormatError, LimitError
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.formats.pir.attributes import legacy_attributes, newer_attributes
-from graphopt.ir.formats.pir.constants import Constant, constant_of
+from graphopt.ir.formats.pir.constants import PirConstant, constant_of
 from graphopt.ir.formats.pir.inplace import in_place, overwritten, replaced_constants
 from graphopt.ir.formats.pir.links import Links
 from graphopt.ir.formats.pir.loop_gradients import LoopGradients
@@ -64,7 +64,7 @@ class Importer:
         self.lists: dict[int, list[str]] = {}
         """The names of the elements of values that are lists of tensors."""
         self.types: dict[int, PirType] = {}
-        self.constants: dict[int, Constant] = {}
+        self.constants: dict[int, PirConstant] = {}
         self.constant_ops: list[Operator] = []
         self.shape_notes: dict[int, str] = {}
         self.products: dict[int, str] = {}
@@ -273,7 +273,7 @@ class Importer:
         self._serial += 1
         return self._serial - 1
 
-    def constant(self, value: int) -> Constant | None:
+    def constant(self, value: int) -> PirConstant | None:
         """The numbers that a value always has; None when they are not known here."""
         return self.constants.get(value)
 

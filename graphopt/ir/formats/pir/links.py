@@ -21,7 +21,7 @@ _MOST_CANDIDATES = 64
 
 
 @dataclass(frozen=True)
-class Link:
+class ForwardLink:
     """A forward operator, and its values by legacy slot."""
 
     forward: PirOp
@@ -36,7 +36,7 @@ class Links:
     """
 
     def __init__(self, block: PirBlock) -> None:
-        self.by_op: dict[int, Link] = {}
+        self.by_op: dict[int, ForwardLink] = {}
         self.gradient_of: dict[int, int] = {}
         self.parts: dict[int, int] = defaultdict(int)
         self._types: dict[int, PirType] = {}
@@ -48,7 +48,7 @@ class Links:
         for op in operators(block):
             self._note(op)
 
-    def of(self, op: PirOp) -> Link | None:
+    def of(self, op: PirOp) -> ForwardLink | None:
         """The link of a gradient operator, None when its forward operator is not found."""
         return self.by_op.get(id(op))
 
@@ -99,7 +99,7 @@ class Links:
             for forward in sorted(last, key=lambda found: id(found) in self._done):
                 slots = dict(_slots(forward, forward_row))
                 if self._fits(op, own, forward, slots):
-                    self._linked(op, Link(forward, slots), own)
+                    self._linked(op, ForwardLink(forward, slots), own)
                     return
 
     def _fits(
@@ -117,7 +117,7 @@ class Links:
         same = op.attributes.keys() & forward.attributes.keys()
         return all(op.attributes[name] == forward.attributes[name] for name in same)
 
-    def _linked(self, op: PirOp, link: Link, own: Mapping[str, int]) -> None:
+    def _linked(self, op: PirOp, link: ForwardLink, own: Mapping[str, int]) -> None:
         self.by_op[id(op)] = link
         self._done.add(id(link.forward))
         results = {result.id for result in op.results}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from graphopt.ir.operators import Signature, operators
+from graphopt.ir.operators import OperatorSignature, operators
 
 GRAD = "_grad"
 
@@ -72,7 +72,9 @@ def _rows() -> dict[str, PirRow]:
     return rows
 
 
-def _row(type: str, stated: Signature, renamed: Mapping[str, str], forward: str = "") -> PirRow:
+def _row(
+    type: str, stated: OperatorSignature, renamed: Mapping[str, str], forward: str = ""
+) -> PirRow:
     slots = tuple("" if slot == "-" else slot for slot in stated.outputs)
     # `struct_name` is the layer that made the operator
     names = {"struct_name": "op_namescope", **renamed}

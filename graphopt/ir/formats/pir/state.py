@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphopt.errors import FormatError
 from graphopt.ir.dtypes import as_dtype
-from graphopt.ir.formats.pir.constants import Constant
+from graphopt.ir.formats.pir.constants import PirConstant
 from graphopt.ir.formats.pir.importer import Importer
 from graphopt.ir.formats.pir.registry import imports
 from graphopt.ir.formats.pir_json.records import PirOp, PirType
@@ -103,7 +103,7 @@ def combine(importer: Importer, op: PirOp) -> None:
     parts = [importer.constant(value) for value in op.operands]
     known = [part for part in parts if part is not None]
     if known and len(known) == len(parts):
-        importer.constants[result.id] = Constant([n for part in known for n in part.as_list()])
+        importer.constants[result.id] = PirConstant([n for part in known for n in part.as_list()])
     importer.lists[result.id] = [
         importer.value(value) for value in op.operands if importer.is_there(value)
     ]

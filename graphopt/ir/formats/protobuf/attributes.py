@@ -45,7 +45,7 @@ _LISTS = {row.name for row in ATTRIBUTE.fields if row.repeated}
 _SCALAR_FIELD = {1: "b", 2: "i", 3: "r", 4: "c"}
 
 
-class Attribute(NamedTuple):
+class StoredAttribute(NamedTuple):
     """A decoded attribute; `value` is a Python bool, int, float, complex, str or a list of one."""
 
     name: str
@@ -53,7 +53,7 @@ class Attribute(NamedTuple):
     value: Any
 
 
-def read_attribute(wire: WireReader, start: int, stop: int) -> Attribute:
+def read_attribute(wire: WireReader, start: int, stop: int) -> StoredAttribute:
     """The attribute in bytes `start`..`stop`; FormatError when its kind and value disagree."""
 
     def scalar(start: int, stop: int) -> Any:
@@ -71,7 +71,7 @@ def read_attribute(wire: WireReader, start: int, stop: int) -> Attribute:
             f"expected attribute {quote(name)} of kind {ATTRIBUTE_KIND.meanings[kind]} to have its "
             f"value in '{expected}', found {', '.join(map(repr, message)) or 'no value'}",
         )
-    return Attribute(name, kind, message[expected])
+    return StoredAttribute(name, kind, message[expected])
 
 
 def _read_scalar(wire: WireReader, start: int, stop: int) -> Any:

@@ -31,7 +31,7 @@ UNKNOWN = "?"
 SpanReader: TypeAlias = Callable[[int, int], Any]
 
 
-class Kind(Protocol):
+class WireKind(Protocol):
     """The encoding of a field's values."""
 
     @property
@@ -114,7 +114,7 @@ class Boolean:
 
 
 @dataclass(frozen=True)
-class Real:
+class RealKind:
     """A little-endian IEEE number; `layout` is its `struct` format."""
 
     name: str
@@ -148,12 +148,12 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Field:
+class MessageField:
     """One row of the table: the number, name and kind of a field of a message."""
 
     number: int
     name: str
-    kind: Kind
+    kind: WireKind
     repeated: bool = False
     required: bool = False
     tag: bytes = field(init=False, repr=False)
@@ -167,8 +167,8 @@ class MessageType:
     """A message: its name and its fields in number order."""
 
     name: str
-    fields: tuple[Field, ...]
-    by_number: dict[int, Field] = field(init=False, repr=False)
+    fields: tuple[MessageField, ...]
+    by_number: dict[int, MessageField] = field(init=False, repr=False)
     required: tuple[str, ...] = field(init=False, repr=False)
     wire_type = LENGTH
 
@@ -186,8 +186,8 @@ class MessageType:
 INT32 = Integer("int32", -(1 << 31), (1 << 31) - 1)
 INT64 = Integer("int64", -(1 << 63), (1 << 63) - 1)
 BOOL = Boolean()
-FLOAT = Real("float", "<f", FIXED32)
-DOUBLE = Real("double", "<d", FIXED64)
+FLOAT = RealKind("float", "<f", FIXED32)
+DOUBLE = RealKind("double", "<d", FIXED64)
 STRING = Text()
 
 _WIRE_NAMES = {VARINT: "a varint", FIXED32: "4 bytes", FIXED64: "8 bytes", LENGTH: "a length"}
@@ -231,7 +231,7 @@ def decode(
 
 
 def _store(
-    wire: WireReader, kind: MessageType, row: Field, message: Message, offset: int, item: Any
+    wire: WireReader, kind: MessageType, row: MessageField, message: Message, offset: int, item: Any
 ) -> None:
     if row.repeated:
         message.setdefault(row.name, []).append(item)
@@ -244,7 +244,7 @@ def _store(
 def _unpack(
     wire: WireReader,
     kind: MessageType,
-    row: Field,
+    row: MessageField,
     offset: int,
     wire_type: int,
     start: int,

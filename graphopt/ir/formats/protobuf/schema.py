@@ -14,9 +14,9 @@ from graphopt.ir.formats.protobuf.message import (
     INT64,
     STRING,
     Enumeration,
-    Field,
-    Kind,
+    MessageField,
     MessageType,
+    WireKind,
 )
 from graphopt.ir.program import AttrKind
 
@@ -74,15 +74,15 @@ SCALAR_KIND = Enumeration("a scalar kind", {1: "bool", 2: "int64", 3: "double", 
 COMPATIBILITY = Enumeration("a compatibility", {number: f"level {number}" for number in range(5)})
 
 
-def _one(number: int, name: str, kind: Kind) -> Field:
-    return Field(number, name, kind, required=True)
+def _one(number: int, name: str, kind: WireKind) -> MessageField:
+    return MessageField(number, name, kind, required=True)
 
 
-def _many(number: int, name: str, kind: Kind) -> Field:
-    return Field(number, name, kind, repeated=True)
+def _many(number: int, name: str, kind: WireKind) -> MessageField:
+    return MessageField(number, name, kind, repeated=True)
 
 
-VERSION = MessageType("Version", (Field(1, "version", INT64),))
+VERSION = MessageType("Version", (MessageField(1, "version", INT64),))
 OP_VERSION = MessageType("OpVersion", (_one(1, "version", INT32),))
 OP_VERSION_PAIR = MessageType(
     "OpVersionPair",
@@ -102,7 +102,7 @@ COMPATIBLE_MAP = MessageType(
     "CompatibleMap",
     (
         _many(1, "pair", COMPATIBLE_PAIR),
-        Field(2, "default_required_version", STRING),
+        MessageField(2, "default_required_version", STRING),
     ),
 )
 
@@ -111,10 +111,10 @@ SCALAR = MessageType(
     "Scalar",
     (
         _one(1, "type", SCALAR_KIND),
-        Field(2, "b", BOOL),
-        Field(3, "i", INT64),
-        Field(4, "r", DOUBLE),
-        Field(5, "c", COMPLEX),
+        MessageField(2, "b", BOOL),
+        MessageField(3, "i", INT64),
+        MessageField(4, "r", DOUBLE),
+        MessageField(5, "c", COMPLEX),
     ),
 )
 ATTRIBUTE = MessageType(
@@ -122,23 +122,23 @@ ATTRIBUTE = MessageType(
     (
         _one(1, "name", STRING),
         _one(2, "type", ATTRIBUTE_KIND),
-        Field(3, "i", INT32),
-        Field(4, "f", FLOAT),
-        Field(5, "s", STRING),
+        MessageField(3, "i", INT32),
+        MessageField(4, "f", FLOAT),
+        MessageField(5, "s", STRING),
         _many(6, "ints", INT32),
         _many(7, "floats", FLOAT),
         _many(8, "strings", STRING),
-        Field(10, "b", BOOL),
+        MessageField(10, "b", BOOL),
         _many(11, "bools", BOOL),
-        Field(12, "block_idx", INT32),
-        Field(13, "l", INT64),
+        MessageField(12, "block_idx", INT32),
+        MessageField(13, "l", INT64),
         _many(14, "blocks_idx", INT32),
         _many(15, "longs", INT64),
         _many(16, "float64s", DOUBLE),
-        Field(17, "var_name", STRING),
+        MessageField(17, "var_name", STRING),
         _many(18, "vars_name", STRING),
-        Field(19, "float64", DOUBLE),
-        Field(20, "scalar", SCALAR),
+        MessageField(19, "float64", DOUBLE),
+        MessageField(20, "scalar", SCALAR),
         _many(21, "scalars", SCALAR),
     ),
 )
@@ -150,28 +150,30 @@ OPERATOR = MessageType(
         _many(2, "outputs", SLOT),
         _one(3, "type", STRING),
         _many(4, "attrs", ATTRIBUTE),
-        Field(5, "is_target", BOOL),
+        MessageField(5, "is_target", BOOL),
     ),
 )
 
 TENSOR = MessageType("TensorDesc", (_one(1, "data_type", ELEMENT_TYPE), _many(2, "dims", INT64)))
-LOD_TENSOR = MessageType("LoDTensorDesc", (_one(1, "tensor", TENSOR), Field(2, "lod_level", INT32)))
+LOD_TENSOR = MessageType(
+    "LoDTensorDesc", (_one(1, "tensor", TENSOR), MessageField(2, "lod_level", INT32))
+)
 READER = MessageType("ReaderDesc", (_many(1, "lod_tensor", LOD_TENSOR),))
 TUPLE = MessageType("TupleDesc", (_many(1, "element_type", VARIABLE_KIND),))
 VARIABLE_TYPE = MessageType(
     "VarType",
     (
         _one(1, "type", VARIABLE_KIND),
-        Field(2, "selected_rows", TENSOR),
-        Field(3, "lod_tensor", LOD_TENSOR),
-        Field(4, "tensor_array", LOD_TENSOR),
-        Field(5, "reader", READER),
-        Field(7, "tuple", TUPLE),
-        Field(8, "string", TENSOR),
-        Field(9, "strings", TENSOR),
-        Field(10, "vocab", TENSOR),
-        Field(11, "sparse_coo", TENSOR),
-        Field(12, "sparse_csr", TENSOR),
+        MessageField(2, "selected_rows", TENSOR),
+        MessageField(3, "lod_tensor", LOD_TENSOR),
+        MessageField(4, "tensor_array", LOD_TENSOR),
+        MessageField(5, "reader", READER),
+        MessageField(7, "tuple", TUPLE),
+        MessageField(8, "string", TENSOR),
+        MessageField(9, "strings", TENSOR),
+        MessageField(10, "vocab", TENSOR),
+        MessageField(11, "sparse_coo", TENSOR),
+        MessageField(12, "sparse_csr", TENSOR),
     ),
 )
 VARIABLE_ATTRIBUTE = MessageType(
@@ -179,8 +181,8 @@ VARIABLE_ATTRIBUTE = MessageType(
     (
         _one(1, "name", STRING),
         _one(2, "type", ATTRIBUTE_KIND),
-        Field(3, "i", INT32),
-        Field(4, "s", STRING),
+        MessageField(3, "i", INT32),
+        MessageField(4, "s", STRING),
         _many(5, "ints", INT32),
     ),
 )
@@ -189,10 +191,10 @@ VARIABLE = MessageType(
     (
         _one(1, "name", STRING),
         _one(2, "type", VARIABLE_TYPE),
-        Field(3, "persistable", BOOL),
-        Field(4, "need_check_feed", BOOL),
-        Field(5, "is_parameter", BOOL),
-        Field(6, "stop_gradient", BOOL),
+        MessageField(3, "persistable", BOOL),
+        MessageField(4, "need_check_feed", BOOL),
+        MessageField(5, "is_parameter", BOOL),
+        MessageField(6, "stop_gradient", BOOL),
         _many(7, "attrs", VARIABLE_ATTRIBUTE),
     ),
 )
@@ -204,15 +206,15 @@ BLOCK = MessageType(
         _one(2, "parent_idx", INT32),
         _many(3, "vars", VARIABLE),
         _many(4, "ops", OPERATOR),
-        Field(5, "forward_block_idx", INT32),
+        MessageField(5, "forward_block_idx", INT32),
     ),
 )
 PROGRAM = MessageType(
     "ProgramDesc",
     (
         _many(1, "blocks", BLOCK),
-        Field(3, "op_compatible_map", COMPATIBLE_MAP),
-        Field(4, "version", VERSION),
-        Field(5, "op_version_map", OP_VERSION_MAP),
+        MessageField(3, "op_compatible_map", COMPATIBLE_MAP),
+        MessageField(4, "version", VERSION),
+        MessageField(5, "op_version_map", OP_VERSION_MAP),
     ),
 )

@@ -1,8 +1,8 @@
 """Walking the operators of a block and of inner blocks: the value of each name at each position.
 
-A `Frame` is one block being parsed. A name that the block declares is its own; any other name that
-it writes belongs to a block around it, and the caller that parses the frame decides what happens to
-it there.
+A `BlockFrame` is one block being parsed. A name that the block declares is its own; any other name
+that it writes belongs to a block around it, and the caller that parses the frame decides what
+happens to it there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xdsl.ir import Block as IrBlock
 from xdsl.ir import BlockArgument, SSAValue
 
 from graphopt.errors import FeedError, ProgramError, UnsupportedError
-from graphopt.ir.dialect.known import Known
+from graphopt.ir.dialect.known import KnownValues
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.shape import StopGradient
 from graphopt.ir.dialect.types import dtype_of
@@ -37,7 +37,7 @@ SKIPPED = frozenset(("feed", "fetch"))
 
 
 @dataclass
-class Frame:
+class BlockFrame:
     """A block being parsed: the values of its names, and the block of `pd` ops that it becomes."""
 
     block: Block
@@ -78,11 +78,11 @@ class BlockParser(ABC):
     def __init__(self, program: Program, target: IrBlock, handlers: Mapping[str, Handler]) -> None:
         self.program = program
         self.handlers = handlers
-        self.frames = [Frame(program.global_block(), target)]
+        self.frames = [BlockFrame(program.global_block(), target)]
         self.targets: list[IrBlock] = []
         """The blocks of regions so far."""
         self.translator = Translator(target, self.read)
-        self.known = Known()
+        self.known = KnownValues()
         self.reader: Operator | None = None
         self.unrolled = 0
         self.sides_read: dict[Operator, int] = {}
@@ -92,7 +92,7 @@ class BlockParser(ABC):
         )
 
     @property
-    def frame(self) -> Frame:
+    def frame(self) -> BlockFrame:
         """The block that is being parsed."""
         return self.frames[-1]
 
@@ -216,22 +216,22 @@ class BlockParser(ABC):
             return value
         return self.translator.emit(StopGradient, op, value).results[0]
 
-    def enter(self, block: Block, target: IrBlock | None = None) -> Frame:
+    def enter(self, block: Block, target: IrBlock | None = None) -> BlockFrame:
         """Start a sub-block; without a target its ops go where those of this frame go."""
-        frame = Frame(block, self.frame.target if target is None else target)
+        frame = BlockFrame(block, self.frame.target if target is None else target)
         if target is not None:
             self.targets.append(target)
         self.frames.append(frame)
         self.translator.block = frame.target
         return frame
 
-    def leave(self) -> Frame:
+    def leave(self) -> BlockFrame:
         """End the sub-block that was entered last."""
         frame = self.frames.pop()
         self.translator.block = self.frame.target
         return frame
 
-    def parse_into(self, block: Block, target: IrBlock) -> Frame:
+    def parse_into(self, block: Block, target: IrBlock) -> BlockFrame:
         """Parse a sub-block into a block of its own."""
         frame = self.enter(block, target)
         self.run(block.ops)

@@ -23,7 +23,7 @@ from graphopt.ir.dialect.types import show
 from graphopt.ir.program import Operator
 from graphopt.ir.program.sub_blocks import sub_block
 from graphopt.ir.translate.blocks.arrays import opened
-from graphopt.ir.translate.blocks.block import BlockParser, Frame, Handler
+from graphopt.ir.translate.blocks.block import BlockFrame, BlockParser, Handler
 from graphopt.ir.translate.blocks.inline import add_op, arrays_written, inlined
 from graphopt.ir.translate.blocks.open_branches import (
     OpenBranch,
@@ -78,7 +78,7 @@ def _with_the_rest(
     condition, outer = parser.read(both.condition), parser.frame
     blocks = IrBlock(), IrBlock()
     rest = ops_after(both.ops[-1])
-    sides: list[Frame] = []
+    sides: list[BlockFrame] = []
     for block, holds in zip(blocks, (True, False), strict=True):
         parser.enter(outer.block, block)
         for name, value in _inlined_branch(parser, both, holds=holds).items():
@@ -148,7 +148,9 @@ def _branch(parser: BlockParser, both: _Branches, arrays: Sequence[str]) -> Mapp
     is_first = is_in_main(parser)
     try:
         then, otherwise = (
-            Frame(parser.frame.block, block) if op is None else _parsed(parser, op, block, arrays)
+            BlockFrame(parser.frame.block, block)
+            if op is None
+            else _parsed(parser, op, block, arrays)
             for op, block in zip((both.when_true, both.when_false), blocks, strict=True)
         )
     except OpenBranch as inner:
@@ -183,7 +185,9 @@ def _branch(parser: BlockParser, both: _Branches, arrays: Sequence[str]) -> Mapp
     return written
 
 
-def _parsed(parser: BlockParser, op: Operator, target: IrBlock, arrays: Sequence[str]) -> Frame:
+def _parsed(
+    parser: BlockParser, op: Operator, target: IrBlock, arrays: Sequence[str]
+) -> BlockFrame:
     """A branch, with the arrays that it writes as one tensor each."""
     frame = parser.enter(sub_block(op), target)
     parser.run(frame.block.ops)
@@ -195,7 +199,7 @@ def _parsed(parser: BlockParser, op: Operator, target: IrBlock, arrays: Sequence
 
 
 def _array_of(
-    parser: BlockParser, then: Frame, otherwise: Frame, name: str
+    parser: BlockParser, then: BlockFrame, otherwise: BlockFrame, name: str
 ) -> tuple[SSAValue, SSAValue]:
     """An array after each branch; empty where neither the branch nor anything before wrote it."""
     before = parser.array(name)
@@ -293,7 +297,7 @@ def _selects_after(both: _Branches) -> Iterator[Operator]:
 
 
 def _side(
-    parser: BlockParser, frame: Frame, name: str, select: Operator, other: SSAValue | None
+    parser: BlockParser, frame: BlockFrame, name: str, select: Operator, other: SSAValue | None
 ) -> SSAValue | None:
     """A branch's value for a name that `select` reads; None when `select` is not about it."""
     if name in frame.values:

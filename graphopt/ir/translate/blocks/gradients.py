@@ -23,10 +23,10 @@ from graphopt.ir.dialect.types import compatible, dtype_of, shape_of
 from graphopt.ir.program import Operator, is_sparse_lookup
 from graphopt.ir.translate.blocks.block import BlockParser
 from graphopt.ir.translate.gradients.backward_pass import Raised
-from graphopt.ir.translate.gradients.explicit import Link
+from graphopt.ir.translate.gradients.explicit import GradientLink
 from graphopt.ir.translate.gradients.flow import Contribution
 from graphopt.ir.translate.gradients.raising import GradientPlan
-from graphopt.ir.translate.gradients.versions import OpPosition, Value
+from graphopt.ir.translate.gradients.versions import OpPosition, VersionedName
 from graphopt.ir.translate.operators.emitter import Emitter
 from graphopt.ir.translate.operators.sparse import SPARSE_UPDATES
 from graphopt.ir.translate.operators.translator import errors_of
@@ -42,7 +42,7 @@ class GradientParser:
         assert plan.flow is not None
         self.parser, self.plan, self.flow = parser, plan, plan.flow
         self.versions = plan.flow.versions
-        self.values: dict[Value, SSAValue] = {}
+        self.values: dict[VersionedName, SSAValue] = {}
         self.emitted: dict[int, list[Operation]] = {}
         self.forwards = {link.forward for link in plan.links.values()}
         self.results = {g: raised for raised in plan.grads for _, gs in raised.wrt for g in gs}
@@ -86,7 +86,7 @@ class GradientParser:
                 self._mark(value)
             self._note(value)
 
-    def _mark(self, gradient: Value) -> None:
+    def _mark(self, gradient: VersionedName) -> None:
         """Pass a parameter's gradient through a `pd.grad`, which does not change it.
 
         Data parallelism sums these gradients over the devices.
@@ -115,7 +115,7 @@ class GradientParser:
         for name, value in sparse_update(Emitter(self.parser.translator, op), numbers).items():
             self.parser.bind(name, value)
 
-    def _note(self, value: Value) -> None:
+    def _note(self, value: VersionedName) -> None:
         """Note the present value of a name."""
         if value not in self.values:
             found = self.parser.find(value.name)
@@ -171,11 +171,11 @@ class GradientParser:
 
     # One operator ---------------------------------------------------------------------------------
 
-    def _emit_link(self, link: Link, op: Operator) -> None:
+    def _emit_link(self, link: GradientLink, op: Operator) -> None:
         forward = self.plan.ops[link.forward]
         reads = self.versions.reads[link.forward].items()
         inputs = {place: self.values[v] for place, v in reads if v in self.values}
-        outputs: Mapping[Value, SSAValue] = self.values
+        outputs: Mapping[VersionedName, SSAValue] = self.values
         if link.forward not in self.emitted:
             raise ProgramError(
                 f"operator {op.type} is the gradient of an operator {forward.type} that was not "
@@ -198,8 +198,8 @@ class GradientParser:
             self.parser.bind(name.name, found)
 
     def _again(
-        self, link: Link, forward: Operator
-    ) -> tuple[dict[OpPosition, SSAValue], dict[Value, SSAValue], list[Operation]]:
+        self, link: GradientLink, forward: Operator
+    ) -> tuple[dict[OpPosition, SSAValue], dict[VersionedName, SSAValue], list[Operation]]:
         """The forward operator again, for inputs that were overwritten, or are the same."""
         inputs: dict[OpPosition, SSAValue] = {}
         renamed: dict[str, SSAValue] = {}

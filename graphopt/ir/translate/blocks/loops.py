@@ -13,7 +13,7 @@ from xdsl.ir import Block as IrBlock
 
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.definition import encode_attrs
-from graphopt.ir.dialect.known import Known
+from graphopt.ir.dialect.known import KnownValues
 from graphopt.ir.dialect.ops.control import Scan, While, Yield, join, widened
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show, tensor
@@ -21,7 +21,7 @@ from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Operator
 from graphopt.ir.program.sub_blocks import names_in, sub_block
 from graphopt.ir.translate.blocks.arrays import opened
-from graphopt.ir.translate.blocks.block import BlockParser, Frame, Handler, value_name
+from graphopt.ir.translate.blocks.block import BlockFrame, BlockParser, Handler, value_name
 from graphopt.ir.translate.blocks.inline import add_op, arrays_read, arrays_written, inlined
 from graphopt.ir.translate.blocks.undefined import is_undefined, number_of
 
@@ -90,7 +90,7 @@ class _Loop:
             for n, type_ in starts.items():
                 self._start(n, type_)
 
-    def _starts(self, lasts: Mapping[str, SSAValue], frame: Frame) -> dict[str, Type]:
+    def _starts(self, lasts: Mapping[str, SSAValue], frame: BlockFrame) -> dict[str, Type]:
         """The types of values to create for the first step, where there are none or wrong ones."""
         found = {
             n: (shape_of(last.type), dtype_of(last.type))
@@ -132,7 +132,7 @@ class _Loop:
             )
         return type_
 
-    def _parsed(self) -> tuple[While, Frame]:
+    def _parsed(self) -> tuple[While, BlockFrame]:
         """The loop with its body parsed for the types so far; not verified yet."""
         target = IrBlock(arg_types=list(self.types.values()))
         frame = self.parser.enter(self.body, target)
@@ -242,7 +242,7 @@ LOOPS: Mapping[str, Handler] = {"while": _while, "recurrent": _recurrent}
 MOST_TRIPS = 2048
 
 
-def count_trips(loop: While, known: Known) -> int | None:
+def count_trips(loop: While, known: KnownValues) -> int | None:
     """The number of iterations of a loop, None when it depends on the run or exceeds MOST_TRIPS."""
     going = known.truth(loop.condition)
     arguments = loop.body.block.args
@@ -250,7 +250,7 @@ def count_trips(loop: While, known: Known) -> int | None:
     trips = 0
     while going and trips < MOST_TRIPS:
         trips += 1
-        inner = Known(dict(zip(arguments, state, strict=True)), known)
+        inner = KnownValues(dict(zip(arguments, state, strict=True)), known)
         condition, *values = loop.yielded()
         going = inner.truth(condition)
         if going is None:

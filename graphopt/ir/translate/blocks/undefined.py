@@ -11,7 +11,7 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from graphopt.ir.dialect.known import Known
+from graphopt.ir.dialect.known import KnownValues
 from graphopt.ir.dialect.ops.creation import AssignValue
 from graphopt.ir.dialect.ops.shape import Assign
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
@@ -38,7 +38,7 @@ def number_of(value: SSAValue) -> float | None:
     """
     if is_undefined(value):
         return 0.0
-    found = Known().array(value)
+    found = KnownValues().array(value)
     return float(found.reshape(())) if found is not None and found.size == 1 else None
 
 

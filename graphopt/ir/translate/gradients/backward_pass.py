@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from graphopt.ir.operators import row_of
 from graphopt.ir.program import GRAD_SUFFIX, Block
 from graphopt.ir.program.gradient_types import forward_type
-from graphopt.ir.translate.gradients.explicit import Link
+from graphopt.ir.translate.gradients.explicit import GradientLink
 from graphopt.ir.translate.gradients.flow import NOTHING, Contribution, GradientFlow, Seed, Terms
-from graphopt.ir.translate.gradients.versions import OpPosition, Value
+from graphopt.ir.translate.gradients.versions import OpPosition, VersionedName
 from graphopt.ir.translate.operators.updates import updates_parameters
 
 # the derivatives that depend on inputs by the piece of a line that they are on, at most
@@ -27,9 +27,9 @@ class Raised:
     """One derivative: targets with their cotangents, and the gradients by their values."""
 
     at: int
-    targets: Sequence[tuple[Value, Value]]
-    wrt: Sequence[tuple[Value, Sequence[Value]]]
-    no_grad: Sequence[Value]
+    targets: Sequence[tuple[VersionedName, VersionedName]]
+    wrt: Sequence[tuple[VersionedName, Sequence[VersionedName]]]
+    no_grad: Sequence[VersionedName]
     parameters: Sequence[int]
 
 
@@ -43,7 +43,7 @@ class Surroundings:
 
     flow: GradientFlow
     block: Block
-    wanted: Collection[Value]
+    wanted: Collection[VersionedName]
     inside: bool
 
 
@@ -58,15 +58,15 @@ class BackwardPass:
         self.around, self.flow, self.versions = around, around.flow, around.flow.versions
         self.ops = self.flow.ops
         self.links = [self.flow.links[at] for at in members]
-        self.by_forward: dict[int, list[Link]] = {}
+        self.by_forward: dict[int, list[GradientLink]] = {}
         for link in self.links:
             self.by_forward.setdefault(link.forward, []).append(link)
         self.members = set(members)
         self.is_second = any(link.forward in self.flow.links for link in self.links)
-        self.total: dict[Value, Terms] = {}
+        self.total: dict[VersionedName, Terms] = {}
         """All contributions of this pass to a value."""
         self.absorbed = set(members)
-        self.stopped: dict[Value, None] = {}
+        self.stopped: dict[VersionedName, None] = {}
         """Values whose gradients are not passed on to the operator that made them."""
 
     def raised(self) -> tuple[Raised, set[int]]:
@@ -126,7 +126,7 @@ class BackwardPass:
                 if terms != frozenset([Seed(gradient)]):
                     self.absorbed |= self.flow.sums_in(gradient)
 
-    def _check_cotangents(self, wrt: set[Value]) -> None:
+    def _check_cotangents(self, wrt: set[VersionedName]) -> None:
         """Each operator is differentiated with all gradients of its results."""
         for link in self.links:
             for value in self.versions.writes[link.forward].values():
@@ -141,17 +141,17 @@ class BackwardPass:
                         f"or another value"
                     )
 
-    def _readers(self, gradient: Value) -> list[int]:
+    def _readers(self, gradient: VersionedName) -> list[int]:
         readers = list(self.versions.readers.get(gradient, ()))
         return [i for i in readers if i not in self.absorbed]
 
-    def _read_outside(self) -> dict[Value, list[Value]]:
+    def _read_outside(self) -> dict[VersionedName, list[VersionedName]]:
         """The gradients that others read, by the values they belong to."""
         for gradient, (_, terms) in self.flow.pure.items():
             at = self.flow.sums.get(gradient)
             if at is not None and terms and {getattr(t, "at", -1) for t in terms} <= self.members:
                 self.absorbed.add(at)
-        wrt: dict[Value, list[Value]] = {}
+        wrt: dict[VersionedName, list[VersionedName]] = {}
         for at in sorted(self.absorbed):
             for gradient in self.versions.writes[at].values():
                 if not self._readers(gradient) and gradient not in self.around.wanted:
@@ -163,7 +163,7 @@ class BackwardPass:
         order = {v: i for i, v in enumerate(self.versions.readers)}
         return dict(sorted(wrt.items(), key=lambda item: order.get(item[0], -1)))
 
-    def _belongs_to(self, gradient: Value) -> Value | None:
+    def _belongs_to(self, gradient: VersionedName) -> VersionedName | None:
         known = self.flow.owner(gradient)
         if known is not None:
             return known
@@ -175,7 +175,7 @@ class BackwardPass:
 
     # What the derivative would compute ------------------------------------------------------------
 
-    def _stops(self, wrt: set[Value]) -> list[Value]:
+    def _stops(self, wrt: set[VersionedName]) -> list[VersionedName]:
         """The values to stop at so that the derivative follows the path of this pass."""
         stops = dict(self.stopped)
         while True:
@@ -186,10 +186,12 @@ class BackwardPass:
                 raise NotStandard(f"the gradient of '{min(found & wrt).name}' leaves out a reader")
             stops.update(dict.fromkeys(sorted(found)))
 
-    def _missing(self, wrt: set[Value], stops: Collection[Value]) -> set[Value]:
+    def _missing(
+        self, wrt: set[VersionedName], stops: Collection[VersionedName]
+    ) -> set[VersionedName]:
         active = self._active(wrt, stops)
         wanted = {v for v, terms in self.total.items() if v in active and _has_seed(terms)}
-        found: set[Value] = set()
+        found: set[VersionedName] = set()
         for index in range(len(self.ops) - 1, -1, -1):
             outputs = wanted.intersection(self.versions.writes[index].values())
             if index in self.absorbed or not outputs:
@@ -218,7 +220,9 @@ class BackwardPass:
                     )
         return found
 
-    def _active(self, wrt: set[Value], stops: Collection[Value]) -> set[Value]:
+    def _active(
+        self, wrt: set[VersionedName], stops: Collection[VersionedName]
+    ) -> set[VersionedName]:
         active = set(wrt)
         for index in range(len(self.ops)):
             if index in self.absorbed:
@@ -228,7 +232,7 @@ class BackwardPass:
                 active.update(v for v in outputs if v not in stops and self._is_float(v))
         return active
 
-    def _differentiable(self, index: int) -> dict[OpPosition, Value]:
+    def _differentiable(self, index: int) -> dict[OpPosition, VersionedName]:
         """The operands that an operator's results depend on; shapes and signs do not count."""
         op, reads = self.ops[index], self.versions.reads[index]
         if row_of(op.type).derivative == "zero":
@@ -238,18 +242,18 @@ class BackwardPass:
             return {p: v for p, v in reads.items() if p.slot.endswith(GRAD_SUFFIX)}
         return {p: v for p, v in reads.items() if self._is_float(v)}
 
-    def _is_float(self, value: Value) -> bool:
+    def _is_float(self, value: VersionedName) -> bool:
         variable = self.around.block.find_var(value.name)
         if variable is None or not variable.has_type:
             return variable is not None
         return variable.dtype.is_differentiable
 
-    def _position(self, values: Iterable[Value]) -> int:
+    def _position(self, values: Iterable[VersionedName]) -> int:
         """The position after all values that the derivative needs."""
         known = [self.versions.producer.get(value, -1) for value in values]
         return max([min(self.members), *(index + 1 for index in known)])
 
-    def _updates(self, value: Value, gradients: Sequence[Value]) -> bool:
+    def _updates(self, value: VersionedName, gradients: Sequence[VersionedName]) -> bool:
         """True for a parameter that an optimizer moves by this gradient."""
         variable = self.around.block.find_var(value.name)
         if variable is None or not variable.persistable:

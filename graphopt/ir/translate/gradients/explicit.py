@@ -21,11 +21,11 @@ from graphopt.ir.translate.gradients.types import (
     needs_shapes_only,
     same_attributes,
 )
-from graphopt.ir.translate.gradients.versions import Mentions, OpPosition, Value, Versions
+from graphopt.ir.translate.gradients.versions import Mentions, OpPosition, VersionedName, Versions
 
 
 @dataclass(frozen=True)
-class Link:
+class GradientLink:
     """The gradient operator `at`: a vector-Jacobian product of the operator `forward`.
 
     `cotangents` are the gradients that it takes, by results of the forward operator. `results` are
@@ -34,9 +34,11 @@ class Link:
 
     at: int
     forward: int
-    cotangents: Mapping[Value, Value]
-    results: Mapping[OpPosition, Value]
-    later: Mapping[OpPosition, Value] = field(default_factory=dict[OpPosition, Value])
+    cotangents: Mapping[VersionedName, VersionedName]
+    results: Mapping[OpPosition, VersionedName]
+    later: Mapping[OpPosition, VersionedName] = field(
+        default_factory=dict[OpPosition, VersionedName]
+    )
     """Inputs that were overwritten since, taken with their present values."""
 
 
@@ -48,7 +50,9 @@ def base_name(name: str) -> str | None:
     return plain.removesuffix(GRAD_SUFFIX) if plain.endswith(GRAD_SUFFIX) else None
 
 
-def find_link(versions: Versions, at: int, owner: Callable[[Value], Value | None]) -> Link:
+def find_link(
+    versions: Versions, at: int, owner: Callable[[VersionedName], VersionedName | None]
+) -> GradientLink:
     """The link of the gradient operator `at`.
 
     `owner` returns the value that a gradient belongs to, if known. Raises UnsupportedError when no
@@ -105,7 +109,7 @@ def _only_shape(op: Operator, slot: str) -> bool:
     return needs_shapes_only(op) or (op.type.startswith("lookup_table") and slot == "W")
 
 
-def _is_in_place(value: Value, read: Value | None, writes: Mentions) -> bool:
+def _is_in_place(value: VersionedName, read: VersionedName | None, writes: Mentions) -> bool:
     """True for a value that an operator writes under the name that it reads."""
     return read is not None and value.name == read.name and value in writes.values()
 
@@ -116,22 +120,22 @@ def _is_cotangent(versions: Versions, forward: int, place: OpPosition) -> bool:
     return slot != place.slot and slot in versions.ops[forward].outputs
 
 
-def _takes_cotangent(versions: Versions, forward: int, value: Value) -> bool:
+def _takes_cotangent(versions: Versions, forward: int, value: VersionedName) -> bool:
     base = base_name(value.name)
     return base in {written.name for written in versions.writes[forward].values()}
 
 
-def _cotangents(versions: Versions, forward: int, at: int) -> Iterator[Value]:
+def _cotangents(versions: Versions, forward: int, at: int) -> Iterator[VersionedName]:
     for place, value in versions.reads[at].items():
         if _is_cotangent(versions, forward, place):
             yield value
 
 
-def _link(versions: Versions, forward: int, at: int, later: Mentions) -> Link:
+def _link(versions: Versions, forward: int, at: int, later: Mentions) -> GradientLink:
     op, target = versions.ops[at], versions.ops[forward]
     reads, writes = versions.reads[forward], versions.writes[forward]
     mentioned = set(reads.values()) | set(writes.values())
-    cotangents: dict[Value, Value] = {}
+    cotangents: dict[VersionedName, VersionedName] = {}
     for place, value in versions.reads[at].items():
         slot = place.slot.removesuffix(GRAD_SUFFIX)
         if slot != place.slot and slot in target.outputs:
@@ -144,7 +148,7 @@ def _link(versions: Versions, forward: int, at: int, later: Mentions) -> Link:
             found = None
         if found is not None:
             cotangents[found] = value
-    results: dict[OpPosition, Value] = {}
+    results: dict[OpPosition, VersionedName] = {}
     for place, value in versions.writes[at].items():
         slot = place.slot.removesuffix(GRAD_SUFFIX)
         if slot != place.slot and len(target.inputs.get(slot, ())) == len(op.outputs[place.slot]):
@@ -158,10 +162,10 @@ def _link(versions: Versions, forward: int, at: int, later: Mentions) -> Link:
                 f"gradient of no input of its operator {target.type}"
             )
         results[inputs[0]] = value
-    return Link(at, forward, cotangents, results, later)
+    return GradientLink(at, forward, cotangents, results, later)
 
 
-def _named(mentions: Mentions, name: str | None) -> Value | None:
+def _named(mentions: Mentions, name: str | None) -> VersionedName | None:
     return next((value for value in mentions.values() if value.name == name), None)
 
 
@@ -176,8 +180,11 @@ def _check_attributes(forward: Operator, op: Operator) -> None:
 
 
 def find_disguised(
-    versions: Versions, at: int, owner: Callable[[Value], Value | None], taken: set[OpPosition]
-) -> Link | None:
+    versions: Versions,
+    at: int,
+    owner: Callable[[VersionedName], VersionedName | None],
+    taken: set[OpPosition],
+) -> GradientLink | None:
     """The link of an operator that is a gradient in spite of its type, or None.
 
     `taken` has the (type, place) of the forward operator that other operators differentiate
@@ -210,12 +217,15 @@ def find_disguised(
     if len(given) != len(inputs):
         return None
     cotangents = dict(zip(of, gradients, strict=True))
-    return Link(at, forward, cotangents, dict(zip(inputs, given, strict=True)))
+    return GradientLink(at, forward, cotangents, dict(zip(inputs, given, strict=True)))
 
 
 def _owner(
-    versions: Versions, at: int, gradient: Value, owner: Callable[[Value], Value | None]
-) -> Value | None:
+    versions: Versions,
+    at: int,
+    gradient: VersionedName,
+    owner: Callable[[VersionedName], VersionedName | None],
+) -> VersionedName | None:
     """The value that a gradient belongs to: by its links, else by its name."""
     known = owner(gradient)
     base = base_name(gradient.name)
@@ -226,12 +236,12 @@ def _owner(
 
 
 def _derives_linear(
-    versions: Versions, forward: int, at: int, cotangents: Mapping[Value, Value]
-) -> Link | None:
+    versions: Versions, forward: int, at: int, cotangents: Mapping[VersionedName, VersionedName]
+) -> GradientLink | None:
     """The operator `at` as the derivative of the gradient `forward` of an operator of its type."""
     op, target = versions.ops[at], versions.ops[forward]
     places = [p for p in versions.reads[forward] if p.slot.endswith(GRAD_SUFFIX)]
     given = [v for p, v in versions.writes[at].items() if p.slot in ("Out", "Y", "Output")]
     if len(places) != 1 or len(given) != 1 or not same_attributes(op, target):
         return None
-    return Link(at, forward, cotangents, {places[0]: given[0]})
+    return GradientLink(at, forward, cotangents, {places[0]: given[0]})

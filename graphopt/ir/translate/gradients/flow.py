@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from graphopt.ir.program import Operator, is_gradient
-from graphopt.ir.translate.gradients.explicit import Link, find_disguised, find_link
+from graphopt.ir.translate.gradients.explicit import GradientLink, find_disguised, find_link
 from graphopt.ir.translate.gradients.types import is_zero, summands
-from graphopt.ir.translate.gradients.versions import OpPosition, Value, Versions
+from graphopt.ir.translate.gradients.versions import OpPosition, VersionedName, Versions
 
 
 class Contribution(NamedTuple):
@@ -25,7 +25,7 @@ class Contribution(NamedTuple):
 class Seed(NamedTuple):
     """A gradient that no gradient operator computes: the start of a derivative."""
 
-    value: Value
+    value: VersionedName
 
 
 Terms = frozenset[Contribution | Seed]
@@ -41,11 +41,11 @@ class GradientFlow:
     def __init__(self, ops: Sequence[Operator]) -> None:
         self.ops = ops
         self.versions = Versions(ops)
-        self.links: dict[int, Link] = {}
-        self.zeros: set[Value] = set()
-        self.pure: dict[Value, tuple[Value, Terms]] = {}
+        self.links: dict[int, GradientLink] = {}
+        self.zeros: set[VersionedName] = set()
+        self.pure: dict[VersionedName, tuple[VersionedName, Terms]] = {}
         """Sums of contributions only: the value whose gradient they are, and their terms."""
-        self.sums: dict[Value, int] = {}
+        self.sums: dict[VersionedName, int] = {}
         taken: dict[int, set[OpPosition]] = {}
         for at, op in enumerate(ops):
             writes = self.versions.writes[at]
@@ -70,17 +70,17 @@ class GradientFlow:
                 return self.versions.producer.get(owner, -1)
         return -1
 
-    def owner(self, gradient: Value) -> Value | None:
+    def owner(self, gradient: VersionedName) -> VersionedName | None:
         """The value that a gradient belongs to, according to its terms."""
         return self.pure[gradient][0] if gradient in self.pure else None
 
-    def _enter(self, link: Link) -> None:
+    def _enter(self, link: GradientLink) -> None:
         self.links[link.at] = link
         for place, gradient in link.results.items():
             value = self.versions.reads[link.forward][place]
             self.pure[gradient] = value, frozenset([Contribution(link.at, place)])
 
-    def _enter_sum(self, at: int, result: Value) -> None:
+    def _enter_sum(self, at: int, result: VersionedName) -> None:
         parts = [v for v in summands(self.versions, at) if v not in self.zeros]
         owners = {self.owner(part) for part in parts}
         if not any(part in self.pure for part in parts):
@@ -92,7 +92,7 @@ class GradientFlow:
         if owner is not None and not others and len(together) == sum(map(len, terms)):
             self.pure[result] = owner, together
 
-    def terms(self, gradient: Value, of: Value) -> Terms:
+    def terms(self, gradient: VersionedName, of: VersionedName) -> Terms:
         """The terms of a value's gradient; a value with no known terms is a seed."""
         if gradient in self.zeros:
             return NOTHING
@@ -107,7 +107,7 @@ class GradientFlow:
             return frozenset([Seed(gradient)])
         return together
 
-    def sums_in(self, gradient: Value) -> set[int]:
+    def sums_in(self, gradient: VersionedName) -> set[int]:
         """The sums that a gradient was built with, so far as `terms` looks into them."""
         if gradient not in self.sums:
             return set()

@@ -19,9 +19,9 @@ from graphopt.ir.translate.gradients.backward_pass import (
     Surroundings,
     leads_to_update,
 )
-from graphopt.ir.translate.gradients.explicit import Link, base_name
+from graphopt.ir.translate.gradients.explicit import GradientLink, base_name
 from graphopt.ir.translate.gradients.flow import Contribution, GradientFlow
-from graphopt.ir.translate.gradients.versions import OpPosition, Value
+from graphopt.ir.translate.gradients.versions import OpPosition, VersionedName
 
 
 @dataclass
@@ -36,9 +36,11 @@ class GradientPlan:
     flow: GradientFlow | None = None
     grads: list[Raised] = field(default_factory=list[Raised])
     absorbed: set[int] = field(default_factory=set[int])
-    links: dict[int, Link] = field(default_factory=dict[int, Link])
+    links: dict[int, GradientLink] = field(default_factory=dict[int, GradientLink])
     reasons: list[str] = field(default_factory=list[str])
-    parameters: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    parameters: dict[VersionedName, VersionedName] = field(
+        default_factory=dict[VersionedName, VersionedName]
+    )
     """Gradients that updates take from a pass that was not raised, and their parameters."""
 
 
@@ -64,7 +66,7 @@ class _Planner:
         self.versions = self.flow.versions
         kept = {n for op in ops for n in op.output_arg_names if self._is_state(n)}
         self.read_at_end = {self.versions.last(name) for name in (*fetches, *sorted(kept))}
-        self.also_read: set[Value] = set()
+        self.also_read: set[VersionedName] = set()
         """Values that derivatives found so far need."""
 
     def _is_state(self, name: str) -> bool:
@@ -105,9 +107,9 @@ class _Planner:
         for at in members:
             self.also_read.update(self.versions.reads[at].values())
 
-    def _parameter_gradients(self, members: Collection[int]) -> dict[Value, Value]:
+    def _parameter_gradients(self, members: Collection[int]) -> dict[VersionedName, VersionedName]:
         """Gradients that updates take from these operators, and the parameter of each."""
-        found: dict[Value, Value] = {}
+        found: dict[VersionedName, VersionedName] = {}
         for gradient, (value, terms) in self.flow.pure.items():
             mine = all(isinstance(t, Contribution) and t.at in members for t in terms)
             is_parameter = value not in self.versions.producer and self._is_state(value.name)

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphopt.ir.operators import row_of
 from graphopt.ir.program import Operator
-from graphopt.ir.translate.gradients.versions import Value, Versions
+from graphopt.ir.translate.gradients.versions import VersionedName, Versions
 
 
 def _words(text: str) -> frozenset[str]:
@@ -103,7 +103,7 @@ def is_zero(op: Operator) -> bool:
 SUMS = ("sum", "grad_add", "elementwise_add", "assign")
 
 
-def summands(versions: Versions, at: int) -> Sequence[Value]:
+def summands(versions: Versions, at: int) -> Sequence[VersionedName]:
     """The values that a sum adds up, a copy being the smallest sum; empty for another operator."""
     op = versions.ops[at]
     if op.type not in SUMS or (op.type == "elementwise_add" and op.attrs.get("axis", -1) != -1):

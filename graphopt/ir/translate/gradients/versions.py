@@ -13,7 +13,7 @@ from graphopt.ir.program import EMPTY, Operator, Program
 from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 
 
-class Value(NamedTuple):
+class VersionedName(NamedTuple):
     """A name and the number of writes to it so far; 0 is its value before the first operator."""
 
     name: str
@@ -27,7 +27,7 @@ class OpPosition(NamedTuple):
     position: int
 
 
-Mentions = dict[OpPosition, Value]
+Mentions = dict[OpPosition, VersionedName]
 _AGAIN = re.compile(r"\.subprog_\d+$")
 # What an operator reads or writes without a slot of its own: inside its block, or where a branch
 # that is not taken leaves the value from before.
@@ -42,24 +42,24 @@ class Versions:
         self.ops = ops
         self.reads: list[Mentions] = []
         self.writes: list[Mentions] = []
-        self.producer: dict[Value, int] = {}
+        self.producer: dict[VersionedName, int] = {}
         self._count: dict[str, int] = {}
-        self._again: dict[Value, Value] = {}
+        self._again: dict[VersionedName, VersionedName] = {}
         for index, op in enumerate(ops):
             self.reads.append(self._read(op))
             self.writes.append(self._write(op, index))
             self._again.update(self._computed_before(index))
-        self.readers: dict[Value, list[int]] = {}
+        self.readers: dict[VersionedName, list[int]] = {}
         for index, mentions in enumerate(self.reads):
             for value in set(mentions.values()):
                 self.readers.setdefault(value, []).append(index)
 
-    def last(self, name: str) -> Value:
+    def last(self, name: str) -> VersionedName:
         """The version of the name after the last operator."""
-        found = Value(name, self._count.get(name, 0))
+        found = VersionedName(name, self._count.get(name, 0))
         return self._again.get(found, found)
 
-    def _computed_before(self, index: int) -> dict[Value, Value]:
+    def _computed_before(self, index: int) -> dict[VersionedName, VersionedName]:
         """The values that an operator computes a second time, by the values that it stands for.
 
         To save memory Paddle repeats operators before their gradients, and marks the names.
@@ -68,7 +68,7 @@ class Versions:
         plain = {place: _AGAIN.sub("", value.name) for place, value in writes.items()}
         if not writes or any(plain[place] == value.name for place, value in writes.items()):
             return {}
-        earlier = self.producer.get(Value(next(iter(plain.values())), 1), index)
+        earlier = self.producer.get(VersionedName(next(iter(plain.values())), 1), index)
         first = self.writes[earlier]
         same = {place: value.name for place, value in first.items()} == plain
         if not same or self.reads[earlier] != self.reads[index]:
@@ -91,7 +91,7 @@ class Versions:
         places += [(OpPosition(HIDDEN, at), name) for at, name in enumerate(inside)]
         for place, name in places:
             self._count[name] = self._count.get(name, 0) + 1
-            found[place] = Value(name, self._count[name])
+            found[place] = VersionedName(name, self._count[name])
             self.producer[found[place]] = index
         return found
 

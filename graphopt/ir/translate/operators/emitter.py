@@ -27,7 +27,7 @@ from graphopt.ir.operators import operators, row_of
 from graphopt.ir.program import EMPTY, Operator
 from graphopt.ir.translate.operators.builder import OpBuilder
 from graphopt.ir.translate.operators.properties import names_variables, row_attrs
-from graphopt.ir.translate.operators.table import BY_TYPE, Row
+from graphopt.ir.translate.operators.table import BY_TYPE, DialectRow
 
 Written = dict[str, SSAValue]
 """The values of the variable names that an operator writes."""
@@ -163,11 +163,11 @@ class Emitter:
     # By a row of the table --------------------------------------------------------------------
 
     @property
-    def row(self) -> Row:
+    def row(self) -> DialectRow:
         """The row of operators of this type."""
         return BY_TYPE[self.op.type]
 
-    def by_row(self, *operands: Any, row: Row | None = None, **attrs: Any) -> Written:
+    def by_row(self, *operands: Any, row: DialectRow | None = None, **attrs: Any) -> Written:
         """Translate by a row; `operands` and `attrs` replace those of the row."""
         row = row or self.row
         self.only_constants_besides(*row.inputs, *operators()[self.op.type].tensors)
@@ -176,14 +176,14 @@ class Emitter:
         made = self.dynamic(row.op, given, merged, self.tensor_properties(row))
         return self._row_results(row, made)
 
-    def operand(self, row: Row, index: int) -> Any:
+    def operand(self, row: DialectRow, index: int) -> Any:
         """The value of the row's `index`-th slot in the form that the op's field needs."""
         slot, field = row.inputs[index], definition(row.op).operands[index][1]
         if isinstance(field, VarOperandDef):
             return self.inputs(slot)
         return self.input(slot)
 
-    def tensor_properties(self, row: Row) -> dict[str, SSAValue]:
+    def tensor_properties(self, row: DialectRow) -> dict[str, SSAValue]:
         """The properties that tensors give, by input slots or by attributes that name variables."""
         found: dict[str, SSAValue] = {}
         for slot, name in operators()[self.op.type].tensors.items():
@@ -211,7 +211,7 @@ class Emitter:
             parts.append(value)
         return self(Concat, parts, axis=0)
 
-    def _row_results(self, row: Row, made: Sequence[SSAValue]) -> Written:
+    def _row_results(self, row: DialectRow, made: Sequence[SSAValue]) -> Written:
         """The names in the row's output slots with the results of the op made for it."""
         fields = definition(row.op).results
         if isinstance(fields[0][1], VarResultDef):

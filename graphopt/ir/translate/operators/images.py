@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dialect.known import Known, known_numbers
+from graphopt.ir.dialect.known import KnownValues, known_numbers
 from graphopt.ir.dialect.ops.conv import is_channels_last
 from graphopt.ir.dialect.ops.creation import AssignValue
 from graphopt.ir.dialect.ops.math import Cast, Multiply
@@ -178,7 +178,7 @@ def pad2d(emit: Emitter) -> Written:
 
 def _measured(value: SSAValue) -> SSAValue | None:
     """The images y whose open height and width, `shape(y)[2:]`, are in this value."""
-    elements = Known().elements(value)
+    elements = KnownValues().elements(value)
     wanted = [] if elements is None else amounts(elements)
     for size in wanted:
         only = size.only if isinstance(size, Sum) else None

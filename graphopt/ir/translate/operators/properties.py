@@ -14,15 +14,15 @@ from graphopt.ir.dialect.definition import (
     encode_attrs,
     segments,
 )
-from graphopt.ir.dialect.known import Known, known_numbers
+from graphopt.ir.dialect.known import KnownValues, known_numbers
 from graphopt.ir.dialect.op import PdOp, as_group
 from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, infer_dynamic
 from graphopt.ir.dialect.size_rules import amounts
 from graphopt.ir.program import AttrKind, Operator
-from graphopt.ir.translate.operators.table import Row
+from graphopt.ir.translate.operators.table import DialectRow
 
 
-def row_attrs(op: Operator, row: Row) -> dict[str, Any]:
+def row_attrs(op: Operator, row: DialectRow) -> dict[str, Any]:
     """The attributes of a legacy operator under the names of the `pd` op's properties."""
     attrs: dict[str, Any] = {}
     for name in attr_kinds(row.op):
@@ -74,7 +74,7 @@ def make_dynamic(
 
 def _partial(value: SSAValue, stated: Any) -> tuple[int | None, ...] | None:
     """The known elements of a tensor; `stated`, the attribute, has -1 for the others."""
-    found = Known().elements(value)
+    found = KnownValues().elements(value)
     if found is None:
         return None
     partly = [size if isinstance(size, int) else None for size in amounts(found)]

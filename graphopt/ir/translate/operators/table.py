@@ -15,7 +15,7 @@ from graphopt.ir.operators import operators
 
 
 @dataclass(frozen=True)
-class Row:
+class DialectRow:
     """One operator type and the op that it means."""
 
     type: str
@@ -26,27 +26,29 @@ class Row:
     """`pd` property -> legacy attribute."""
 
 
-class _Rows(Mapping[str, Row]):
+class _Rows(Mapping[str, DialectRow]):
     """The rows by type, each made when it is first looked up."""
 
     def __init__(self) -> None:
         self._names = {type: row.op_name for type, row in operators().items() if row.op_name}
-        self._made: dict[str, Row] = {}
+        self._made: dict[str, DialectRow] = {}
 
     def types_of(self, *ops: type[PdOp]) -> tuple[str, ...]:
         """The types of the operators that are ops of these classes."""
         each = self._names.items()
         return tuple(type for type, name in each if issubclass(BY_NAME[f"pd.{name}"], ops))
 
-    def __getitem__(self, type: str) -> Row:
+    def __getitem__(self, type: str) -> DialectRow:
         made = self._made.get(type)
         return made or self._made.setdefault(type, self._make(type))
 
-    def _make(self, type: str) -> Row:
+    def _make(self, type: str) -> DialectRow:
         found = operators()[type].pd
         if found is None:
             raise KeyError(type)
-        return Row(type, BY_NAME[f"pd.{found.name}"], found.inputs, found.outputs, found.renamed)
+        return DialectRow(
+            type, BY_NAME[f"pd.{found.name}"], found.inputs, found.outputs, found.renamed
+        )
 
     def __contains__(self, type: object) -> bool:
         return type in self._names

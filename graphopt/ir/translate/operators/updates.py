@@ -22,7 +22,7 @@ from graphopt.ir.program.sub_blocks import sub_blocks
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.sparse import Ids, counted, declared_lookups
-from graphopt.ir.translate.operators.table import BY_TYPE, Row
+from graphopt.ir.translate.operators.table import BY_TYPE, DialectRow
 from graphopt.ir.translate.releases import PADDLE_2
 
 MASTER, SKIP = ("MasterParam", "master_param"), ("SkipUpdate", "skip_update")
@@ -52,12 +52,12 @@ def sparse_update(emit: Emitter, lookups: Ids) -> Written:
     if op.attrs.get("amsgrad") or (op.type == "adamw" and not lazy):
         return _update(emit, row)
     kind = SparseAdam if op.type == "adam" else SparseAdamw
-    sparse = Row(op.type, kind, row.inputs[:-1], row.outputs[:-1])
+    sparse = DialectRow(op.type, kind, row.inputs[:-1], row.outputs[:-1])
     counts = [counted(emit, lookups)] if lazy else []
     return _update(emit, sparse, *counts)
 
 
-def _update(emit: Emitter, row: Row, *more: SSAValue) -> Written:
+def _update(emit: Emitter, row: DialectRow, *more: SSAValue) -> Written:
     """The update of a row of the table, with more operands after those of its slots."""
     op = emit.op
     master, skip = _first(op, MASTER), _first(op, SKIP)
@@ -98,7 +98,7 @@ def _rate_of_one(emit: Emitter) -> SSAValue:
     return emit(Full, shape=(1,), value=1.0, dtype=dtype)
 
 
-def _attrs(op: Operator, row: Row) -> dict[str, Any]:
+def _attrs(op: Operator, row: DialectRow) -> dict[str, Any]:
     """Attributes that `pd` states in another way.
 
     Weight decay of lars_momentum is a list of one number for each parameter; that Adam's epsilon

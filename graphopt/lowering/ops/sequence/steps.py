@@ -8,7 +8,7 @@ from jax import numpy as jnp
 from graphopt.ir.dialect.ops.sequence import steps as ops
 from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array
-from graphopt.lowering.ops.dynamic import Ragged
+from graphopt.lowering.ops.dynamic import RaggedElements
 from graphopt.lowering.registry import lowers
 
 
@@ -25,11 +25,13 @@ def sequence_steps(lengths: Array, order: Array) -> tuple[Array, Array]:
 
 
 @lowers(ops.ArrayOfRows)
-def array_of_rows(x: Array, sizes: Array) -> Array | Ragged:
+def array_of_rows(x: Array, sizes: Array) -> Array | RaggedElements:
     counts = concrete(sizes, "the sizes of the elements of a tensor array")
     ends = np.cumsum(counts)
     if len(counts) and (counts == counts[0]).all():
         return x[: ends[-1]].reshape(len(counts), int(counts[0]), *x.shape[1:])
     if not len(counts):
         return jnp.zeros((0, 0, *x.shape[1:]), x.dtype)
-    return Ragged(tuple(x[end - size : end] for end, size in zip(ends, counts, strict=True)))
+    return RaggedElements(
+        tuple(x[end - size : end] for end, size in zip(ends, counts, strict=True))
+    )

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops.detection import roi as ops
 from graphopt.reference.registry import rule
-from graphopt.reference.tape import Array, Node, NoDerivative, value_of
+from graphopt.reference.tape import Array, NoDerivative, TapeNode, value_of
 
 
 def each_box(x: Array, boxes: Array, boxes_num: Array) -> Iterator[tuple[Array, list[float]]]:
@@ -162,7 +162,7 @@ def prroi_pool(
     pooled_width: int,
     spatial_scale: float,
 ) -> Array:
-    if isinstance(boxes, Node):
+    if isinstance(boxes, TapeNode):
         raise NoDerivative("prroi_pool with respect to boxes")
     found: list[Array] = []
     for image, box in each_box(x, boxes, boxes_num):
