@@ -11,6 +11,7 @@ from jax import numpy as jnp
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.runtime.settings.flags import TIER
 
 BIG = 2**40 + 1
 
@@ -43,6 +44,15 @@ def test_nothing_is_cut(devices: int) -> None:
     assert near.dtype == np.float64
     assert near[1] == 1 + 1e-12
     assert place.dtype == np.int64
+
+
+@pytest.mark.parametrize("tier", ["host", "full"])
+def test_constants_are_exact(tier: str) -> None:
+    """Each of several, in NumPy and in XLA: a float holds no number above 2**53."""
+    paddle.set_flags({TIER: tier})
+    numbers = np.array([2**63 - 1, -(2**53) - 1, 2])
+    (found,) = run(lambda: [paddle.assign(numbers)], 1)
+    np.testing.assert_array_equal(found, numbers)
 
 
 def test_defaults_are_paddles() -> None:

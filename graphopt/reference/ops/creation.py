@@ -45,7 +45,9 @@ def full_like(x: Array, value: float, dtypes: Any) -> Array:
 def assign_value(shape: Sequence[int], values: Sequence[float], dtypes: Any) -> Array:
     if dtypes[0].is_differentiable:
         return held(values, dtypes[0]).reshape(tuple(shape))
-    return converted(values, dtypes[0]).reshape(tuple(shape))
+    # one by one: beside a float all would become floats, which hold no number above 2**53
+    each = [converted(value, dtypes[0]) for value in values]
+    return np.array(each, dtypes[0].numpy).reshape(tuple(shape))
 
 
 @rule(ops.Arange)
