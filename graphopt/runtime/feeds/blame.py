@@ -16,7 +16,7 @@ from graphopt.runtime.state.arrays import Feed
 # What tracing one level of a branch or loop takes of Python's stack is more than this.
 _FRAMES_OF_A_LEVEL = 12
 _COMPUTING = "while computing "
-"""The begin of a note with the operation that raised, and what its type rule says in a line."""
+"""The beginning of a note with the operation that raised, and what its type rule says in a line."""
 
 
 def in_words(error: Exception, program: Program, feed: Feed) -> Exception:

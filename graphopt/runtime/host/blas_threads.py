@@ -60,7 +60,7 @@ class BlasThreads:
                 self._widen()
 
     def _narrow(self) -> None:
-        if not self._narrowed:
+        if self._runs and not self._narrowed:  # else nothing would give them back
             self._narrowed = [(each, each.get_num_threads()) for each in _libraries()]
             for library, _ in self._narrowed:
                 library.set_num_threads(1)

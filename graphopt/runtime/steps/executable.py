@@ -281,7 +281,7 @@ class Executables:
 
     @cached_property
     def costs(self) -> SizeCosts:
-        """Those of its padded sizes."""
+        """The times of its padded sizes."""
         return SizeCosts()
 
     def all(self) -> list[Executable]:

@@ -54,6 +54,8 @@ def test_one_thread_while_cores_are_taken(library: Library) -> None:
         threads.judge(0.010, 0.0099)
         assert library.threads == 2
     assert library.threads == 2
+    threads.judge(0.010, 0.004)  # an op of a startup program, which has no products
+    assert (threads.is_crowded, library.threads) == (True, 2)
 
 
 def test_the_host_form_looks_at_ops_that_take_long(
