@@ -106,6 +106,20 @@ def test_transforms_are_called_with_what_there_is() -> None:
         assert found.tolist() == [1.0]
 
 
+def test_operators_of_saved_samplers() -> None:
+    """`dirichlet` and `exponential`, which Paddle appends and graphopt's distributions do not."""
+    with fresh():
+        x = static.data("x", [None, 3])
+        shares, times = x.block.create_var("shares"), x.block.create_var("times")
+        x.block.append_op("dirichlet", {"Alpha": x}, {"Out": shares}, {})
+        x.block.append_op("exponential", {"X": x}, {"Out": times}, {"lambda": 4.0})
+        drawn, waited = run([shares, times], x=np.tile(np.float32([1.0, 2.0, 5.0]), (5000, 1)))
+    np.testing.assert_allclose(drawn.sum(1), 1.0, 1e-5)
+    np.testing.assert_allclose(drawn.mean(0), [0.125, 0.25, 0.625], atol=0.02)
+    np.testing.assert_allclose(drawn.var(0), np.array([7, 12, 15]) / 64 / 9, rtol=0.15)
+    np.testing.assert_allclose([waited.mean(), waited.std()], 0.25, rtol=0.05)
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [

@@ -11,8 +11,14 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.complex import Complex
 from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
-from graphopt.ir.dialect.ops.math import Cast
-from graphopt.ir.dialect.ops.random import Gaussian, Multinomial, RandomIntegers, Uniform
+from graphopt.ir.dialect.ops.math import Cast, Divide, Scale
+from graphopt.ir.dialect.ops.random import (
+    Gaussian,
+    Multinomial,
+    RandomIntegers,
+    StandardGamma,
+    Uniform,
+)
 from graphopt.ir.dialect.ops.reduce import Max, Sum
 from graphopt.ir.dialect.ops.shape import Concat, Expand, ShapeOf, Slice, Squeeze
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
@@ -181,6 +187,23 @@ def sampling_id(emit: Emitter) -> Written:
     emit.only("X")
     drawn = emit(Multinomial, emit.input("X"), num_samples=1, seed=emit.attr("seed"))
     return emit.results(Out=emit(Squeeze, drawn, axis=(-1,)))
+
+
+@translates("dirichlet")
+def dirichlet(emit: Emitter) -> Written:
+    """Shares that add up to 1: numbers of gamma distributions over their sum."""
+    drawn = emit(StandardGamma, emit.input("Alpha"))
+    return emit.results(Out=emit(Divide, drawn, emit(Sum, drawn, axis=(-1,), keepdim=True)))
+
+
+@translates("exponential")
+def exponential(emit: Emitter) -> Written:
+    """Times until an event that comes `lambda` times per unit: gamma numbers of shape 1."""
+    rate = emit.attr("lambda")
+    if rate <= 0:
+        raise ProgramError(f"operator exponential: 'lambda' must be above 0, found {rate}")
+    drawn = emit(StandardGamma, emit(FullLike, emit.input("X"), value=1.0))
+    return emit.results(Out=emit(Scale, drawn, scale=1.0 / rate))
 
 
 @translates("tril_indices", "triu_indices")
