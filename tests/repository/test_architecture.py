@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from textwrap import dedent
@@ -101,6 +102,7 @@ API_ORDER = (
 )
 
 
+@cache
 def modules() -> dict[str, Path]:
     """The files of the package by the names of their modules."""
     found: dict[str, Path] = {}
@@ -110,6 +112,7 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
 def room_of(module: str) -> str:
     """The room that a module is in; Paddle's own names are in the room `api`."""
     inner = module.removeprefix("graphopt").removeprefix(".")
@@ -121,12 +124,17 @@ def room_of(module: str) -> str:
     return "api"
 
 
-def imported_modules(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
+@cache
+def imported_modules(source: str, package: str) -> list[tuple[int, str]]:
     """Line and absolute name of everything imported, in functions too.
 
     `from a import b` counts as `a.b`, whether b is a module or not; `package` is where relative
     imports start. Calls of `import_module` and `__import__` with a literal name count as well.
     """
+    return list(_imported(ast.parse(source), package))
+
+
+def _imported(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
@@ -149,8 +157,7 @@ def arrows(module: str, source: str, known: Collection[str]) -> Iterator[tuple[i
     """Line and name of each module of graphopt that a module imports, in functions too."""
     is_package = f"{module}.__init__" in known or any(k.startswith(f"{module}.") for k in known)
     package = module if is_package else module.rpartition(".")[0]
-    tree = ast.parse(source)
-    for line, name in imported_modules(tree, package):
+    for line, name in imported_modules(source, package):
         target = name
         while target not in known and "." in target:
             target = target.rpartition(".")[0]
@@ -168,7 +175,7 @@ def violations(module: str, source: str) -> list[str]:
     allowed = LAW[room]
     package = module.rpartition(".")[0]
     found: list[str] = []
-    for line, name in imported_modules(ast.parse(source), package):
+    for line, name in imported_modules(source, package):
         top = name.partition(".")[0]
         if top == "graphopt":
             if room_of(name) in (room, *allowed.rooms):
@@ -240,6 +247,7 @@ STUB_CIRCLES = {
 """The circles that stubs close, and the reason."""
 
 
+@cache
 def imports_of_modules() -> dict[str, set[str]]:
     """What each module imports, for types and in its stub too."""
     files = modules()
@@ -330,7 +338,7 @@ def attachments(tree: ast.Module) -> set[str]:
     }
     found: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr":
+        if isinstance(node, ast.Call) and names_in(node.func) == {"setattr"}:
             found |= names_in(node.args[0])
     loops = [node for node in ast.walk(tree) if isinstance(node, ast.For)]
     for loop in loops:
