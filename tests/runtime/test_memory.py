@@ -13,6 +13,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.ir.program import Program, Variable
 from graphopt.runtime import CompiledProgram
+from graphopt.runtime.runners.runner import Runner
 from graphopt_tests.runtime.nets import Net, build, close, fc_mean, parameter, rows, value
 
 FEED = rows(0, 1, 2, 3)
@@ -67,6 +68,22 @@ def test_feeds_may_be_overwritten_after_a_run(devices: int, even: bool) -> None:
         net.run({"x": buffer}, (), program)
         buffer[:] = 1e9
         close(value("w"), np.full((256, 1), 1.0 - step))
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_arrays_of_jax_are_fed_as_they_are(monkeypatch: pytest.MonkeyPatch, *, wait: bool) -> None:
+    """Not copied, given away or checked again, in the steps after the first one."""
+    net, x = build_wide(), jax.numpy.ones((4, 256))
+    copied: list[Any] = []
+    monkeypatch.setattr(type(x), "copy", copied.append)
+    net.start()
+    net.run({"x": x}, "w", return_numpy=wait)
+    monkeypatch.setattr(Runner, "_checked_step", None)
+    for _ in range(2):
+        net.run({"x": x}, "w", return_numpy=wait)
+    close(value("w"), np.full((256, 1), -2.0))
+    close(np.asarray(x), np.ones((4, 256)))
+    assert not copied
 
 
 def build_wide() -> Net:

@@ -25,7 +25,7 @@ from graphopt.runtime.feeds.feed import (
     is_shared,
     with_lengths,
 )
-from graphopt.runtime.state.arrays import Array, Feed, Feeds, HostArray
+from graphopt.runtime.state.arrays import Array, Feed, Feeds, HostArray, unchanging
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class SplitFeed:
         """The feeds of a step: for unequal chunks a list of arrays of its own for each."""
         if self.whole is not None:
             return self.whole
-        return {name: [chunk[name].copy() for chunk in self.chunks] for name in self.chunks[0]}
+        return {name: [unchanging(chunk[name]) for chunk in self.chunks] for name in self.chunks[0]}
 
     def device_shapes(self) -> list[dict[str, tuple[int, ...]]]:
         """The shapes that each replica gets; of equal ones those of the first."""

@@ -41,7 +41,7 @@ from graphopt.runtime.runners.runner import (
 )
 from graphopt.runtime.settings.flags import checks_nan_inf, pads_sizes
 from graphopt.runtime.settings.strategies import BuildStrategy
-from graphopt.runtime.state.arrays import Array, Feed, Fetched, Stats, shapes_of
+from graphopt.runtime.state.arrays import Array, Feed, Fetched, Stats, shapes_of, unchanging
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.steps.kept import MOST_COMPILED, choose
@@ -136,7 +136,7 @@ class BucketedRunner(Runner):
         executables, served, padded, rows, wanted = fitted
         write_learning_rates(program, scope)
         if not (wait and names):  # the caller may change its arrays before the step has read them
-            padded = {name: array.copy() for name, array in padded.items()}
+            padded = {name: unchanging(array) for name, array in padded.items()}
         found = executables.find((shapes_of(padded),), 1, even=True)
         self.runs += 1
         fed = [pair for dim, pair in rows.items() if not dim.startswith(LONGEST)]

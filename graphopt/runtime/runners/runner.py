@@ -22,7 +22,16 @@ from graphopt.runtime.runners.data_parallel import DataParallel
 from graphopt.runtime.runners.open_branches import OpenBranches
 from graphopt.runtime.settings.flags import checks_nan_inf, revision
 from graphopt.runtime.settings.strategies import BuildStrategy
-from graphopt.runtime.state.arrays import Array, Feed, Feeds, Fetched, Stats, shapes_of
+from graphopt.runtime.state.arrays import (
+    Array,
+    Feed,
+    Feeds,
+    Fetched,
+    Stats,
+    is_of_jax,
+    shapes_of,
+    unchanging,
+)
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.steps.kept import (
@@ -209,7 +218,7 @@ class Runner:
         if program.lr_schedulers:
             write_learning_rates(program, scope)
         if not (wait and names):  # the caller may change its arrays before the step has read them
-            feeds = {name: array.copy() for name, array in feeds.items()}
+            feeds = {name: unchanging(array) for name, array in feeds.items()}
         fetches = executable(feeds, scope)
         self.runs += 1
         replicated = executable.replicated
@@ -289,7 +298,7 @@ class Runner:
             fetches, mapper = session.run_uneven(compilation, parts, scope)
         else:
             executables, _, shapes = self._executables(program, parts, names)
-            whole = {name: array.copy() for name, array in parts.whole.items()}
+            whole = {name: unchanging(array) for name, array in parts.whole.items()}
             fetches, mapper = session.run(executables, shapes, whole, scope)
         self.runs += 1
         self._mapper = mapper, parts.count
@@ -320,7 +329,9 @@ def feed_signature(program: Program, feed: Feed, names: Names) -> Signature | No
     arrays: list[Hashable] = []
     for name, array in feed.items():
         if type(array) is not np.ndarray:
-            return None
+            if not is_of_jax(array):
+                return None
+            arrays.append(type(array))
         arrays += (name, array.shape, array.dtype)
     return program.serial, program.version, names, revision.number, *arrays
 

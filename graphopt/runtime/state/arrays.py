@@ -37,6 +37,16 @@ def shapes_of(feeds: Mapping[str, Any]) -> tuple[tuple[tuple[int, ...], Any], ..
     return tuple([(feeds[name].shape, feeds[name].dtype) for name in sorted(feeds)])
 
 
+def is_of_jax(array: object) -> bool:
+    """True for an array of JAX, which nobody can write."""
+    return hasattr(array, "sharding")
+
+
+def unchanging(array: Array) -> Array:
+    """The numbers that an array has now: a copy, unless nobody can write it."""
+    return array if is_of_jax(array) else array.copy()
+
+
 class Stats(TypedDict, total=False):
     """The counters of a runner: `Executor.stats` says which, and when."""
 
