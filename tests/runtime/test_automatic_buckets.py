@@ -33,6 +33,7 @@ def images() -> Built:
     return [loss, large, scores], feed
 
 
+@pytest.mark.exhaustive
 def test_images_in_training() -> None:
     """Gradients and updates too are those without padding."""
     buckets = Buckets({"batch": one_of(4)}, others=one_of(24, 32))

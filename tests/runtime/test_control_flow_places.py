@@ -70,13 +70,14 @@ def alone(rows: int, places: int) -> Array:
     return np.array(found)
 
 
-@pytest.mark.parametrize("rows", [8, 7])
+@pytest.mark.parametrize("rows", [pytest.param(8, marks=pytest.mark.exhaustive), 7])
 def test_each_replica_takes_its_own_way(rows: int) -> None:
     """Even and uneven: replicas loop and branch as their rows say, and then agree on the weight."""
     losses, *_ = steps(2, rows)
     np.testing.assert_allclose(losses.ravel(), alone(rows, 2), rtol=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_mappers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """One device for each replica, or all on one, also with random numbers in a branch."""
     on_many = steps(4, 8, dropout=True)

@@ -156,7 +156,9 @@ def run_alone(code: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("suffix", [".jaxexport", ".stablehlo"])
+@pytest.mark.parametrize(
+    "suffix", [".jaxexport", pytest.param(".stablehlo", marks=pytest.mark.exhaustive)]
+)
 def test_in_a_process_without_graphopt(suffix: str, tmp_path: Path) -> None:
     if suffix == ".jaxexport":
         pytest.importorskip("flatbuffers")

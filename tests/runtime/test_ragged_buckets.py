@@ -120,6 +120,7 @@ def two() -> Built:
     return [loss, *pools], feed
 
 
+@pytest.mark.exhaustive
 def test_two_feeds_have_rows_of_their_own() -> None:
     sizes = {"batch": powers_of_two(2), "a": multiples_of(8), "b": one_of(16, 24)}
     assert_same(two, Buckets(sizes, {"a": ("a", None), "b": ("b", None)}), SIZES)

@@ -219,16 +219,20 @@ AXES = {**BUCKETS.axes, "ends": ("batch",), "h": (None, "batch", None)}
 
 
 OTHERS = {"normalised": normalised, "metrics": metrics, "if": branches}
+QUICK = ("walk", "if")
 # one of each kind; the rest take long
-QUICK = ("lengths", "walk", *OTHERS)
+OF_EACH_KIND = ("lengths", *OTHERS)
+
+
+def marks_of(name: str) -> list[pytest.MarkDecorator]:
+    if name in QUICK:
+        return []
+    return [pytest.mark.exhaustive if name in OF_EACH_KIND else pytest.mark.slow]
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow])
-        for name in (*NETWORKS, *OTHERS)
-    ],
+    [pytest.param(name, marks=marks_of(name)) for name in (*NETWORKS, *OTHERS)],
 )
 def test_results_are_those_of_the_feed(name: str) -> None:
     stats = assert_same((NETWORKS | OTHERS)[name], Buckets(BUCKETS.sizes, AXES))

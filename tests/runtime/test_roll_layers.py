@@ -107,6 +107,7 @@ def sizes(trained: Trained) -> list[int]:
     return [len(c.plan.updated) for c in trained.compiled if c.plan.updated]
 
 
+@pytest.mark.exhaustive
 def test_adamw_with_dropout_on_stacks() -> None:
     """Same losses, tests in between, state; 20 arrays instead of 170."""
     trained = assert_same(lambda: paddle.optimizer.AdamW(0.01), dropout=0.3)

@@ -22,6 +22,7 @@ from graphopt.reference.interpreter import evaluate_ops
 from graphopt.reference.registry import RULES
 from graphopt.runtime.host.body import NATIVE, Running, _rule_step  # pyright: ignore
 from graphopt.runtime.steps.xla_forms import quickly
+from graphopt_tests.example_counts import share
 from graphopt_tests.op_calls import build, flat, rule_of
 from graphopt_tests.ops.base import Sample
 from graphopt_tests.sample_modules import modules_in
@@ -283,7 +284,7 @@ def test_pairs(form: str) -> None:
     """XLA joins no two ops to one that has a number where they have none, or the other way."""
     normal = FLOATS[(FLOATS == 0) | ~(np.abs(FLOATS) < 1e-20)]
     arrays = [array.ravel() for array in np.meshgrid(normal, normal)]
-    trees = list(pairs())
+    trees = list(share(pairs()))
     functions = [lambda x, y, tree=tree: computed(tree, (x, y), traced) for tree in trees]
     found = by_xla(functions, [arrays] * len(trees), form)
     wrong: list[str] = []
