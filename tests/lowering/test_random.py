@@ -53,3 +53,17 @@ def test_startup_programs_share_a_generator() -> None:
         weights = [value(p.name).reshape(-1)[:35] for p in main.all_parameters()]
     assert random._part.cache_info().misses == random._block.cache_info().misses == 1
     assert len({array.tobytes() for array in weights}) == 5
+
+
+@pytest.mark.parametrize("shape", SHAPES[::2])
+def test_other_devices_get_the_numbers_of_the_cpu(shape: Any) -> None:
+    """Drawn by the generators that are compiled for it; what is left is a transfer."""
+    host, device = jax.devices()[0], jax.devices()[2]
+    random._block.cache_clear()
+    random._part.cache_clear()
+    rule = partial(DISTRIBUTIONS["gaussian"], shape=shape, dtype=DType("float32"))
+    key = jax.random.key(3)
+    wanted, found = rule(key=key), rule(key=jax.device_put(key, device))
+    assert (wanted.devices(), found.devices()) == ({host}, {device})
+    np.testing.assert_array_equal(found, wanted)
+    assert random._part.cache_info().misses + random._block.cache_info().misses == 1

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import graphopt as paddle
@@ -245,3 +246,31 @@ def test_scripts_that_ask_for_cuda_get_it_where_the_best_device_replaces_it(
     assert paddle.is_compiled_with_cuda() and fluid.core.is_compiled_with_cuda()
     with pytest.warns(UserWarning, match="does not exist here"):
         assert fluid.core.get_cuda_device_count() == 1
+
+
+def test_startup_on_any_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy draws the numbers, the same ones; steps move them to the device."""
+    cpu = device_of(paddle.CPUPlace())
+    there = cpu.client.local_devices()[1]
+    monkeypatch.setattr(places_module, "supports", lambda platform: True)
+    monkeypatch.setattr(
+        places_module, "devices_of", lambda platform: (there if platform == "gpu" else cpu,)
+    )
+    monkeypatch.setenv("FLAGS_graphopt_tier", "auto")
+    with static.program_guard(static.Program(), static.Program()):
+        x = static.data("x", [2, 3], "float32")
+        hidden = static.nn.fc(x, 4, name="layer")
+        paddle.optimizer.SGD(0.0).minimize(paddle.mean(hidden))
+        values: list[Any] = []
+        for place in (paddle.CPUPlace(), paddle.CUDAPlace(0)):
+            with static.scope_guard(static.Scope()):
+                paddle.seed(3)
+                exe = static.Executor(place)
+                exe.run(static.default_startup_program())
+                assert [words.partition(":")[0] for words in exe.stats["tiers"]] == ["host"]
+                exe.run(feed={"x": np.ones((2, 3), "float32")}, fetch_list=[hidden])
+                weight = static.global_scope().find_var("layer.w_0")
+                assert weight is not None
+                values.append(np.asarray(weight.value))
+    assert weight.value.devices() == {there}
+    np.testing.assert_array_equal(*values)

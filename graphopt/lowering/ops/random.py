@@ -36,23 +36,29 @@ def _scaled(
 
     XLA needs a quarter of a second to compile a generator, and does so for each shape. Where the
     key has a value, the dozens of shapes in a startup program share one program for short draws,
-    which makes a whole block, and one for long draws, which makes PART blocks.
+    which makes a whole block, and one for long draws, which makes PART blocks. They run on the CPU
+    for any device: all have the same numbers, and what is left is a transfer.
     """
     wider = wide_dtype(dtype)
     factor, start = constant(scale, wider), constant(offset, wider)
     size = math.prod(shape)
-    if isinstance(key, Tracer) or _platform(key) != "cpu":
+    host = None if isinstance(key, Tracer) else _host()
+    if host is None:
         if size <= BLOCK:
             return (draw(key, shape, wider) * factor + start).astype(dtype.numpy)
         numbers = _blocks(draw, key, jnp.arange(-(-size // BLOCK), dtype="uint32"), wider)
         return (numbers[:size].reshape(shape) * factor + start).astype(dtype.numpy)
+    (device,) = key.devices()
+    is_on_host = device == host
+    own = key if is_on_host else jax.device_put(key, host)
     if size <= BLOCK:
-        numbers = np.asarray(_block(draw, wider, dtype)(key, factor, start))
+        numbers = np.asarray(_block(draw, wider, dtype)(own, factor, start))
     else:
         part = _part(draw, wider, dtype)
         firsts = np.arange(0, -(-size // BLOCK), PART, dtype=np.uint32)
-        numbers = np.concatenate([part(key, first, factor, start) for first in firsts])
-    return jax.device_put(numbers[:size].reshape(shape), may_alias=False)
+        numbers = np.concatenate([part(own, first, factor, start) for first in firsts])
+    to = None if is_on_host else device
+    return jax.device_put(numbers[:size].reshape(shape), to, may_alias=False)
 
 
 def _blocks(draw: Draw, key: Array, blocks: Array, dtype: Any) -> Array:
@@ -89,8 +95,13 @@ def _part(draw: Draw, wider: Any, dtype: DType) -> Any:
     return jax.jit(part)
 
 
-def _platform(array: Array) -> str:
-    return next(iter(array.devices())).platform
+@cache
+def _host() -> Any:
+    """The CPU; None where JAX was told to leave it out."""
+    try:
+        return jax.devices("cpu")[0]
+    except RuntimeError:
+        return None
 
 
 def shares_generator(call: Call) -> bool:

@@ -52,9 +52,8 @@ class StartForm:
 
 
 def has_start_form(compiled: Compiled) -> bool:
-    """True for a startup program on a CPU that NumPy computes, without JAX, and soon."""
-    on_cpu = compiled.compilation.places[0].platform == "cpu"
-    if not (on_cpu and compiled.is_startup) or compiled.calls_python:
+    """True for a startup program that NumPy computes, without JAX, and soon, for any device."""
+    if not compiled.is_startup or compiled.calls_python:
         return False
     *ops, _ = main_function(compiled.module).body.block.ops
     numbers = 0
