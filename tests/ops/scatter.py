@@ -74,6 +74,13 @@ SAMPLES = {
         sample(f64(3), i64([1, 1]), f64(2), reduce="mul").gives(
             lambda x, i, v: [x[0], x[1] * v[0] * v[1], x[2]]
         ),
+        # whole rows
+        *(
+            sample(
+                f64(3, 2), i64([[2], [0], [2]]), f64(3, 2), reduce=kind, include_self=False
+            ).gives(lambda x, i, v, joined=joined: [v[1], x[1], joined(v[[0, 2]], axis=0)])
+            for kind, joined in {"add": np.sum, "mean": np.mean, "amax": np.max}.items()
+        ),
     ],
     ops.IndexSample: [
         sample(f32(2, 3), i64([[2, 2], [0, 1]])).gives(lambda x, i: np.take_along_axis(x, i, 1)),

@@ -61,8 +61,13 @@ def scatter(x: Array, index: Array, updates: Array, overwrite: bool) -> Array:
 
 
 def _along_axis(x: Array, index: Array, axis: int) -> tuple[Any, ...]:
-    """Coordinates that broadcast to one element of x for each element of the index."""
+    """The places in x of the elements of an index, which broadcasts along the other axes.
+
+    One that is the same all along them names whole rows, which XLA moves as such.
+    """
     axis = normalize_axis(axis, x.ndim)
+    if all(size == 1 for at, size in enumerate(index.shape) if at != axis):
+        return *[slice(None)] * axis, index.reshape(-1)
     grid: list[Any] = list(jnp.ogrid[tuple(slice(size) for size in x.shape)])
     grid[axis] = index
     return tuple(grid)
@@ -77,12 +82,12 @@ def take_along_axis(x: Array, index: Array, axis: int) -> Array:
 def put_along_axis(
     x: Array, index: Array, value: Array, axis: int, reduce: str, include_self: bool
 ) -> Array:
-    places, x = _along_axis(x, index, axis), jnp.asarray(x)
+    x, axis = jnp.asarray(x), normalize_axis(axis, x.ndim)
+    places = _along_axis(x, index, axis)
     if reduce == "assign":
         return x.at[places].set(value)
     # how many values come to each element, and the elements that stay in
-    ones = jnp.ones(jnp.broadcast_shapes(*(np.shape(at) for at in places)), np.int32)
-    count = jnp.zeros(x.shape, np.int32).at[places].add(ones)
+    count = _count(x, index, axis)
     kept = (count == 0) | include_self
     if reduce in ("add", "mean"):
         total = jnp.where(kept, x, jnp.zeros((), x.dtype)).at[places].add(value)
@@ -91,7 +96,18 @@ def put_along_axis(
         number = jnp.maximum(count + kept.astype(np.int32), 1).astype(x.dtype)
         return total / number if is_floating(x) else total // number
     kind = reduce if reduce.startswith("a") else "mul"
-    return _combined(x, jnp.broadcast_to(value, ones.shape), kept, places, kind)
+    row = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    value = jnp.broadcast_to(value, jnp.broadcast_shapes(index.shape, row))
+    return _combined(x, value, kept, places, kind)
+
+
+def _count(x: Array, index: Array, axis: int) -> Array:
+    """The number of values that come to each element of x, where that is the same along an axis
+    once for all of it.
+    """
+    sizes = [size if at == axis or index.shape[at] > 1 else 1 for at, size in enumerate(x.shape)]
+    none = jnp.zeros(sizes, np.int32)
+    return none.at[_along_axis(none, index, axis)].add(1)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(4,))
