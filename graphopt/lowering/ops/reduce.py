@@ -16,6 +16,7 @@ from graphopt.ir.dialect.ops import reduce as ops
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.lowering.kernels.ordering import index_of_largest, index_of_smallest
+from graphopt.lowering.kernels.running import cumulated, log_sums, on_cpus, running
 from graphopt.lowering.ops.base import (
     Array,
     is_floating,
@@ -231,7 +232,11 @@ def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -
         x, axis = x.reshape(x.size), 0
     axis = normalize_axis(axis, x.ndim)
     x = _shifted(x, axis, reverse, 0) if exclusive else x
-    return lax.cumsum(x, axis, reverse=reverse)
+    tree = functools.partial(lax.cumsum, axis=axis, reverse=reverse)
+    if x.ndim > 1 and axis == x.ndim - 1:  # a loop would transpose x twice
+        return tree(x)
+    # a sum of -0.0 alone keeps its sign
+    return cumulated(lax.add, -0.0, tree, x, axis, reverse=reverse)
 
 
 def _shifted(x: Array, axis: int, reverse: bool, first: int) -> Array:
@@ -246,7 +251,8 @@ def _shifted(x: Array, axis: int, reverse: bool, first: int) -> Array:
 def cumprod(x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
     axis = normalize_axis(axis, x.ndim)
     x = _shifted(x, axis, reverse, 1) if exclusive else x
-    return lax.cumprod(x, axis, reverse=reverse)
+    tree = functools.partial(lax.cumprod, axis=axis, reverse=reverse)
+    return cumulated(lax.mul, 1, tree, x, axis, reverse=reverse)
 
 
 @lowers(ops.Logcumsumexp)
@@ -260,7 +266,7 @@ def logcumsumexp(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: b
         kept = [(1, None), (None, -1)][reverse is False]
         rest = x[(slice(None),) * axis + (slice(*kept),)]
         x = lax.concatenate([rest, nothing] if reverse else [nothing, rest], axis)
-    return lax.cumlogsumexp(x, axis, reverse).reshape(shape)
+    return log_sums(x, axis, reverse=reverse).reshape(shape)
 
 
 def _extreme(
@@ -271,15 +277,21 @@ def _extreme(
     axis = normalize_axis(axis, x.ndim)
     places = lax.broadcasted_iota(np.dtype(dtype.numpy), x.shape, axis)
 
-    def later(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
+    def later(first: tuple[Array, ...], second: tuple[Array, ...]) -> tuple[Array, ...]:
         wins = beats(second[0], first[0])
         if is_floating(x):
             wins = wins & ~jnp.isnan(first[0]) | jnp.isnan(second[0])
-        values = (jnp.where(wins, b, a) for a, b in zip(first, second, strict=True))
-        return tuple(values)  # pyright: ignore
+        return tuple(jnp.where(wins, b, a) for a, b in zip(first, second, strict=True))
 
-    where = lax.associative_scan(later, (lax.stop_gradient(x), places), axis=axis)[1]
-    return jnp.take_along_axis(x, where, axis), where
+    def loop(x: Array) -> tuple[Array, ...]:
+        first = tuple(lax.index_in_dim(each, 0, axis, keepdims=False) for each in (x, places))
+        return running(later, first, (x, places), axis)
+
+    def tree(x: Array) -> tuple[Array, ...]:
+        where = lax.associative_scan(later, (lax.stop_gradient(x), places), axis=axis)[1]
+        return jnp.take_along_axis(x, where, axis), where
+
+    return on_cpus(x, axis, loop, tree)
 
 
 @lowers(ops.Cummax)
