@@ -21,7 +21,7 @@ State: TypeAlias = tuple[Array, ...]
 
 
 def on_cpus(x: Array, axis: int, loop: Of, tree: Of) -> Any:
-    """What `loop` makes of x on CPUs, and `tree` elsewhere or of an axis that is empty or open."""
+    """The results of `loop` on CPUs, of `tree` elsewhere and for an axis that is empty or open."""
     size = x.shape[axis]
     if not isinstance(size, int) or size == 0:
         return tree(x)

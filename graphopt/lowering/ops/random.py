@@ -97,7 +97,7 @@ def _part(draw: Draw, wider: Any, dtype: DType) -> Any:
 
 @cache
 def _host() -> Any:
-    """The CPU; None where JAX was told to leave it out."""
+    """The CPU; None where JAX has been set to leave it out."""
     try:
         return jax.devices("cpu")[0]
     except RuntimeError:

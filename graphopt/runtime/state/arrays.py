@@ -38,12 +38,12 @@ def shapes_of(feeds: Mapping[str, Any]) -> tuple[tuple[tuple[int, ...], Any], ..
 
 
 def is_of_jax(array: object) -> bool:
-    """True for an array of JAX, which nobody can write."""
+    """True for an array of JAX, which cannot be written."""
     return hasattr(array, "sharding")
 
 
 def unchanging(array: Array) -> Array:
-    """The numbers that an array has now: a copy, unless nobody can write it."""
+    """The numbers that an array has now: a copy, unless it cannot be written."""
     return array if is_of_jax(array) else array.copy()
 
 
