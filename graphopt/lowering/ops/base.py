@@ -88,6 +88,16 @@ def apart(x: Array) -> Array:
     return x * unseen(1.0, x.dtype) if is_floating(x) else x
 
 
+def quotient(x: Array, y: Array) -> Array:
+    """x / y of floating-point numbers, rounded once.
+
+    XLA multiplies by the inverse of a divisor that it knows or broadcasts, so 41 / 41 may be below
+    1: floor, a comparison or a cast makes another whole number of that. A choice that is always the
+    same hides the divisor and costs nothing that can be measured.
+    """
+    return x / jnp.where(x == x, y, lax.stop_gradient(x))
+
+
 def _in_range(low: float, high: float, dtype: Any) -> Sequence[float]:
     """Bounds of numbers, which for integers are at most those of their dtype."""
     if not jnp.issubdtype(dtype, jnp.integer):

@@ -17,6 +17,7 @@ from graphopt.lowering.ops.base import (
     constant,
     is_floating,
     limit,
+    quotient,
     unseen,
     wide,
     widened,
@@ -43,7 +44,7 @@ def multiply(x: Array, y: Array) -> Array:
 def divide(x: Array, y: Array) -> Array:
     if jnp.issubdtype(x.dtype, jnp.integer):
         return lax.div(*jnp.broadcast_arrays(x, y))  # towards zero, where `//` goes down
-    return apart(x) / apart(y)
+    return quotient(apart(x), apart(y))
 
 
 @lowers(ops.Maximum)

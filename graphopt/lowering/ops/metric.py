@@ -7,7 +7,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops.metric import Accuracy, Auc
-from graphopt.lowering.ops.base import Array
+from graphopt.lowering.ops.base import Array, quotient
 from graphopt.lowering.registry import lowers
 
 
@@ -61,5 +61,5 @@ def accuracy(indices: Array, label: Array) -> tuple[Array, Array, Array]:
     rows = indices.shape[0]
     hits = jnp.any(indices == label.reshape(rows, 1), axis=-1)
     correct = jnp.sum(hits, dtype=np.int32)
-    share = correct.astype(np.float32) / max(rows, 1)
+    share = quotient(correct.astype(np.float32), np.float32(max(rows, 1)))
     return share, correct, jnp.asarray(rows, np.int32)

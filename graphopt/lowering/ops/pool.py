@@ -21,7 +21,7 @@ from graphopt.ir.dialect.ops.conv import (
     window_output,
 )
 from graphopt.lowering.kernels.pooling import largest, total, total_of_tiles
-from graphopt.lowering.ops.base import Array, is_floating, wide
+from graphopt.lowering.ops.base import Array, is_floating, quotient, wide
 from graphopt.lowering.registry import lowers
 
 Bounds = np.ndarray[Any, Any]
@@ -107,7 +107,7 @@ def pool2d(
         sums = reduce_windows(wide(x), windows, first, lax.add, 0)
     outer = functools.reduce(np.multiply.outer, [window.counts for window in windows])
     counts = outer.astype(sums.dtype)
-    return (sums / (counts[..., None] if first == 1 else counts)).astype(x.dtype)
+    return quotient(sums, counts[..., None] if first == 1 else counts).astype(x.dtype)
 
 
 def _lowest(x: Array) -> float:

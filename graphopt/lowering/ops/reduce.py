@@ -20,6 +20,8 @@ from graphopt.lowering.kernels.running import cumulated, log_sums, on_cpus, runn
 from graphopt.lowering.ops.base import (
     Array,
     is_floating,
+    quotient,
+    wide,
     wide_dtype,
     widened,
 )
@@ -33,7 +35,10 @@ Unchecked = typing.Any  # Any is an op here
 
 @lowers(ops.Mean)
 def mean(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return jnp.mean(x, axis or None, keepdims=keepdim)
+    axes = axis or range(x.ndim)
+    total = jnp.sum(wide(x), axis or None, keepdims=keepdim)
+    count = jnp.asarray(math.prod(x.shape[at] for at in axes), total.dtype)
+    return quotient(total, count).astype(x.dtype)
 
 
 @lowers(ops.Sum)

@@ -7,7 +7,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops.detection.roi import PrroiPool, PsroiPool, RoiAlign, RoiPool
-from graphopt.lowering.ops.base import Array, wide
+from graphopt.lowering.ops.base import Array, apart, constant, quotient, wide
 from graphopt.lowering.registry import lowers
 
 
@@ -19,10 +19,19 @@ def images_of(x: Array, boxes: Array, boxes_num: Array) -> Array:
 
 
 def _cells(low: Array, size: Array, count: int) -> tuple[Array, Array]:
-    """Start and end of the cells [r, count] of boxes along one dimension."""
-    step = (size / count)[:, None]
+    """Start and end of the cells [r, count] of boxes along one dimension.
+
+    Each operation is rounded, as in Paddle: 7 sevenths of 3 pixels end at 3 exactly, where XLA
+    would end in the next pixel by a product with 1 / 7, or one that it joins to the sum.
+    """
+    step = _side(size, count)[:, None]
     at = jnp.arange(count, dtype=low.dtype)
-    return low[:, None] + at * step, low[:, None] + (at + 1) * step
+    return low[:, None] + apart(at * step), low[:, None] + apart((at + 1) * step)
+
+
+def _side(size: Array, count: int) -> Array:
+    """The side of a cell."""
+    return quotient(size, constant(count, size.dtype))
 
 
 def _weighted(images: Array, rows: Array, columns: Array) -> Array:
@@ -54,7 +63,7 @@ def roi_align(
             points = start[..., None] + (end - start)[..., None] * parts.astype(low.dtype)
             weights.append(_between_pixels(points, pixels).mean(2))
         else:
-            weights.append(_adapted(start, end, jnp.ceil(size / count), pixels))
+            weights.append(_adapted(start, end, jnp.ceil(_side(size, count)), pixels))
     return _weighted(images, *weights).astype(x.dtype)
 
 
