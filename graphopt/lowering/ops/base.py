@@ -88,7 +88,7 @@ def apart(x: Array) -> Array:
     return x * unseen(1.0, x.dtype) if is_floating(x) else x
 
 
-def quotient(x: Array, y: Array) -> Array:
+def quotient(x: Array, y: Any) -> Array:
     """x / y of floating-point numbers, rounded once.
 
     XLA multiplies by the inverse of a divisor that it knows or broadcasts, so 41 / 41 may be below

@@ -12,7 +12,7 @@ from jax import numpy as jnp
 from graphopt.ir.dialect.ops import sort as ops
 from graphopt.ir.dialect.types import normalize_axes, normalize_axis
 from graphopt.lowering.kernels import ordering
-from graphopt.lowering.ops.base import Array, is_floating, wide
+from graphopt.lowering.ops.base import Array, is_floating, quotient, wide
 from graphopt.lowering.registry import lowers
 
 
@@ -114,9 +114,7 @@ def histogram(
     if min == max and x.size:
         low, high = jnp.min(x), jnp.max(x)
     low, high = jnp.where(low == high, low - 1, low), jnp.where(low == high, high + 1, high)
-    # one by one: XLA would multiply by the inverse, which is 0 for the largest numbers
-    width = lax.optimization_barrier(jnp.broadcast_to(high - low, x.shape))
-    at = jnp.floor((x - low) * bins / width).astype(np.int32)
+    at = jnp.floor(quotient((x - low) * bins, high - low)).astype(np.int32)
     amounts = ((x >= low) & (x <= high)).astype(np.int64)
     if weight is not None:
         amounts = jnp.where(amounts, weight.reshape(x.size).astype(np.float32), 0)

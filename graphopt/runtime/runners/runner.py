@@ -218,7 +218,7 @@ class Runner:
         if program.lr_schedulers:
             write_learning_rates(program, scope)
         if not (wait and names):  # the caller may change its arrays before the step has read them
-            feeds = {name: unchanging(array) for name, array in feeds.items()}
+            feeds = {name: unchanging(array) for name, array in feeds.items()}  # pyright: ignore
         fetches = executable(feeds, scope)
         self.runs += 1
         replicated = executable.replicated
