@@ -1,7 +1,8 @@
-"""Quotients are rounded once, whatever XLA knows of the divisor: whole numbers are made of them."""
+"""Quotients and logarithms of which whole numbers are made: floor(x / 41), floor(log10(x))."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -11,7 +12,9 @@ import pytest
 import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import static
+from graphopt.ir.dialect.ops import elementary
 from graphopt.lowering.ops.base import quotient
+from graphopt.lowering.registry import RULES
 from graphopt_tests.frontend.programs import fresh, run
 
 X = np.arange(1, 4001, dtype="float32").reshape(50, 80)
@@ -72,3 +75,15 @@ def test_cells_of_boxes() -> None:
     assert found[0, 0, :, 0].tolist() == [4, 4, 9, 9, 16, 16, 16]
     between = np.interp(np.arange(48) + 0.5, np.arange(50), squares)
     np.testing.assert_allclose(sampled[0, 0, :6, 0], between.reshape(6, 8).mean(1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_logarithms_of_powers(dtype: str) -> None:
+    limits = np.finfo(dtype)
+    for base, rule in ((2, RULES[elementary.Log2]), (10, RULES[elementary.Log10])):
+        least, most = (math.log(float(end), base) for end in (limits.tiny, limits.max))
+        whole = np.arange(math.ceil(least), math.ceil(most))
+        powers = np.array([float(f"1e{n}") if base == 10 else 2.0**n for n in whole], dtype)
+        with jax.enable_x64(True):
+            found = jax.jit(rule)(powers)
+        np.testing.assert_array_equal(found, whole.astype(dtype))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 
 import jax
 import numpy as np
@@ -17,9 +18,24 @@ from graphopt.lowering.ops.base import Array, apart, is_floating, limit, wide, w
 from graphopt.lowering.registry import lowers
 
 
-def logarithm(base: float) -> Callable[[Array], Array]:
-    """The logarithm to a base."""
-    return lambda x: lax.log(apart(x)) / math.log(base)
+def logarithm(base: int) -> Callable[[Array], Array]:
+    """The logarithm to a base; that of its powers is a whole number, as floor needs it.
+
+    A quotient of natural logarithms is so when it is rounded from float64. In float64 itself the
+    powers are looked up.
+    """
+    last = math.ceil(math.log(np.finfo(np.float64).max, base)) - 1
+    powers = np.array([float(Fraction(base) ** n) for n in range(-last, last + 1)])
+
+    def rule(x: Array) -> Array:
+        found = lax.log(apart(x).astype(np.float64)) / math.log(base)
+        if x.dtype == np.float64:
+            near = lax.stop_gradient(jnp.round(found))
+            is_power = jnp.asarray(powers)[jnp.clip(near, -last, last).astype(np.int32) + last] == x
+            found += jnp.where(is_power, near - lax.stop_gradient(found), 0)
+        return found.astype(x.dtype)
+
+    return rule
 
 
 def whole(rounded: Callable[[Array], Array]) -> Callable[[Array], Array]:
