@@ -35,7 +35,7 @@ def test_whole_numbers_of_quotients() -> None:
         x = static.data("x", [50, 80])
         fed, known = static.data("y", [1]), paddle.full([1], 41.0)
         programs = [op(x / y) for y in (fed, known) for op in (paddle.floor, paddle.ceil)]
-        found = run([*programs, paddle.cast(x / fed, "int32")], x=X, y=np.float32([41]))
+        found = run([*programs, paddle.cast(x / fed, "int32")], x=X, y=np.array([41], "float32"))
     exact = X / np.float32(41)
     whole = [np.floor(exact), np.ceil(exact)]
     for have, want in zip(found, [*whole, *whole, exact.astype("int32")], strict=True):
@@ -62,12 +62,12 @@ def test_cells_of_boxes() -> None:
     """7 sevenths of 3 pixels end with the third one, as Paddle 2.6.2 has it."""
     squares = np.square(np.arange(50, dtype="float32"))
     rows = np.broadcast_to(squares[None, None, :, None], (1, 1, 50, 50))
-    box = np.float32([[0.3023891, 2.049697, 13.989828, 4.3362794]])
+    box = np.array([[0.3023891, 2.049697, 13.989828, 4.3362794]], "float32")
     with fresh():
         x, boxes = static.data("x", [1, 1, 50, 50]), static.data("boxes", [1, 4])
         pooled = paddle.vision.ops.roi_pool(x, boxes, paddle.ones([1], "int32"), 7)
         # one point for each of 8 pixels in 8 cells
-        square = paddle.to_tensor(np.float32([[0, 0, 41 * 8, 41 * 8]]))
+        square = paddle.to_tensor(np.array([[0, 0, 41 * 8, 41 * 8]], "float32"))
         points = paddle.vision.ops.roi_align(
             x, square, paddle.ones([1], "int32"), 41, 1.0, aligned=False
         )
