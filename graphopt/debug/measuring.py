@@ -26,7 +26,7 @@ _WARM_UP, _ROUNDS = 2, 9
 
 def measured(
     program: Program | CompiledProgram,
-    strategy: BuildStrategy | None,
+    strategy: BuildStrategy,
     rows: Iterable[PassRow],
     feed: Mapping[str, Any],
     fetch_list: Any,
@@ -36,8 +36,6 @@ def measured(
     Parameters are those of the global scope: the startup program has run. Raises as `Executor.run`.
     """
     source = program if isinstance(program, Program) else program._program
-    if strategy is None:
-        strategy = BuildStrategy() if isinstance(program, Program) else program._strategy
     fetches = output_names(source) if fetch_list is None else fetch_list
     variants = {"": strategy}
     for flag in [row.flag for row in rows if row.fired and getattr(strategy, row.flag, 0) is True]:

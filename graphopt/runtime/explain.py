@@ -6,7 +6,7 @@ Nothing here compiles: the program is parsed and optimised, and the report is ke
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ from graphopt.ir.formats.graph_check import column_names
 from graphopt.ir.program import Program
 from graphopt.ir.translate.interface import data_names, output_names
 from graphopt.passes.engine.validation import Validator
+from graphopt.passes.table.added import GivenPass, as_passes, of_block
 from graphopt.passes.table.explain import (
     FlagResult,
     applied_counts,
@@ -47,6 +48,7 @@ class Snapshot(Protocol):
 
     _program: Program
     _strategy: BuildStrategy
+    _added: tuple[ModulePass, ...]
 
     def _compilation(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Compilation:
         """The compilation of a run with these feeds and fetches."""
@@ -146,6 +148,7 @@ def explain(
     build_strategy: BuildStrategy | None = None,
     fetch_list: Any = None,
     *,
+    passes: Sequence[GivenPass] = (),
     strict: bool = False,
     validator: Validator | None = None,
 ) -> Explanation:
@@ -158,14 +161,28 @@ def explain(
     else:
         names = fetch_names(fetch_list)
     feeds = tuple(column_names(source, "feed") or data_names(source))
+    strategy = explained_strategy(program, build_strategy, passes)
     if isinstance(program, Program):
-        strategy = build_strategy or BuildStrategy()
         compilation = Compilation(program, feeds, names, strategy, (likely_place(),))
     else:
-        compilation = program._compilation(feeds, names)
-        compilation = replace(compilation, strategy=build_strategy or compilation.strategy)
+        compilation = replace(program._compilation(feeds, names), strategy=strategy)
     report = compilation.optimized(near=True, validate=validator).report
     explanation = Explanation(report)
     if strict:
         explanation.check_strict()
     return explanation
+
+
+def explained_strategy(
+    program: Program | Snapshot, build_strategy: BuildStrategy | None, passes: Sequence[GivenPass]
+) -> BuildStrategy:
+    """The strategy to explain, with the added passes: of the program, else of the blocks around.
+
+    Raises as `as_passes`.
+    """
+    if isinstance(program, Program):
+        return (build_strategy or BuildStrategy()).with_passes(of_block() + as_passes(passes))
+    added = program._added + as_passes(passes)
+    if build_strategy is None:
+        return program._strategy.with_passes(added)
+    return build_strategy.with_passes(program._strategy.added_passes + added)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from xdsl.passes import ModulePass
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.activation import Relu, Tanh
 from graphopt.passes.cleanup.cse import ShareCommon
+from graphopt.passes.engine.fusion import Fusion, FusionPass, Match, Node, Value
 from graphopt.passes.fusions.fuse_elewise_add_act import FuseElewiseAddAct
 from graphopt.passes.table.added import GivenPass, adding
 from graphopt.passes.table.pipeline import passes_of
@@ -84,3 +89,45 @@ def test_wrong_pipelines(text: str) -> None:
     """A ValueError that says what is wrong."""
     with pytest.raises(ValueError, match=r"."):
         passes_of(text)
+
+
+class TanhToRelu(Fusion):
+    """Not equal, as a validator says."""
+
+    x = Value()
+    root = Node(Tanh, x)
+
+    def build(self, match: Match) -> PdOp:
+        return Relu.make(match.value(self.x))
+
+
+@dataclass(frozen=True)
+class Wrong(FusionPass):
+    """A wrong pass."""
+
+    name = "tanh-to-relu"
+    RULES = (TanhToRelu(),)
+
+
+def test_explain_validates_added_passes() -> None:
+    """`passes=`, those of blocks around and those of a CompiledProgram, with any strategy."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        y = paddle.tanh(static.data("x", [2, 4], "float32"))
+    compiled, strategy = static.CompiledProgram(main, passes=[Wrong]), static.BuildStrategy()
+    with adding(Wrong):
+        in_block = paddle.explain(main, strategy, [y], validate=True)
+    for found in (
+        in_block,
+        paddle.explain(main, fetch_list=[y], passes=[Wrong], validate=True),
+        paddle.explain(compiled, fetch_list=[y], validate=True),
+        paddle.explain(compiled, strategy, [y], validate=True),
+    ):
+        assert "1 failed and undone" in found.text(), found.text()
+    assert "0 failed" in paddle.explain(main, fetch_list=[y], validate=True).text()
+    static.Executor().run(compiled, {"x": np.zeros((2, 4), "float32")}, [y])
+    assert "1 failed" in paddle.explain(compiled, strategy, [y], validate=True).text()
+    both = paddle.explain(compiled, fetch_list=[y], passes=["dce"]).report.ran
+    assert [each.pass_name for each in both if each.flag == "added pass"] == [Wrong.name, "dce"]
+    with pytest.raises(ValueError, match="did you mean"):
+        paddle.explain(main, fetch_list=[y], passes=["dcee"])
