@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import wrap
 
@@ -17,26 +18,54 @@ from graphopt.passes.table.registry import GROUP, XDSL_PASSES
 _COLUMN = 28
 
 
-def summaries() -> dict[str, str]:
-    """The passes by name, in the order of the table; others last."""
-    found = {row.pass_name: "" for row in ROWS}
+_ROOMS = {
+    "cleanup": "passes that clean up",
+    "fusions": "passes that fuse ops",
+    "target": "passes for a kind of device",
+    "storage": "passes for the state between steps",
+    "parallel": "passes for several devices",
+}
+"""The titles of the rooms of passes, in the order of the help."""
+
+
+def summaries() -> dict[str, dict[str, str]]:
+    """By title, the passes by name, with what they do; in the order of the table."""
+    found: dict[str, dict[str, str]] = {title: {} for title in _ROOMS.values()}
+    known: dict[str, str] = {}
     for path in dict.fromkeys(row.path for row in ROWS):
-        found |= _docstrings(path, set(found))
-    found |= XDSL_PASSES | {point.name: _origin(point) for point in entry_points(group=GROUP)}
+        known |= _docstrings(path, {row.pass_name for row in ROWS})
+    for row in ROWS:
+        found[_ROOMS[row.room]][row.pass_name] = known.get(row.pass_name, "")
+    found["passes of xDSL"] = dict(XDSL_PASSES)
+    for point in entry_points(group=GROUP):
+        package = "another package" if point.dist is None else point.dist.name
+        found.setdefault(f"passes of {package}", {})[point.name] = _of_plugin(point)
     return found
 
 
 def listed() -> str:
-    """The passes as a list under a title."""
-    lines = ["passes:"]
-    for name, words in summaries().items():
-        first = f"  {name} " if len(name) > _COLUMN - 3 else f"  {name:<{_COLUMN - 3}} "
-        lines += wrap(words, 99, initial_indent=first, subsequent_indent=" " * _COLUMN)
+    """The passes as lists under their titles."""
+    lines: list[str] = []
+    for title, passes in summaries().items():
+        lines += ["", f"{title}:"] if lines else [f"{title}:"]
+        for name, words in passes.items():
+            first = f"  {name} " if len(name) > _COLUMN - 3 else f"  {name:<{_COLUMN - 3}} "
+            lines += wrap(words, 99, initial_indent=first, subsequent_indent=" " * _COLUMN) or [
+                first.rstrip()
+            ]
     return "\n".join(lines)
 
 
-def _origin(point: EntryPoint) -> str:
-    return f"of the package {point.dist.name}" if point.dist is not None else point.value
+def _of_plugin(point: EntryPoint) -> str:
+    """The words of a pass of another package: read from its file, or else of what is loaded."""
+    try:
+        spec = find_spec(point.module)
+        path = Path(spec.origin) if spec is not None and spec.origin else None
+        found = _docstrings(path, {point.name}) if path is not None else {}
+        words = found.get(point.name) or (point.load().__doc__ or "").partition("\n\n")[0]
+    except Exception as error:  # a broken package must not break the help
+        return f"({point.value} does not load: {error})"
+    return " ".join(words.split()) or point.value
 
 
 def _docstrings(path: Path, names: set[str]) -> dict[str, str]:

@@ -101,8 +101,8 @@ def assert_same_results(
 ) -> None:
     """AssertionError, naming the result, unless both modules compute the same numbers.
 
-    State that only the first one gives back has to be what it was.
-    The tolerance is that of the result's element type (`TOLERANCE`), scaled by its largest value.
+    State that only the first one gives back has to be what it was. The tolerance is that of the
+    result's element type (`TOLERANCE`), scaled by its largest finite value.
     """
     inputs = random_inputs(before, seed)
     wanted, found = run(before, inputs), run(after, inputs)
@@ -116,7 +116,8 @@ def assert_same_results(
         assert found[name].dtype == array.dtype, f"{name}: {array.dtype} became {found[name].dtype}"
         tolerance = TOLERANCE.get(DType(array.dtype.name), 1e-9)
         wide = np.complex128 if array.dtype.kind == "c" else np.float64
-        scale = max(float(np.nanmax(np.abs(array.astype(wide)), initial=0.0)), 1.0)
+        numbers = np.abs(array.astype(wide))
+        scale = float(np.max(numbers, initial=1.0, where=np.isfinite(numbers)))
         np.testing.assert_allclose(
             found[name].astype(wide),
             array.astype(wide),
@@ -168,15 +169,19 @@ def _bits(array: Array) -> tuple[Any, ...]:
 
 
 def check_preserves_meaning(
-    module: ModuleOp, transform: Callable[[ModuleOp], Any], seed: int = 0
+    module: ModuleOp,
+    transform: Callable[[ModuleOp], Any],
+    seed: int = 0,
+    run: Callable[..., Any] = run_module,
 ) -> Any:
     """Apply `transform` to a copy of `module`, and check that the copy is valid and equivalent.
 
-    Returns what `transform` returned; raises AssertionError or VerifyException.
+    `run` computes both. Returns what `transform` returned; raises AssertionError or
+    VerifyException.
     """
     changed = module.clone()
     outcome = transform(changed)
     changed.verify()
     verify_ssa(changed)
-    assert_same_results(module, changed, seed)
+    assert_same_results(module, changed, seed, run)
     return outcome

@@ -41,13 +41,13 @@ def explain(
     them; by default a saved model's outputs, else the losses and the values without readers. A
     CompiledProgram brings its own strategy, and so does the latest trace of a function or layer of
     `paddle.jit.to_static`. `passes` (names, classes or instances of ModulePass) run after the
-    fusions, as those of the CompiledProgram do, or of the blocks of `adding` around. With `strict` a
-    flag that does nothing raises StrictError. With `validate` every rewrite is compared with what it replaces, in a NumPy
-    interpreter; one that computes something else is undone and reported as declined, with the
-    reason `failed-validation`. `measure` is a feed: steps with all flags, and without each of those
-    that fired, are then run on one device and timed, with copies of the values in the global scope.
-    Raises TypeError for anything that is not a program, FetchError for an unknown fetch, and with
-    `measure` what `Executor.run` raises.
+    fusions, as those of the CompiledProgram do, or of the blocks of `adding` around. With `strict`
+    a flag that does nothing raises StrictError. With `validate` every rewrite is compared with what
+    it replaces, in a NumPy interpreter; one that computes something else is undone and reported as
+    declined, with the reason `failed-validation`. `measure` is a feed: steps with all flags, and
+    without each of those that fired, are then run on one device and timed, with copies of the
+    values in the global scope. Raises TypeError for anything that is not a program, FetchError for
+    an unknown fetch, and with `measure` what `Executor.run` raises.
     """
     validator = standard_validator() if validate else None
     traced = program if isinstance(program, TracedFunction) else getattr(program, "forward", None)

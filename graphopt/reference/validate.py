@@ -284,7 +284,9 @@ def _largest(arrays: Iterable[Array]) -> float:
 
 
 def _name(value: SSAValue) -> str:
-    return show_op(value.owner) if isinstance(value.owner, Operation) else str(value.name_hint)
+    if isinstance(value.owner, Operation):
+        return show_op(value.owner)
+    return f"%{value.name_hint}" if value.name_hint else "an argument"
 
 
 def _words(precision: Precision) -> str:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from graphopt.display.table import Page, Shown
 from graphopt.errors import LockError, StrictError
@@ -41,6 +41,9 @@ from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import likely_place
 from graphopt.runtime.feeds.fetch import fetch_names
 from graphopt.runtime.settings.strategies import BuildStrategy
+
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
 
 
 class Snapshot(Protocol):

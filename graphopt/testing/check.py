@@ -1,25 +1,33 @@
 """One call that tests a pass: `check_pass(MyPass)`.
 
-On generated programs, with the pass's patterns planted, it checks that the pass leaves valid IR and
-the signature, changes no output, gradient or state beyond its numerics class, finds nothing to do a
-second time, and fires at all.
+On generated programs, with the pass's patterns planted, it checks that each rewrite computes what
+it replaces, on the kinds of numbers of its class of numerics, and that the pass leaves valid IR and
+the signature, changes no output, gradient or state, finds nothing to do a second time, and fires at
+all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import Phase as HypothesisPhase
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
 
 from graphopt.debug.compare import assert_same_bits, check_preserves_meaning
+from graphopt.debug.differences import run
+from graphopt.debug.reduce import reduce_module
 from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.signature import signature_of
+from graphopt.ir.dialect.text import text_of
 from graphopt.passes.engine.fusion import Applied, Fusion, FusionPass, sweep
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewritePass
+from graphopt.passes.engine.validation import Checked, validating
+from graphopt.reference.validator import validate
 from graphopt.testing.programs import Generated, programs
 
 
@@ -35,8 +43,9 @@ def check_pass(
 
     A FusionPass plants its own RULES; `plant` are patterns for any other pass. `must_fire` is the
     least number of changes over all `examples`. For a pass of the class bit-exact the bits are
-    compared too, in programs without gradients, unless `bits` is False. Raises AssertionError or
-    VerifyException with the program that fails, TypeError for a pass without `numerics`.
+    compared too, in programs without gradients, unless `bits` is False. Raises AssertionError,
+    which names the rewrite first and ends with the program that fails; TypeError for a pass without
+    `numerics`, and for a pattern with an op that cannot be planted.
     """
     made = tested() if isinstance(tested, type) else tested
     numerics = getattr(made, "numerics", None)
@@ -49,7 +58,7 @@ def check_pass(
     transform = transformer(made)
     fired = 0
 
-    def run(training: bool, check: Callable[[ModuleOp], int], count: int) -> None:
+    def tried(training: bool, check: Callable[[ModuleOp], int], count: int) -> None:
         @settings(
             max_examples=count,
             deadline=None,
@@ -57,20 +66,23 @@ def check_pass(
             database=None,
             suppress_health_check=list(HealthCheck),  # pyright: ignore
             phases=(HypothesisPhase.generate, HypothesisPhase.explicit),
+            print_blob=False,
         )
         @given(programs(plant=patterns, training=training))
         def each(generated: Generated) -> None:
             nonlocal fired
-            fired += check(generated.module)
+            with _naming(made, generated.module):
+                fired += check(generated.module)
 
         each()
 
     def same_meaning(module: ModuleOp) -> int:
+        _check_rewrites(made, module)
         changed = module.clone()
-        changes = check_preserves_meaning(module, transform)
+        changes = check_preserves_meaning(module, transform, run=run)
         transform(changed)
-        assert signature_of(changed) == signature_of(module), "the signature changed"
-        assert not transform(changed), f"{made.name} found something to do a second time"
+        assert signature_of(changed) == signature_of(module), "changed the signature"
+        assert not transform(changed), "found something to do a second time"
         return changes
 
     def same_bits(module: ModuleOp) -> int:
@@ -79,11 +91,51 @@ def check_pass(
             assert_same_bits(module, changed)
         return 0
 
-    run(True, same_meaning, examples)
+    tried(True, same_meaning, examples)
     if bits and numerics is Numerics.BIT_EXACT:
-        run(False, same_bits, max(examples // 2, 1))
+        tried(False, same_bits, max(examples // 2, 1))
     assert fired >= must_fire, f"{made.name} changed something {fired} times, not {must_fire}"
     return fired
+
+
+@contextmanager
+def _naming(made: ModulePass, module: ModuleOp) -> Generator[None]:
+    """An error inside says first which pass it is of, and shows the program before it."""
+    try:
+        yield
+    except _WrongRewrite as error:
+        raise AssertionError(str(error)) from None
+    except (AssertionError, VerifyException) as error:
+        said = str(error).strip()
+        raise AssertionError(
+            f"{made.name}: {said}\n\nThe program before:\n{text_of(module)}"
+        ) from error
+
+
+class _WrongRewrite(Exception):
+    """A rewrite that the validator rejects, with the smallest program in which it does."""
+
+
+def _check_rewrites(made: ModulePass, module: ModuleOp) -> None:
+    """Let the validator compare each rewrite with what it replaces, in a copy of the module."""
+    wrong = _first_wrong(made, module)
+    if wrong is None:
+        return
+    reduced = reduce_module(
+        module, {}, lambda part, inputs: _first_wrong(made, part) is not None, most=100
+    )
+    wrong = _first_wrong(made, reduced.module) or wrong
+    raise _WrongRewrite(
+        f"{wrong.rule}: the rewrite at {wrong.anchor} is wrong: {wrong.text}\n\n"
+        f"The program before:\n{text_of(reduced.module)}"
+    )
+
+
+def _first_wrong(made: ModulePass, module: ModuleOp) -> Checked | None:
+    """The first rewrite of the pass that computes something else."""
+    with validating(validate) as validation:
+        transformer(made)(module.clone())
+    return next(iter(validation.failed), None)
 
 
 def transformer(made: ModulePass) -> Callable[[ModuleOp], int]:
@@ -91,7 +143,8 @@ def transformer(made: ModulePass) -> Callable[[ModuleOp], int]:
 
     def transform(module: ModuleOp) -> int:
         if isinstance(made, FusionPass):
-            outcomes = sweep(module, [(made.name, rule) for rule in made.RULES])
+            rules = [(made.name, rule) for rule in made.RULES]
+            outcomes = sweep(module, rules, numerics={made.name: made.numerics})
         elif isinstance(made, RewritePass):
             outcomes = made.rewrite(module)
         else:

@@ -1,6 +1,7 @@
 """Operand shapes and properties by which an op produces a float32 value of a given shape.
 
-The program generator works backwards from shapes, so everything that it makes is well typed.
+Generated programs work backwards from shapes, so everything that they have is well typed. Ops
+without a maker here have calls of their own (`calls.py`).
 """
 
 from __future__ import annotations
@@ -161,8 +162,6 @@ MAKERS: dict[type[PdOp], Maker] = {
 PLANTED: dict[type[PdOp], Maker] = {
     **MAKERS,
     conv.DepthwiseConv2d: _depthwise,
-    math.Exp: _same,
-    math.Square: _same,
     fused.FusedElemwiseAddActivation: _add_act,
     random.Dropout: _dropout,
     shape.Reshape: _reshape,

@@ -7,7 +7,8 @@ values (which sometimes make a fusion decline).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from hypothesis import strategies as st
@@ -22,10 +23,12 @@ from graphopt.ir.dialect.ops.math import AddN
 from graphopt.ir.dialect.ops.norm import BatchNormBase
 from graphopt.ir.dialect.ops.reduce import Mean
 from graphopt.ir.dialect.signature import FEED, FETCH, STATE
-from graphopt.ir.dialect.types import dtype_of, shape_of, tensor
-from graphopt.passes.engine.fusion import Fusion, Node, Value
+from graphopt.ir.dialect.text import text_of
+from graphopt.ir.dialect.types import Tensor, dtype_of, shape_of, tensor
+from graphopt.passes.engine.fusion import Fusion, Value
 from graphopt.testing.cleanup_patterns import Idiom
-from graphopt.testing.makers import MAKERS, PLANTED, Draw, Recipe, Shape
+from graphopt.testing.makers import MAKERS, Draw, Shape
+from graphopt.testing.planting import Planned, Planner
 from graphopt.testing.transformers import planter_of
 from graphopt.testing.updates import PlainUpdates, Updates
 
@@ -43,7 +46,7 @@ class Generated:
         self.notes = notes
 
     def __repr__(self) -> str:
-        return f"\n{self.module}\n"
+        return f"\n{text_of(self.module)}\n"
 
 
 @st.composite
@@ -80,11 +83,14 @@ class _Builder:
         self.ports: list[tuple[str, str]] = []
         self.shared: list[SSAValue] = []
         self.written: list[tuple[str, SSAValue]] = []
+        self.planner = Planner(draw)
 
-    def leaf(self, kind: str, shape: Shape, name: str) -> SSAValue:
-        """A new argument of the function."""
+    def leaf(self, kind: str, shape: Shape | Tensor, name: str) -> SSAValue:
+        """A new argument of the function: of float32, where a shape is given."""
         index = len(self.block.args)
-        value = self.block.insert_arg(tensor(shape, "float32"), index)
+        type = tensor(shape, "float32") if isinstance(shape, tuple) else shape
+        value = self.block.insert_arg(type, index)
+        value.name_hint = f"{name}.{index}"
         self.ports.append((kind, f"{name}.{index}"))
         return value
 
@@ -93,23 +99,23 @@ class _Builder:
         names = zip(self.block.args, self.ports, strict=True)
         return next(name for value, (_, name) in names if value is argument)
 
-    def value(self, shape: Shape, depth: int) -> SSAValue:
-        """A value of this shape: one that exists, a new feed, or a random op."""
-        existing = [v for v in (*self.block.args, *self.shared) if _fits(v, shape)]
+    def value(self, type: Tensor, depth: int) -> SSAValue:
+        """A value of this type: one that exists, a new feed, or a random op."""
+        existing = [v for v in (*self.block.args, *self.shared) if v.type == type]
         choice = self.draw(st.integers(0, 3))
         if existing and choice == 0:
             return self.draw(st.sampled_from(existing))
-        if depth > 0 and choice > 1:
-            return self.random_op(shape, depth - 1)
-        return self.leaf(FEED, shape, "x")
+        if depth > 0 and choice > 1 and dtype_of(type) == "float32":
+            return self.random_op(shape_of(type), depth - 1)
+        return self.leaf(FEED, type, "x")
 
     def random_op(self, shape: Shape, depth: int) -> SSAValue:
         """A random op that gives this shape."""
         op_class = self.draw(st.sampled_from(list(MAKERS)))
-        recipe = MAKERS[op_class](self.draw, shape)
-        if recipe is None:
-            return self.leaf(FEED, shape, "x")
-        value = self.make(op_class, recipe, {}, depth)
+        planned = self.planner.by_hand(op_class, (), shape)
+        if planned is None:
+            return self.leaf(FEED, tensor(shape, "float32"), "x")
+        value = self.make(planned, {}, depth).results[0]
         self.shared.append(value)
         return value
 
@@ -120,66 +126,56 @@ class _Builder:
         planter = planter_of(fusion)
         if planter is not None:
             return planter(self, fusion)
-        planted = self.plant(fusion.root, shape)
-        return self.plant(fusion.root, IMAGES) if planted is None else planted
+        for wanted in (shape, IMAGES, None):
+            planned = self.planner.plan(fusion.root, wanted)
+            if planned is not None:
+                return self.build(planned, {}, {}).results[0]
+        return None
 
-    def plant(
-        self, node: Node, shape: Shape, holes: dict[Value, SSAValue] | None = None
-    ) -> SSAValue | None:
-        """The pattern below `node`, giving this shape; None when the op cannot give it.
+    def build(
+        self,
+        planned: Planned,
+        holes: dict[Value, SSAValue],
+        made: dict[Planned, PdOp],
+    ) -> PdOp:
+        """The op of a plan, after those below it.
 
-        Its inner values are private, but for one in eight: others would decline all the time. A
-        hole that occurs twice gets one value. TypeError for ops that have no maker.
+        Its value is private, but for one in eight: others would decline all the time. A hole or
+        node that occurs twice gets one value.
         """
-        holes = {} if holes is None else holes
-        if not any(op_class in PLANTED for op_class in node.types):
-            raise TypeError(
-                f"no maker for {node.expected}; add one to graphopt.testing.makers.PLANTED"
-            )
-        op_class = self.draw(st.sampled_from([t for t in node.types if t in PLANTED]))
-        recipe = PLANTED[op_class](self.draw, shape)
-        if recipe is None:
-            return None
-        planted: dict[int, SSAValue] = {}
-        order = self.draw(st.sampled_from(list(node.orders)))
-        recipe = _as_usual(recipe, order, shape, self.draw(st.integers(0, 3)) > 0)
-        for position, hole in enumerate(order):
-            need = recipe.operands[position]
-            if isinstance(hole, Node) and need is not None:
-                below = self.plant(hole, need, holes)
-                if below is None:
-                    return None
-                planted[position] = below
-        for position, hole in enumerate(order):
-            need = recipe.operands[position]
-            if isinstance(hole, Value) and hole in holes and need == shape_of(holes[hole].type):
-                planted[position] = holes[hole]
-        value = self.make(op_class, recipe, planted, 1)
-        assert isinstance(value.owner, PdOp)
-        for hole, operand in zip(order, value.owner.operands, strict=False):
-            if isinstance(hole, Value):
-                holes.setdefault(hole, operand)
+        operands: dict[int, SSAValue] = {}
+        for position, (below, index) in planned.below.items():
+            if below not in made:
+                made[below] = self.build(below, holes, made)
+            operands[position] = made[below].results[index]
+        types = planned.call.flat
+        for position, hole in planned.holes.items():
+            if hole in holes and types[position] == holes[hole].type:
+                operands[position] = holes[hole]
+        op = self.make(planned, operands, 1)
+        for position, hole in planned.holes.items():
+            holes.setdefault(hole, op.operands[position])
         if not self.draw(st.integers(0, 7)):
-            self.shared.append(value)
-        return value
+            self.shared.append(op.results[0])
+        return op
 
-    def make(
-        self, op_class: type[PdOp], recipe: Recipe, planted: dict[int, SSAValue], depth: int
-    ) -> SSAValue:
-        """An op with these planted operands; the others are made to fit."""
-        operands: list[SSAValue | None] = []
-        for position, need in enumerate(recipe.operands):
-            if position in planted or need is None:
-                operands.append(planted.get(position))
-            elif position in recipe.state:
-                operands.append(self.leaf(STATE, need, recipe.names.get(position, "w")))
+    def make(self, planned: Planned, given: Mapping[int, SSAValue], depth: int) -> PdOp:
+        """An op with these operands; the others are made to fit."""
+        operands: list[SSAValue] = []
+        for position, type in enumerate(planned.call.flat):
+            if position in given:
+                operands.append(given[position])
+            elif position in planned.state:
+                operands.append(self.leaf(STATE, type, planned.names.get(position, "w")))
             else:
-                operands.append(self.value(need, depth))
-        op = op_class.make(*operands, **recipe.attrs)
-        self.block.add_op(op)
+                operands.append(self.value(type, depth))
+        rest = iter(operands)
+        groups = [list(islice(rest, len(group))) for group in planned.call.operands]
+        op = planned.op_class.make(*groups, **planned.call.attrs)
+        self.append(op)
         if isinstance(op, BatchNormBase):
             self.statistics(op)
-        return op.results[0]
+        return op
 
     def statistics(self, norm: BatchNormBase) -> None:
         """The moving statistics are state that the program writes."""
@@ -209,12 +205,17 @@ class _Builder:
             for argument, (kind, name) in zip(self.block.args, self.ports, strict=True)
             if kind == STATE and name.startswith("w.")
         ]
-        others = [argument for argument in self.block.args if argument not in weights]
+        others = [
+            argument
+            for argument in self.block.args
+            if argument not in weights and dtype_of(argument.type).is_floating
+        ]
         middles = [value for value in self.shared if dtype_of(value.type).is_differentiable]
         if middles and not self.draw(st.integers(0, 3)):
             others.append(self.draw(st.sampled_from(middles)))
         wrt = [*weights, *others]
-        loss = self.add(AddN, [self.add(Mean, value) for value in outputs])
+        means = [self.add(Mean, value) for value in outputs if dtype_of(value.type) == "float32"]
+        loss = self.add(AddN, means or [self.add(Mean, self.random_op(SHAPES[0], 1))])
         seed = self.add(FullLike, loss, value=1.0)
         grad = Grad.make([loss], wrt, [seed], [], parameters=tuple(range(len(weights))))
         self.block.add_op(grad)
@@ -228,21 +229,15 @@ class _Builder:
     def add(self, op_class: type[PdOp], *operands: Any, **attrs: Any) -> SSAValue:
         """Append an op and give its first result."""
         op = op_class.make(*operands, **attrs)
-        self.block.add_op(op)
+        self.append(op)
         return op.results[0]
 
-
-def _as_usual(recipe: Recipe, order: Sequence[Value | Node], shape: Shape, wanted: bool) -> Recipe:
-    """The recipe with the operand shapes that the pattern's holes usually have."""
-    usual = [hole.usually if isinstance(hole, Value) else "full" for hole in order]
-    if not wanted or "any" in usual or len(usual) < len(recipe.operands):
-        return recipe
-    operands = tuple(shape[-1:] if kind == "vector" else shape for kind in usual)
-    return Recipe(operands, recipe.attrs, recipe.state, recipe.names)
-
-
-def _fits(value: SSAValue, shape: Shape) -> bool:
-    return shape_of(value.type) == shape and dtype_of(value.type) == "float32"
+    def append(self, op: PdOp) -> None:
+        """Append an op; its results are named after it and its place, as in programs of users."""
+        number = len(self.block.ops)
+        for index, result in enumerate(op.results):
+            result.name_hint = f"{op.name.removeprefix('pd.')}_{number}.{index or 'tmp'}"
+        self.block.add_op(op)
 
 
 def _module(

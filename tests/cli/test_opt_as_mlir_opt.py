@@ -14,7 +14,7 @@ from graphopt.cli.completion import commands
 from graphopt.cli.main import main as graphopt
 from graphopt.cli.main import parser
 from graphopt.cli.opt import main
-from graphopt.cli.pass_summaries import summaries
+from graphopt.cli.pass_summaries import listed, summaries
 from graphopt.passes.table import registry
 from graphopt.passes.table.registry import all_passes
 
@@ -157,9 +157,27 @@ def test_misspelt(arg: str, hint: str, file: str, capsys: pytest.CaptureFixture[
 
 def test_every_pass_has_a_line() -> None:
     """`--help` says what each pass does, in one sentence; those that tests add aside."""
-    found = summaries()
+    found = {name: words for room in summaries().values() for name, words in room.items()}
     assert set(found) >= set(all_passes()) - set(registry._registered)
     assert [name for name, words in found.items() if not words] == []
+
+
+def test_passes_of_other_packages_have_a_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Their docstrings, under the name of the package; one that does not load says why."""
+    (info := tmp_path / "my_passes-1.0.dist-info").mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-passes\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[graphopt.passes]\nmine = my_passes:Mine\ngone = my_passes:Gone\n"
+    )
+    source = 'raise OSError("no such device")\n\n\nclass Mine:\n    """Do it\n    well."""\n\n'
+    (tmp_path / "my_passes.py").write_text(f'{source}    name = "mine"\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = summaries()["passes of my-passes"]
+    assert found["mine"] == "Do it well."
+    assert found["gone"] == "(my_passes:Gone does not load: no such device)"
+    assert "\npasses of my-passes:\n" in listed()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

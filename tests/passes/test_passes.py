@@ -176,7 +176,7 @@ def test_fold_identity_preserves_meaning() -> None:
     """Folding copies and scales by one changes no output, gradient or state, and it happens."""
     folded = 0
 
-    @settings(quick, max_examples=15)
+    @settings(quick, max_examples=20)
     @given(programs(plant=[AnyScale()]))
     def check(generated: Generated) -> None:
         nonlocal folded

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Integral
 from typing import Any
@@ -39,7 +39,8 @@ class Kind:
     """One kind of attribute value.
 
     `encode` takes the Python value to the stored attribute and raises TypeError when it does not
-    fit; `decode` is its inverse. `many` is true for lists.
+    fit; `decode` is its inverse. `many` is true for lists. `words` are the values of a string that
+    the op knows, where it says so.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Kind:
     print_value: Callable[[Printer, Any], None]
     parse_value: Callable[[AttrParser], Any]
     many: bool = False
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -251,9 +253,12 @@ def number(default: Any = _REQUIRED) -> Any:
     return _field(NUMBER, default)
 
 
-def string(default: Any = _REQUIRED) -> Any:
-    """A string property."""
-    return _field(STRING, default)
+def string(default: Any = _REQUIRED, *, of: Sequence[str] = ()) -> Any:
+    """A string property; `of` are the words that it may be, for those who try them all.
+
+    The type rule checks them, with words of its own.
+    """
+    return _field(replace(STRING, words=tuple(of)) if of else STRING, default)
 
 
 def dtype(default: Any = _REQUIRED) -> Any:

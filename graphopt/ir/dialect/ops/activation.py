@@ -158,8 +158,8 @@ class Prelu(PureOp):
     x = operand_def(Tensor)
     alpha = operand_def(Tensor)
     out = result_def(Tensor)
-    mode = string("all")
-    data_format = string("NCHW")
+    mode = string("all", of=("all", "channel", "element"))
+    data_format = string("NCHW", of=("NCHW", "NHWC"))
 
     @staticmethod
     def infer(x: Tensor, alpha: Tensor, mode: str, data_format: str) -> Tensor:

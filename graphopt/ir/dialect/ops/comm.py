@@ -57,7 +57,7 @@ class AllReduce(Collective):
     x = operand_def(Tensor)
     rest = var_operand_def(Tensor)
     outs = var_result_def(Tensor)
-    reduction = string("sum")
+    reduction = string("sum", of=("sum", "mean"))
     of_parts = flag(False)
     irdl_options = (SEGMENTS,)
 
@@ -87,7 +87,7 @@ class CAllReduce(Collective):
     name = "pd.c_allreduce"
     x = operand_def(Tensor)
     out = result_def(Tensor)
-    reduction = string("sum")
+    reduction = string("sum", of=REDUCTIONS)
 
     @staticmethod
     def infer(x: Tensor, reduction: str) -> Tensor:

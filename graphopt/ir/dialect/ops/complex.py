@@ -117,7 +117,7 @@ class Transform(OpaqueOp, ABC):
     x = operand_def(Tensor)
     out = result_def(Tensor)
     axes = integers(())
-    normalization = string("backward")
+    normalization = string("backward", of=("backward", "ortho", "forward"))
     forward = flag(True)
 
 

@@ -189,10 +189,10 @@ class Conv2dBase(PureOp, ABC):
     out = result_def(Tensor)
     strides = integers((1, 1))
     paddings = integers((0, 0))
-    padding_algorithm = string("EXPLICIT")
+    padding_algorithm = string("EXPLICIT", of=("EXPLICIT", "SAME", "VALID"))
     dilations = integers((1, 1))
     groups = integer(1)
-    data_format = string("NCHW")
+    data_format = string("NCHW", of=("NCHW", "NHWC"))
     algorithm = string("")
     filter_format = string("OIHW")
     kernel = string("")
@@ -258,7 +258,7 @@ class Conv3d(Conv2dBase):
     strides = integers((1, 1, 1))
     paddings = integers((0, 0, 0))
     dilations = integers((1, 1, 1))
-    data_format = string("NCDHW")
+    data_format = string("NCDHW", of=("NCDHW", "NDHWC"))
 
 
 def transposed_sizes(
@@ -302,12 +302,12 @@ class ConvTransposeBase(OpaqueOp, ABC):
     out = result_def(Tensor)
     strides = integers((1, 1))
     paddings = integers((0, 0))
-    padding_algorithm = string("EXPLICIT")
+    padding_algorithm = string("EXPLICIT", of=("EXPLICIT", "SAME", "VALID"))
     dilations = integers((1, 1))
     groups = integer(1)
     output_padding = integers(())
     output_size = integers(())
-    data_format = string("NCHW")
+    data_format = string("NCHW", of=("NCHW", "NHWC"))
 
     @staticmethod
     def infer(
@@ -352,7 +352,7 @@ class Conv3dTranspose(ConvTransposeBase):
     strides = integers((1, 1, 1))
     paddings = integers((0, 0, 0))
     dilations = integers((1, 1, 1))
-    data_format = string("NCDHW")
+    data_format = string("NCDHW", of=("NCDHW", "NDHWC"))
 
 
 @irdl_op_definition

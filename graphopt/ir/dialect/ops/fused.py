@@ -30,7 +30,7 @@ class FusedGemmEpilogue(OpaqueOp):
     out = result_def(Tensor)
     transpose_x = flag(False)
     transpose_y = flag(False)
-    activation = string("none")
+    activation = string("none", of=("none", "relu"))
     approximate = flag(False)
     act_attrs = dictionary({})
     kernel = string("")
@@ -73,12 +73,12 @@ class FusedConv2dAddAct(OpaqueOp):
     out = result_def(Tensor)
     strides = integers((1, 1))
     paddings = integers((0, 0))
-    padding_algorithm = string("EXPLICIT")
+    padding_algorithm = string("EXPLICIT", of=("EXPLICIT", "SAME", "VALID"))
     dilations = integers((1, 1))
     algorithm = string("")
     filter_format = string("OIHW")
     kernel = string("")
-    activation = string("none")
+    activation = string("none", of=("none", "relu"))
 
     irdl_options = (SEGMENTS,)
 

@@ -135,7 +135,7 @@ class KldivLoss(OpaqueOp):
     x = operand_def(Tensor)
     target = operand_def(Tensor)
     out = result_def(Tensor)
-    reduction = string("mean")
+    reduction = string("mean", of=(*REDUCTIONS, "batchmean"))
     log_target = flag(False)
 
     @staticmethod
@@ -162,7 +162,7 @@ class NllLoss(OpaqueOp):
     out = result_def(Tensor)
     total_weight = result_def(Tensor)
     ignore_index = integer(-100)
-    reduction = string("mean")
+    reduction = string("mean", of=REDUCTIONS)
 
     irdl_options = (SEGMENTS,)
 

@@ -34,7 +34,7 @@ class Auc(OpaqueOp):
     auc = result_def(Tensor)
     stat_pos_out = result_def(Tensor)
     stat_neg_out = result_def(Tensor)
-    curve = string("ROC")
+    curve = string("ROC", of=("ROC", "PR"))
     num_thresholds = integer(4095)
     slide_steps = integer(1)
 

@@ -62,7 +62,7 @@ class BatchNormBase(OpaqueOp, ABC):
     is_test = flag(False)
     use_global_stats = flag(False)
     trainable_statistics = flag(False)
-    data_format = string("NCHW")
+    data_format = string("NCHW", of=("NCHW", "NHWC"))
     sync = flag(False)
 
     irdl_options = (SEGMENTS,)
@@ -162,7 +162,7 @@ class GroupNorm(PureOp):
     variance = result_def(Tensor)
     epsilon = number(1e-5)
     groups = integer(1)
-    data_layout = string("NCHW")
+    data_layout = string("NCHW", of=("NCHW", "NHWC"))
 
     irdl_options = (SEGMENTS,)
 
@@ -278,7 +278,7 @@ class DataNorm(OpaqueOp):
     slot_dim = integer(-1)
     summary_decay_rate = number(0.9999999)
     enable_scale_and_shift = flag(False)
-    data_layout = string("NCHW")
+    data_layout = string("NCHW", of=("NCHW", "NHWC"))
     sync_stats = flag(False)
 
     irdl_options = (SEGMENTS,)

@@ -37,13 +37,13 @@ class PoolBase(PureOp, ABC):
     kernel_size = integers()
     strides = integers((1, 1))
     paddings = integers((0, 0))
-    padding_algorithm = string("EXPLICIT")
-    pooling_type = string("max")
+    padding_algorithm = string("EXPLICIT", of=("EXPLICIT", "SAME", "VALID"))
+    pooling_type = string("max", of=("max", "avg"))
     global_pooling = flag(False)
     adaptive = flag(False)
     ceil_mode = flag(False)
     exclusive = flag(True)
-    data_format = string("NCHW")
+    data_format = string("NCHW", of=("NCHW", "NHWC"))
     algorithm = string("")
 
     @staticmethod
@@ -101,7 +101,7 @@ class Pool3d(PoolBase):
     name = "pd.pool3d"
     strides = integers((1, 1, 1))
     paddings = integers((0, 0, 0))
-    data_format = string("NCDHW")
+    data_format = string("NCDHW", of=("NCDHW", "NDHWC"))
 
 
 class PoolIndex(OpaqueOp, ABC):
@@ -113,7 +113,7 @@ class PoolIndex(OpaqueOp, ABC):
     kernel_size = integers()
     strides = integers((1, 1))
     paddings = integers((0, 0))
-    padding_algorithm = string("EXPLICIT")
+    padding_algorithm = string("EXPLICIT", of=("EXPLICIT", "SAME", "VALID"))
     global_pooling = flag(False)
     adaptive = flag(False)
     ceil_mode = flag(False)

@@ -52,7 +52,7 @@ class Dropout(RandomOp):
     out = result_def(Tensor)
     p = number(0.5)
     is_test = flag(False)
-    mode = string("downgrade_in_infer")
+    mode = string("downgrade_in_infer", of=("downgrade_in_infer", "upscale_in_train"))
 
     @staticmethod
     def infer(x: Tensor, p: float, mode: str) -> Tensor:

@@ -300,7 +300,7 @@ class Pad(OpaqueOp):
     x = operand_def(Tensor)
     out = result_def(Tensor)
     paddings = integers()
-    mode = string("constant")
+    mode = string("constant", of=PAD_MODES)
     value = number(0.0)
 
     @staticmethod

@@ -142,7 +142,7 @@ class PutAlongAxis(OpaqueOp):
     value = operand_def(Tensor)
     out = result_def(Tensor)
     axis = integer(0)
-    reduce = string("assign")
+    reduce = string("assign", of=PUT_REDUCTIONS)
     include_self = flag(True)
 
     @staticmethod

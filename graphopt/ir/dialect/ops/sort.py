@@ -104,7 +104,7 @@ class Nanmedian(PureOp):
     out = result_def(Tensor)
     axis = integers(())
     keepdim = flag(False)
-    mode = string("avg")
+    mode = string("avg", of=("avg", "min"))
 
     @staticmethod
     def infer(x: Tensor, axis: Sequence[int], keepdim: bool, mode: str) -> Tensor:

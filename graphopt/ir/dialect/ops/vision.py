@@ -79,10 +79,10 @@ class Interpolate(OpaqueOp):
     scale = numbers(())
     single_scale = flag(False)
     spaced_by_size = flag(False)
-    mode = string("nearest")
+    mode = string("nearest", of=INTERPOLATIONS)
     align_corners = flag(True)
     align_mode = integer(1)
-    data_layout = string("NCHW")
+    data_layout = string("NCHW", of=("NCHW", "NHWC"))
 
     @staticmethod
     def infer(
@@ -218,8 +218,8 @@ class GridSample(OpaqueOp):
     x = operand_def(Tensor)
     grid = operand_def(Tensor)
     out = result_def(Tensor)
-    mode = string("bilinear")
-    padding_mode = string("zeros")
+    mode = string("bilinear", of=("bilinear", "nearest"))
+    padding_mode = string("zeros", of=PADDING_MODES)
     align_corners = flag(True)
 
     @staticmethod
@@ -299,7 +299,7 @@ class PixelShuffle(PureOp):
     x = operand_def(Tensor)
     out = result_def(Tensor)
     upscale_factor = integer(1)
-    data_format = string("NCHW")
+    data_format = string("NCHW", of=("NCHW", "NHWC"))
 
     @staticmethod
     def infer(x: Tensor, upscale_factor: int, data_format: str) -> Tensor:
@@ -317,7 +317,7 @@ class PixelUnshuffle(PureOp):
     x = operand_def(Tensor)
     out = result_def(Tensor)
     downscale_factor = integer(1)
-    data_format = string("NCHW")
+    data_format = string("NCHW", of=("NCHW", "NHWC"))
 
     @staticmethod
     def infer(x: Tensor, downscale_factor: int, data_format: str) -> Tensor:
@@ -336,7 +336,7 @@ class ChannelShuffle(PureOp):
     x = operand_def(Tensor)
     out = result_def(Tensor)
     groups = integer(1)
-    data_format = string("NCHW")
+    data_format = string("NCHW", of=("NCHW", "NHWC"))
 
     @staticmethod
     def infer(x: Tensor, groups: int, data_format: str) -> Tensor:
@@ -375,7 +375,7 @@ class TemporalShift(OpaqueOp):
     out = result_def(Tensor)
     seg_num = integer()
     shift_ratio = number(0.25)
-    data_format = string("NCHW")
+    data_format = string("NCHW", of=("NCHW", "NHWC"))
 
     @staticmethod
     def infer(x: Tensor, seg_num: int, shift_ratio: float, data_format: str) -> Tensor:

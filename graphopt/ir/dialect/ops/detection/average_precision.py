@@ -43,7 +43,7 @@ class DetectionMap(DataSizedOp):
     background_label = integer(0)
     overlap_threshold = number(0.3)
     evaluate_difficult = flag(True)
-    ap_type = string("integral")
+    ap_type = string("integral", of=("integral", "11point"))
 
     irdl_options = (SEGMENTS,)
 

@@ -173,7 +173,7 @@ class BoxCoder(OpaqueOp):
     prior_box_var = opt_operand_def(Tensor)
     target_box = operand_def(Tensor)
     out = result_def(Tensor)
-    code_type = string("encode_center_size")
+    code_type = string("encode_center_size", of=("encode_center_size", "decode_center_size"))
     box_normalized = flag(True)
     axis = integer(0)
     variance = numbers(())

@@ -39,7 +39,7 @@ class BipartiteMatch(OpaqueOp):
     lengths = opt_operand_def(Tensor)
     indices = result_def(Tensor)
     matched_dist = result_def(Tensor)
-    match_type = string(BIPARTITE)
+    match_type = string(BIPARTITE, of=(BIPARTITE, PER_PREDICTION))
     dist_threshold = number(0.5)
 
     irdl_options = (SEGMENTS,)
@@ -120,7 +120,7 @@ class MineHardExamples(OpaqueOp):
     neg_pos_ratio = number(1.0)
     neg_dist_threshold = number(0.5)
     sample_size = integer(0)
-    mining_type = string("max_negative")
+    mining_type = string("max_negative", of=("max_negative", "hard_example"))
 
     irdl_options = (SEGMENTS,)
 

@@ -89,7 +89,7 @@ class Qr(OpaqueOp):
     x = operand_def(Tensor)
     q = result_def(Tensor)
     r = result_def(Tensor)
-    mode = string("reduced")
+    mode = string("reduced", of=("reduced", "complete", "r"))
 
     @staticmethod
     def infer(x: Tensor, mode: str) -> tuple[Tensor, Tensor]:
@@ -128,7 +128,7 @@ class Hermitian(OpaqueOp, ABC):
     """Ops on Hermitian matrices, which read one triangle."""
 
     x = operand_def(Tensor)
-    UPLO = string("L")
+    UPLO = string("L", of=("L", "U"))
 
     @staticmethod
     def values(x: Tensor, UPLO: str) -> Tensor:

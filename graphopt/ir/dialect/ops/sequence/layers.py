@@ -43,7 +43,7 @@ class SequencePool(OpaqueOp):
     x = operand_def(Tensor)
     lengths = operand_def(Tensor)
     out = result_def(Tensor)
-    pooltype = string("AVERAGE")
+    pooltype = string("AVERAGE", of=POOLS)
     pad_value = number(0.0)
 
     @staticmethod

@@ -172,7 +172,7 @@ class ChunkEval(OpaqueOp):
     num_label = result_def(Tensor)
     num_correct = result_def(Tensor)
     num_chunk_types = integer()
-    chunk_scheme = string("IOB")
+    chunk_scheme = string("IOB", of=SCHEMES)
     excluded_chunk_types = integers(())
     steps = integer(0)  # 0: rows one after the other; 1: padded [sequences, steps]
 

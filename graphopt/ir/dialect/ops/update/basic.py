@@ -144,7 +144,7 @@ class Momentum(Update):
     velocity_out = result_def(Tensor)
     mu = number()
     use_nesterov = flag(False)
-    regularization_method = string("")
+    regularization_method = string("", of=("", "l2_decay"))
     regularization_coeff = number(0.0)
 
     @staticmethod

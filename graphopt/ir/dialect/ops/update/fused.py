@@ -136,7 +136,7 @@ class FusedMomentum(FusedUpdate):
     velocities = var_operand_def(Tensor)
     mu = number()
     use_nesterov = flag(False)
-    regularization_method = string("")
+    regularization_method = string("", of=("", "l2_decay"))
     regularization_coeff = number(0.0)
 
     @staticmethod

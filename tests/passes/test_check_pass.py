@@ -1,0 +1,128 @@
+"""`check_pass` for patterns of any op: what is planted for them, what it says of wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from graphopt.ir.dialect.families import ALL
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.activation import Relu, Softplus
+from graphopt.ir.dialect.ops.callback import Print
+from graphopt.ir.dialect.ops.control import RegionOp, Yield
+from graphopt.ir.dialect.ops.detection.roi import RoiAlign
+from graphopt.ir.dialect.ops.math import Add, Cast, GreaterThan
+from graphopt.ir.dialect.ops.norm import LayerNorm
+from graphopt.ir.dialect.ops.reduce import Argmax, Sum
+from graphopt.ir.dialect.ops.shape import Assign
+from graphopt.ir.dialect.ops.sort import Topk
+from graphopt.passes.engine.fusion import Fusion, FusionPass, Match, Node, Value
+from graphopt.testing import check_pass
+from graphopt.testing.calls import calls_of
+from graphopt.testing.programs import Generated, programs
+from graphopt_tests.example_counts import share
+
+WITHOUT = {
+    "pd.py_func": "it calls a function of Python",
+    "pd.py_func_backward": "it calls a function of Python",
+    "pd.print": "it has no result",
+    "pd.print_gradient": "it prints",
+    "pd.assert": "it has no result",
+    "pd.dynamic": "another op stands for it, with sizes that are computed",
+    "pd.grad": "generated programs have it",
+}
+"""The ops that nothing is planted for, beside those with regions."""
+PLANTABLE = [op for op in ALL if not issubclass(op, (RegionOp, Yield)) and op.name not in WITHOUT]
+name_of = {op: op.name for op in ALL}.get
+
+
+@pytest.mark.parametrize("op_class", list(share(PLANTABLE, 32)), ids=name_of)
+def test_calls_are_found(op_class: type[PdOp]) -> None:
+    """Operands and properties that the type rule and the lowering take."""
+    assert calls_of(op_class), f"{op_class.name} needs a row in graphopt/testing/starts.py"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("op_class", PLANTABLE, ids=name_of)
+def test_every_op_is_planted(op_class: type[PdOp]) -> None:
+    """In programs with gradients, where its pattern is found."""
+    assert planted(Node(op_class), (), 3) > 0
+
+
+def planted(root: Node, inner: Sequence[Node], count: int) -> int:
+    """How often a pattern is found in so many generated programs."""
+
+    class Found(Fusion):
+        def build(self, match: Match) -> PdOp:
+            return Assign.make(match.root.operands[0] if match.root.operands else None)
+
+    Found.root = root
+    found = 0
+
+    @settings(
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),  # pyright: ignore
+    )
+    @given(programs(plant=[Found()]))
+    def each(generated: Generated) -> None:
+        nonlocal found
+        generated.module.verify()
+        found += sum(
+            isinstance(op, root.types)
+            and all(any(isinstance(o.owner, n.types) for o in op.operands) for n in inner)
+            for op in generated.module.walk()
+        )
+
+    each()
+    return found
+
+
+def test_values_of_other_types_are_planted() -> None:
+    """A pattern whose inner value is a whole number."""
+    whole = Node(Argmax, Value())
+    assert planted(Node(Cast, whole), [whole], 4) >= 1
+
+
+@pytest.mark.exhaustive
+def test_patterns_of_different_ops_are_planted() -> None:
+    """Values of other types, several results of one op, an op that is read twice, ops by hand."""
+    x, y = Value(), Value()
+    whole, topk, norm = Node(Argmax, x), Node(Topk, x), Node(LayerNorm, x)
+    for root, inner in (
+        (Node(Add, whole, topk.result(1)), [whole, topk]),
+        (Node(RoiAlign, images := Node(Relu, x), y), [images]),
+        (Node(Sum, is_more := Node(GreaterThan, x, y)), [is_more]),
+        (Node(Add, norm, norm), [norm]),
+    ):
+        assert planted(root, inner, 8) >= 2, root.expected
+
+
+def test_properties_are_varied() -> None:
+    """Half of the calls have another value of a property than its default."""
+    betas = {call.attrs["beta"] for call in calls_of(Softplus)}
+    assert betas == {0.5, 1.0, 1.5}
+
+
+def test_what_cannot_be_planted_says_so() -> None:
+    """A pattern of an op without a result."""
+
+    class Printed(Fusion):
+        root = Node(Print, Value())
+
+        def build(self, match: Match) -> PdOp:
+            return match.root
+
+    class Pass(FusionPass):
+        """A pass of it."""
+
+        name = "printed"
+        RULES = (Printed(),)
+
+    with pytest.raises(TypeError, match=r"pd\.print cannot be planted"):
+        check_pass(Pass, examples=3)
