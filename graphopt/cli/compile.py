@@ -6,10 +6,6 @@ import argparse
 from pathlib import Path
 
 from graphopt.display.units import several, size
-from graphopt.models.bundle.sizes import check_sets, has_range, ranges_of, shapes_of_sets
-from graphopt.runtime.devices.places import as_place, check_place, default_place
-from graphopt.runtime.feeds.buckets import automatic
-from graphopt.runtime.settings.jax_import import import_jax
 
 EXAMPLE = "graphopt compile resnet18/model --sizes x=1x3x32x32,x=8x3x32x32 -o app.graphopt"
 
@@ -46,7 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Compile a model for some sizes, and write the bundle."""
+    from graphopt.models.bundle.sizes import check_sets, has_range, ranges_of, shapes_of_sets
     from graphopt.models.model import import_model
+    from graphopt.runtime.devices.places import as_place, check_place, default_place
+    from graphopt.runtime.feeds.buckets import automatic
+    from graphopt.runtime.settings.jax_import import import_jax
 
     path = Path(arguments.output)
     if path.suffix != ".graphopt":

@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphopt.display.units import size
-from graphopt.models.export.write import FORMATS, PROGRAMS, Exported, format_of
-from graphopt.models.feeds import BATCH, Sizes, file_feed, random_feed, sizes_of
-from graphopt.runtime.settings.strategy_text import strategy_of
+from graphopt.models.formats import FORMATS, PROGRAMS
 
 if TYPE_CHECKING:
+    from graphopt.models.export.write import Exported
+    from graphopt.models.feeds import Sizes
     from graphopt.models.model import ImportedModel
 
+ELSEWHERE = (
+    "run it: with any compiler for StableHLO, such as XLA or IREE; "
+    "docs/how-to/take-a-model-out.md has the lines for JAX"
+)
 EXAMPLE = "graphopt convert resnet18/model -o resnet18.jaxexport"
 
 
@@ -62,7 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Write a model in another format; returns 1 when the check finds different numbers."""
+    from graphopt.models.export.write import format_of
+    from graphopt.models.feeds import sizes_of
     from graphopt.models.model import import_model
+    from graphopt.runtime.settings.progress import announced
+    from graphopt.runtime.settings.strategy_text import strategy_of
 
     format = format_of(Path(arguments.output), arguments.format)
     text = arguments.build_strategy
@@ -73,17 +81,19 @@ def main(arguments: argparse.Namespace) -> int:
     if format in PROGRAMS:
         platforms = arguments.platforms.split(",") if arguments.platforms else None
         options = {"sizes": sizes, "parameters": arguments.parameters, "platforms": platforms}
-    exported = model.export(arguments.output, arguments.format, strategy, **options)
+    with announced(lambda: f"writing {arguments.output}", files=False):
+        exported = model.export(arguments.output, arguments.format, strategy, **options)
     for file in exported.files:
         print(f"wrote {file} ({size(file.stat().st_size)})")
     for note in exported.notes:
         print(f"note: {note}")
-    print(f"run it: {how_to_run(exported, sizes)}")
+    command = how_to_run(exported, sizes)
+    print(f"run it: {command}" if command else ELSEWHERE)
     return _check(model, exported, arguments, sizes) if arguments.check else 0
 
 
 def how_to_run(exported: Exported, sizes: Sizes = None) -> str:
-    """A command that runs the written file, with zeros for inputs."""
+    """A command that runs the written file, with zeros for inputs; empty for StableHLO."""
     path = exported.path
     if exported.format == "jaxexport":
         return _python(
@@ -93,19 +103,6 @@ def how_to_run(exported: Exported, sizes: Sizes = None) -> str:
             f'f = export.deserialize(bytearray(open("{path}", "rb").read()))',
             f"print(f.call({_zeros(exported, sizes)}))",
         )
-    if exported.format in ("stablehlo", "stablehlo-text"):
-        mode = '"rb"' if exported.format == "stablehlo" else '"r"'
-        return _python(
-            "import jax, numpy as np",
-            "from jax.extend.backend import get_backend",
-            "from jaxlib.xla_client import CompileOptions, DeviceList",
-            *(['jax.config.update("jax_enable_x64", True)'] if _is_wide(exported) else []),
-            'c = get_backend("cpu")',
-            "d = DeviceList(tuple(c.local_devices()[:1]))",
-            f'f = c.compile_and_load(open("{path}", {mode}).read(), d, CompileOptions())',
-            f"inputs = [jax.device_put(a) for a in [{_zeros(exported, sizes)}]]",
-            "print(f.execute_sharded(inputs).disassemble_into_single_device_arrays())",
-        )
     return {
         "mlir": f"graphopt-opt {path} --emit stablehlo",
         "safetensors": _python(
@@ -113,7 +110,7 @@ def how_to_run(exported: Exported, sizes: Sizes = None) -> str:
         ),
         "npz": _python("import numpy", f'print(numpy.load("{path}").files)'),
         "pdmodel": f"graphopt run {path} --random",
-    }[exported.format]
+    }.get(exported.format, "")
 
 
 def _python(*lines: str) -> str:
@@ -122,6 +119,8 @@ def _python(*lines: str) -> str:
 
 def _zeros(exported: Exported, sizes: Sizes) -> str:
     """The arguments of an exported function as zeros."""
+    from graphopt.models.feeds import BATCH
+
     about = json.loads(exported.files[1].read_text("utf-8"))
     made: list[str] = []
     for entry in about["arguments"]:
@@ -149,6 +148,8 @@ def _check(
     if exported.format in ("safetensors", "npz"):
         return _check_parameters(model, exported)
     from graphopt.models.export.check import difference, exported_outputs, model_outputs
+    from graphopt.models.feeds import file_feed, random_feed
+    from graphopt.runtime.settings.progress import announced
 
     if exported.function is not None and exported.function.is_random:
         print("not checked: the program draws random numbers")
@@ -158,14 +159,16 @@ def _check(
     else:
         feed = random_feed(model, sizes, arguments.seed)
     try:
-        expected = model_outputs(model, feed)
+        with announced(lambda: "running the model", files=False):
+            expected = model_outputs(model, feed)
     except Exception as error:
         if arguments.input:
             raise
         reason = str(error).strip().partition("\n")[0]
         print(f"not checked: the model does not accept random inputs ({reason}); give --input")
         return 0
-    found = exported_outputs(exported, model, feed)
+    with announced(lambda: f"running {arguments.output}", files=False):
+        found = exported_outputs(exported, model, feed)
     assert found is not None
     gap, close = difference(found, expected)
     verdict = "the same outputs" if close else "OTHER OUTPUTS"

@@ -18,6 +18,7 @@ from graphopt.cli import (
     completion,
     convert,
     diff,
+    explain,
     info,
     lsp,
     profile,
@@ -31,6 +32,7 @@ from graphopt.errors import GraphoptError
 COMMANDS = {
     "info": (info, "show the contents of a model, and whether graphopt can run it"),
     "run": (run, "run a model once, or a Paddle script (graphopt run SCRIPT.py ARGS...)"),
+    "explain": (explain, "say what passes do to a program, what they leave alone, and why"),
     "report": (report, "write a page that shows what each pass does to a program"),
     "profile": (profile, "show where the time of a step goes: by op, by line of the script"),
     "diff": (diff, "compare two programs, or one before and after passes"),
@@ -48,13 +50,6 @@ COMMANDS = {
 _OF_XDSL = (ParseError, DiagnosticException)
 _WRONG = re.compile(r"argument COMMAND: invalid choice: '(.*?)'")
 _MISSING = re.compile(r"the following arguments are required: (.*)")
-# what other tools and the front end have as a name
-_ELSEWHERE = {
-    "explain": (
-        "graphopt opt MODEL --explain says what passes do to a model, graphopt run --explain and "
-        "paddle.explain(program) to one that runs"
-    ),
-}
 _OPT = "print a program after passes, as graphopt-opt does (graphopt opt --help)"
 
 
@@ -73,8 +68,6 @@ class _Commands(argparse.ArgumentParser):
 
 def _unknown_command(name: str) -> str:
     """The message for a command that there is not."""
-    if name in _ELSEWHERE:
-        return f"no command is named '{name}'; {_ELSEWHERE[name]}"
     near = get_close_matches(name, (*COMMANDS, "opt"), 1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join((*COMMANDS, 'opt'))}"
     return f"no command is named '{name}'; {hint}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from graphopt.models.feeds import add_feed_arguments
-
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, its parameters, its inputs and its optimisations."""
@@ -23,4 +21,19 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     add_feed_arguments(parser)
     parser.add_argument(
         "--build-strategy", metavar="FLAG=VALUE,...", help="the optimisations (a bare flag means 1)"
+    )
+
+
+def add_feed_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--random`, `--seed` and `--dim`."""
+    parser.add_argument(
+        "--random", action="store_true", help="random inputs: normal numbers, integers 0 and 1"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="for --random (default 0)")
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        metavar="N | NAME=AxBxC",
+        help="a size for all unknown dimensions, or the shape of an input; may be repeated",
     )

@@ -57,6 +57,7 @@ def main(arguments: argparse.Namespace) -> int:
     from graphopt.debug.program_source import subjects
     from graphopt.display.table import for_stream
     from graphopt.models.feeds import sizes_of
+    from graphopt.runtime.settings.progress import announced
     from graphopt.runtime.settings.strategy_text import strategy_of
 
     if arguments.program.endswith(".mlir") or arguments.program == "-":
@@ -72,7 +73,8 @@ def main(arguments: argparse.Namespace) -> int:
     inputs = Inputs(arguments.data, sizes_of(arguments.dim), arguments.seed)
     profiles = []
     for subject in fed:
-        made, made_up = profile_of(subject, strategy, inputs, arguments.steps)
+        with announced(lambda: f"profiling {subject.origin}", files=False):  # noqa: B023
+            made, made_up = profile_of(subject, strategy, inputs, arguments.steps)
         profiles.append(made)
         print(subject.origin + (f", with random {', '.join(made_up)}" if made_up else ""))
         print(for_stream(made.page_by(arguments.by, arguments.rows), sys.stdout), end="\n\n")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from graphopt.models.feeds import Sizes
     from graphopt.passes.table.report import Report
     from graphopt.report.measured import MeasuredStep
+    from graphopt.report.stages import Optimization
     from graphopt.runtime.settings.strategies import BuildStrategy
 
 EXAMPLE = "graphopt report resnet18/model.pdmodel -o resnet18.html"
@@ -73,6 +74,7 @@ def main(arguments: argparse.Namespace) -> int:
     from graphopt.report.stages import Other, optimization
     from graphopt.report.write import write_report
     from graphopt.runtime.compile.compilation import pass_context_for
+    from graphopt.runtime.settings.progress import announced
     from graphopt.runtime.settings.strategy_text import strategy_of
 
     load_imports(arguments.imports)
@@ -82,20 +84,21 @@ def main(arguments: argparse.Namespace) -> int:
     run = _run(arguments, strategy)
     found = fed_first(arguments.program, arguments.arguments)
     if arguments.run:
-        found = [_for_sizes(each, sizes_of(arguments.dim)) for each in found]
+        found = [for_sizes(each, sizes_of(arguments.dim)) for each in found]
     others = fed_first(arguments.against, []) if arguments.against else []
-    programs = [
-        optimization(
-            each.origin,
-            each.module.clone,
-            each.context_or(context),
-            compiled=run or each.report,
-            parts=each.parts,
-            other=other and Other(other.origin, other.module.clone, other.context_or(context)),
-            measured=_measured(each, arguments, strategy),
-        )
-        for each, other in zip_longest(found, others[: len(found)])
-    ]
+    programs: list[Optimization] = []
+    with announced(lambda: f"explaining {found[min(len(programs), len(found) - 1)].origin}", files=False):
+        for each, other in zip_longest(found, others[: len(found)]):
+            made = optimization(
+                each.origin,
+                each.module.clone,
+                each.context_or(context),
+                compiled=run or each.report,
+                parts=each.parts,
+                other=other and Other(other.origin, other.module.clone, other.context_or(context)),
+                measured=_measured(each, arguments, strategy),
+            )
+            programs.append(made)
     output = arguments.output or "report.html"
     write_report(output, programs, Path(arguments.program).name)
     print(f"written: {output}")
@@ -116,11 +119,13 @@ def _run(arguments: argparse.Namespace, strategy: BuildStrategy | None) -> Repor
         return None  # each of its programs has its own report
     from graphopt.debug.made_up_run import report_of_run
     from graphopt.models.feeds import sizes_of
+    from graphopt.runtime.settings.progress import announced
 
-    return report_of_run(arguments.program, strategy, sizes_of(arguments.dim))
+    with announced(lambda: f"running {arguments.program}", files=False):
+        return report_of_run(arguments.program, strategy, sizes_of(arguments.dim))
 
 
-def _for_sizes(subject: Subject, sizes: Sizes) -> Subject:
+def for_sizes(subject: Subject, sizes: Sizes) -> Subject:
     """A program for the sizes that it is fed, with which it is compiled and measured."""
     from graphopt.debug.profiles import is_fed
     from graphopt.debug.program_source import complete

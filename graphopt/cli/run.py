@@ -12,16 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from graphopt.cli.model_arguments import add_model_arguments
-from graphopt.debug.tables import statistics
 from graphopt.display.table import for_stream, table
 from graphopt.display.units import shape, size
-from graphopt.models.feeds import feed_of, load_arrays
-from graphopt.runtime.settings.strategy_text import strategy_of
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from graphopt.models.model import ImportedModel
     from graphopt.runtime.compile.compiled import Compiled
 
@@ -49,8 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Run a model once and print its outputs."""
     from graphopt.debug.made_up_run import compiled_programs
+    from graphopt.debug.tables import statistics
+    from graphopt.models.feeds import feed_of
     from graphopt.models.model import import_model
     from graphopt.runtime.explain import Explanation
+    from graphopt.runtime.settings.strategy_text import strategy_of
 
     text = arguments.build_strategy
     strategy = None if text is None else strategy_of(text)
@@ -87,6 +87,8 @@ def _compare(
     model: ImportedModel, outputs: dict[str, np.ndarray[Any, Any]], arguments: argparse.Namespace
 ) -> int:
     """0 if the outputs equal those of `--expect`, else 1; ValueError for a file without any."""
+    from graphopt.models.feeds import load_arrays
+
     expected = load_arrays(Path(arguments.expect))
     if not isinstance(expected, dict):
         expected = {model.fetch_names[0]: expected}

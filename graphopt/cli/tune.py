@@ -11,8 +11,6 @@ import argparse
 import time
 
 from graphopt.cli.model_arguments import add_model_arguments
-from graphopt.models.feeds import feed_of
-from graphopt.runtime.settings.strategy_text import strategy_of
 
 EXAMPLE = "graphopt tune resnet18/model --random --dim 4"
 
@@ -27,9 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Run a model until its kernels are chosen, and print the outcome; 1 if there is none."""
+    from graphopt.models.feeds import feed_of
     from graphopt.models.model import import_model
     from graphopt.runtime.executor import Executor
     from graphopt.runtime.settings.flags import KERNELS, full_form, measures_kernels
+    from graphopt.runtime.settings.strategy_text import strategy_of
     from graphopt.runtime.steps.policy import NOT_YET
 
     if not measures_kernels():

@@ -1,5 +1,18 @@
 """Saved models of any format in one call."""
 
-import graphopt.tensor as _methods  # noqa: F401  (programs and variables get their methods)
-from graphopt.models.model import ImportedModel as ImportedModel
-from graphopt.models.model import import_model as import_model
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphopt.models.model import ImportedModel as ImportedModel
+    from graphopt.models.model import import_model as import_model
+
+
+def __getattr__(name: str) -> Any:
+    """What reads models, imported when it is first used: a command's help needs none of it."""
+    if name not in ("ImportedModel", "import_model"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from graphopt.models import model
+
+    return getattr(model, name)

@@ -19,21 +19,6 @@ Sizes = int | dict[str, tuple[int, ...]] | None
 BATCH, OTHER = 2, 32
 
 
-def add_feed_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--random`, `--seed` and `--dim`."""
-    parser.add_argument(
-        "--random", action="store_true", help="random inputs: normal numbers, integers 0 and 1"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="for --random (default 0)")
-    parser.add_argument(
-        "--dim",
-        action="append",
-        default=[],
-        metavar="N | NAME=AxBxC",
-        help="a size for all unknown dimensions, or the shape of an input; may be repeated",
-    )
-
-
 def sizes_of(entries: Sequence[str]) -> Sizes:
     """The sizes of `--dim`; ValueError for anything but a number or NAME=AxBxC."""
     number: int | None = None

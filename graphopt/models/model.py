@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+import graphopt.tensor  # noqa: F401  (programs and variables get their methods)
 from graphopt.ir.formats.find import find_given, find_parameters
 from graphopt.ir.formats.model import (
     LoadedModel,

@@ -23,7 +23,7 @@ from graphopt.ir.dialect.attrs import Kind
 from graphopt.ir.dialect.definition import attr_kinds, default_attrs, definition
 from graphopt.ir.dialect.op import PdOp, infer_types
 from graphopt.ir.dialect.ops.base import DataSizedOp
-from graphopt.ir.dialect.types import Tensor, dtype_of, shape_of, tensor
+from graphopt.ir.dialect.types import Tensor, agree, dtype_of, shape_of, tensor
 from graphopt.testing.starts import STARTS
 
 Shape = tuple[int, ...]
@@ -109,7 +109,9 @@ def _tried(op_class: type[PdOp], fixed: Fixed, wanted: Tensor | None) -> Iterato
             return
         vary = turn % 2 or any(name not in given for name in kinds)
         attrs = {
-            name: _value(name, kind, given, base, chance) if vary else given[name]
+            name: given[name]
+            if not vary or (start is not None and name in start.attrs)
+            else _value(name, kind, given, base, chance)
             for name, kind in kinds.items()
         }
         if groups is not None:
@@ -238,8 +240,6 @@ def _is_traced(op_class: type[PdOp], call: TypedCall) -> bool:
     from graphopt.lowering.call import Call
     from graphopt.lowering.collectives import ALONE
 
-    if issubclass(op_class, DataSizedOp):
-        return True  # its sizes come with the numbers
     block = Block(arg_types=call.flat)
     rest = iter(block.args)
     operands = [[next(rest) for _ in group] for group in call.operands]
@@ -254,16 +254,19 @@ def _is_traced(op_class: type[PdOp], call: TypedCall) -> bool:
         keys = [jax.random.key(number) for number in range(count)]
         return computed(arrays, tuple(keys) if count > 1 else keys[0] if keys else None)
 
-    with jax.enable_x64(True):
-        given = [
-            jax.ShapeDtypeStruct(shape_of(type), np.dtype(dtype_of(type).numpy))
-            for type in call.flat
-        ]
+    if issubclass(op_class, DataSizedOp) and op_class.name in STARTS:
+        return True  # that other numbers fit together, too, is not to be expected
+    shapes = [shape_of(type) for type in call.flat]
+    dtypes = [np.dtype(dtype_of(type).numpy) for type in call.flat]
+    with jax.enable_x64(True), warnings.catch_warnings(action="ignore"):
         try:
-            with warnings.catch_warnings(action="ignore"):
-                found = jax.eval_shape(rule, *given)
+            if issubclass(op_class, DataSizedOp):  # its sizes come with the numbers
+                found = rule(*map(np.ones, shapes, dtypes))
+            else:
+                found = jax.eval_shape(rule, *map(jax.ShapeDtypeStruct, shapes, dtypes))
         except Exception:
             return False
-    return [(each.shape, str(each.dtype)) for each in found] == [
-        (shape_of(type), str(dtype_of(type))) for type in call.results
-    ]
+    return all(
+        agree(each.shape, shape_of(type)) and str(each.dtype) == str(dtype_of(type))
+        for each, type in zip(found, call.results, strict=True)
+    )

@@ -125,8 +125,9 @@ def _check_rewrites(made: ModulePass, module: ModuleOp) -> None:
         module, {}, lambda part, inputs: _first_wrong(made, part) is not None, most=100
     )
     wrong = _first_wrong(made, reduced.module) or wrong
+    words = wrong.text.removeprefix(f"{wrong.anchor}, ")
     raise _WrongRewrite(
-        f"{wrong.rule}: the rewrite at {wrong.anchor} is wrong: {wrong.text}\n\n"
+        f"{wrong.rule}: the rewrite at {wrong.anchor} is wrong, {words}\n\n"
         f"The program before:\n{text_of(reduced.module)}"
     )
 

@@ -17,6 +17,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.math import AddN
@@ -214,7 +215,7 @@ class _Builder:
         if middles and not self.draw(st.integers(0, 3)):
             others.append(self.draw(st.sampled_from(middles)))
         wrt = [*weights, *others]
-        means = [self.add(Mean, value) for value in outputs if dtype_of(value.type) == "float32"]
+        means = [self.add(Mean, value) for value in outputs if _is_differentiated(value)]
         loss = self.add(AddN, means or [self.add(Mean, self.random_op(SHAPES[0], 1))])
         seed = self.add(FullLike, loss, value=1.0)
         grad = Grad.make([loss], wrt, [seed], [], parameters=tuple(range(len(weights))))
@@ -257,3 +258,16 @@ def _module(
         res_attrs=attrs([(kind, name) for kind, name, _ in results]),
     )
     return ModuleOp([function])
+
+
+def _is_differentiated(output: SSAValue) -> bool:
+    """True where a loss can be made of a value: no size depends on data, which tracing lacks."""
+    waiting, seen = [output], set[SSAValue]()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value.owner, DataSizedOp):
+            return False
+        if value not in seen and isinstance(value.owner, PdOp):
+            waiting += value.owner.operands
+        seen.add(value)
+    return dtype_of(output.type) == "float32"

@@ -62,6 +62,17 @@ STARTS: Mapping[str, Start] = {
     "pd.locality_aware_nms": start(
         "1x5x4xf32", "1x1x5xf32", score_threshold=0.1, nms_top_k=10, keep_top_k=10
     ),
+    "pd.rpn_target_assign": start(
+        *("5x4xf32", "3x4xf32", None, "3x1xi32", "2x3xf32", "2xi64"),
+        rpn_batch_size_per_im=3,
+        use_random=False,
+    ),
+    "pd.retinanet_detection_output": start(
+        ("1x2x4xf32", "1x1x4xf32"), ("1x2x2xf32", "1x1x2xf32"), ("2x4xf32", "1x4xf32"), "1x3xf32"
+    ),
+    "pd.collect_fpn_proposals": start(
+        ("3x4xf32", "1x4xf32"), ("3x1xf32", "1x1xf32"), ("2xi32", "2xi32"), post_nms_top_n=3
+    ),
     "pd.roi_align": start("2x4x4x4xf32", "2x4xf32", "2xi32"),
     "pd.roi_pool": start("2x4x4x4xf32", "2x4xf32", "2xi32"),
     "pd.prroi_pool": start("2x4x4x4xf32", "2x4xf32", "2xi32"),
@@ -126,7 +137,12 @@ STARTS: Mapping[str, Start] = {
         "5x8xf32", "3xi64", "2x8xf32", "2x2xf32", "1x8xf32", None, None, use_peepholes=False
     ),
     "pd.sequence_gru": start("5x6xf32", "3xi64", "2x6xf32", "1x6xf32", "3x2xf32"),
+    "pd.sequence_slice": start("5x2xf32", "3xi64", "3xi64", "3xi64"),
     "pd.sequence_edit_distance": start("5x1xi64", "7x1xi64", "3xi64", "3xi64"),
+    "pd.array_write": start("2x3xf32", "1xi64", "3xf32"),
+    "pd.beam_search": start(
+        "4x1xi64", "4x1xf32", "4x3xi64", "4x3xf32", ("2xi64",), beam_size=2, end_id=0
+    ),
     "pd.linear_chain_crf": start("5x3xf32", "5x3xf32", "5x1xi64", "3xi64"),
     "pd.crf_decoding": start("5x3xf32", "5x3xf32", "3xi64", None),
     "pd.viterbi_decode": start("2x3x3xf32", "3x3xf32", "2xi64"),

@@ -10,8 +10,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from graphopt import static
 from graphopt.cli import start
 from graphopt.cli.main import main
 from graphopt.ir.formats import read_program, write_program
+from graphopt.runtime.settings import progress
 
 MODELS = Path(__file__).parents[1] / "data" / "models"
 LENET, RESNET = MODELS / "infer_lenet", MODELS / "infer_resnet18"
@@ -95,8 +96,8 @@ def test_opt_is_graphopt_opt() -> None:
     ("command", "words"),
     [
         ("rnu", "no command is named 'rnu'; did you mean run?"),
-        ("explain", "no command is named 'explain'; graphopt opt MODEL --explain says"),
-        ("frobnicate", "no command is named 'frobnicate'; there are info, run, report"),
+        ("explian", "no command is named 'explian'; did you mean explain?"),
+        ("frobnicate", "no command is named 'frobnicate'; there are info, run, explain, report"),
     ],
 )
 def test_no_such_command(command: str, words: str) -> None:
@@ -278,7 +279,9 @@ def test_convert(suffix: str, options: tuple[str, ...], package: str, tmp_path: 
     assert f"wrote {tmp_path / f'm{suffix}'} (" in out and "checked: the same" in out
     line = next(line for line in out.splitlines() if line.startswith("run it: "))
     program, *arguments = shlex.split(line.removeprefix("run it: "))
-    if program == "python":
+    if suffix.startswith(".stablehlo"):
+        assert "take-a-model-out.md" in line  # whose lines run as a test
+    elif program == "python":
         command = [sys.executable, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == 0 and done.stdout, done.stderr
@@ -299,3 +302,78 @@ def test_run_a_script(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     script.write_text("import sys, paddle\nprint(paddle.__name__)\nsys.exit(int(sys.argv[2]))\n")
     assert start.main(["run", str(script), "--epochs", "3"]) == 3
     assert capfd.readouterr().out == "graphopt\n"
+
+
+def test_explain(tmp_path: Path) -> None:
+    """A model on one screen, op by op, as data; a script's programs with their strategies."""
+    flags = ("--build-strategy", "fuse_gemm_epilogue", "--platform", "none")
+    told = output("explain", LENET / "model", *flags)
+    assert re.search(r"^fuse_gemm_epilogue +\d of \d", told, re.MULTILINE), told
+    assert "applied at pd." in output("explain", LENET / "model", *flags, "--of", "all")
+    data = json.loads(output("explain", LENET / "model", "-p", "dce", "--json"))
+    assert data["program"].endswith("model.pdmodel") and "added pass" in str(data)
+    assert "batch_norm" in output("explain", RESNET / "model", "--dim", "2")
+    script = tmp_path / "step.py"
+    script.write_text(
+        "import graphopt as paddle\n"
+        "from graphopt import static\n"
+        "x = static.data('x', [2, 3], 'float32')\n"
+        "y = x + x\n"
+        "main = static.CompiledProgram(static.default_main_program(), passes=['cse'])\n"
+        "static.Executor().run(main, {'x': [[1.0] * 3] * 2}, [y])\n"
+    )
+    assert "program 1 of " in output("explain", script)
+
+
+def test_explain_validates(tmp_path: Path) -> None:
+    """A wrong rewrite of an imported pass is named, and the exit code is 1."""
+    (tmp_path / "wrong.py").write_text(
+        "from graphopt.ir.dialect.ops.activation import Relu, Tanh\n"
+        "from graphopt.passes.engine.fusion import Fusion, FusionPass, Node, Value\n"
+        "from graphopt.passes.table.registry import register_pass\n"
+        "class Rule(Fusion):\n"
+        "    x = Value()\n"
+        "    root = Node(Tanh, x)\n"
+        "    def build(self, match):\n"
+        "        return Relu.make(match.value(self.x))\n"
+        "@register_pass\n"
+        "class Wrong(FusionPass):\n"
+        "    name = 'wrong-tanh-of-a-test'\n"
+        "    RULES = (Rule(),)\n"
+    )
+    program = tmp_path / "tanh.mlir"
+    program.write_text(
+        'func.func @main(feed %x: tensor<2xf32>) -> (fetch "y": tensor<2xf32>) {\n'
+        "  %y = pd.tanh(%x)\n  func.return %y : tensor<2xf32>\n}\n"
+    )
+    given = ("explain", program, "--import", tmp_path / "wrong.py", "-p", "wrong-tanh-of-a-test")
+    assert "wrong-tanh-of-a-test  1 of 1" in output(*given)
+    status, told, _ = graphopt(*given, "--validate")
+    assert status == 1 and "failed in wrong-tanh-of-a-test at pd.tanh %y" in told, told
+
+
+def test_help_needs_no_xdsl() -> None:
+    """It comes in a fifth of a second: no command imports what it works with."""
+    code = (
+        "import sys, graphopt.cli.main as main; main.parser().format_help(); "
+        "print(*({'numpy', 'jax', 'xdsl.ir', 'graphopt.ir', 'graphopt.runtime'} & {*sys.modules}))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not found.stdout.strip()
+
+
+def test_what_takes_long_is_announced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """On a terminal, with the seconds; a quick command shows nothing."""
+    said: list[str] = []
+
+    @contextmanager
+    def watched(describe: Callable[[], str], *, files: bool) -> Iterator[None]:
+        said.append(describe())
+        yield
+
+    monkeypatch.setattr(progress, "progress", watched)
+    output("convert", LENET / "model", "-o", tmp_path / "m.npz", "--no-check")
+    output("report", LENET / "model", "-o", tmp_path / "page.html")
+    output("explain", LENET / "model")
+    begun = [" ".join(line.split()[:1]) for line in said]
+    assert begun == ["writing", "explaining", "explaining"], said

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jax import export
 
+from graphopt.display.units import several
 from graphopt.errors import UnsupportedError
 from graphopt.frontend.version import OWN
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
@@ -38,6 +39,7 @@ from graphopt.runtime.disk.summary import ProgramSummary
 from graphopt.runtime.feeds.buckets import Buckets
 from graphopt.runtime.runners.bucketed import BucketedRunner
 from graphopt.runtime.settings.flags import for_other_machines
+from graphopt.runtime.settings.progress import announced
 from graphopt.runtime.state.arrays import Array
 
 
@@ -68,7 +70,10 @@ def write_bundle(
     saved, variables = saved_program(model)
     read = decode_model(saved, Path(path))
     names = read.feed_names, tuple(read.fetch_names)
-    with for_other_machines():
+    with (
+        for_other_machines(),
+        announced(lambda: f"preparing a program for {several(len(sets), 'size')}", files=False),
+    ):
         steps, notes = _steps(read.program, *names, sets, place, buckets)
     if not steps:
         raise ValueError(f"nothing to compile: {'; '.join(notes) or 'no sizes are given'}")
@@ -76,7 +81,10 @@ def write_bundle(
     check_pure(compiled)
     pieces, device = Pieces(), device_of(place)
     tensors = b"".join(write_tensor(model.parameters[v.name]) for v in variables)
-    entries = [_entry(step, pieces, device) for step in steps]
+    entries: list[dict[str, Any]] = []
+    with announced(lambda: f"compiling size {len(entries) + 1} of {len(steps)}", files=False):
+        for step in steps:
+            entries.append(_entry(step, pieces, device))
     record: dict[str, Any] = {
         "graphopt": OWN,
         "platform": place.platform,

@@ -9,7 +9,7 @@
 | `.safetensors`, `.npz` | the parameters | anything that reads arrays |
 """
 
-from graphopt.models.export.write import FORMATS as FORMATS
 from graphopt.models.export.write import Exported as Exported
 from graphopt.models.export.write import export as export
 from graphopt.models.export.write import format_of as format_of
+from graphopt.models.formats import FORMATS as FORMATS

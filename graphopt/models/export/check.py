@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphopt.models.export.write import PROGRAMS, Exported
+from graphopt.models.export.write import Exported
+from graphopt.models.formats import PROGRAMS
 from graphopt.runtime.executor import Executor
 from graphopt.runtime.state.scope import Scope, scope_guard
 

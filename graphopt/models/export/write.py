@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphopt.ir.dialect.text import text_of
 from graphopt.ir.formats.commit import write_files
+from graphopt.models.formats import FORMATS, PROGRAMS
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.settings.strategies import BuildStrategy
 
@@ -21,17 +22,6 @@ if TYPE_CHECKING:
     from graphopt.models.export.function import ExportedFunction
     from graphopt.models.export.sizes import Sizes
 
-# Suffix -> format; the longer suffix comes first.
-FORMATS = {
-    ".stablehlo.mlir": "stablehlo-text",
-    ".stablehlo": "stablehlo",
-    ".jaxexport": "jaxexport",
-    ".mlir": "mlir",
-    ".safetensors": "safetensors",
-    ".npz": "npz",
-    ".pdmodel": "pdmodel",
-}
-PROGRAMS = ("jaxexport", "stablehlo", "stablehlo-text")
 OPTIMISED = ("mlir", *PROGRAMS)
 
 

@@ -1,0 +1,104 @@
+"""graphopt explain: what passes do to a program, what they leave alone, and the edit that helps.
+
+A script (.py) is run, with the arguments after it, and its programs are explained as they ran, each
+with its strategy. Nothing is compiled for the program of a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from graphopt.cli.replay import add_import
+from graphopt.cli.report_options import add_platform, platform_of
+
+if TYPE_CHECKING:
+    from graphopt.debug.program_source import Subject
+    from graphopt.passes.table.report import Report
+
+EXAMPLE = "graphopt explain resnet18/model --build-strategy fuse_bn_act_ops"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `graphopt explain`."""
+    parser.add_argument(
+        "program", metavar="MODEL | FILE.mlir | SCRIPT.py", help="a program; a script is run"
+    )
+    parser.add_argument("arguments", nargs="*", help="of the script")
+    parser.add_argument(
+        "--build-strategy", metavar="FLAG=VALUE,...", help="the optimisations (a bare flag means 1)"
+    )
+    parser.add_argument(
+        "-p", "--passes", default="", metavar="a,b{x=1}", help="more passes, after the fusions"
+    )
+    parser.add_argument(
+        "--of", default="", metavar="FLAG", help="op by op for one flag or pass, or for `all`"
+    )
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        metavar="N | NAME=AxBxC",
+        help="the passes see these sizes: one for all unknown dimensions, or the shape of an input",
+    )
+    parser.add_argument(
+        "--validate",
+        action="store_true",
+        help="compare each rewrite with what it replaces; exit code 1 when one computes something "
+        "else",
+    )
+    parser.add_argument("--strict", action="store_true", help="fail when a flag does nothing")
+    parser.add_argument("--json", action="store_true", help="print data, a line for each program")
+    add_platform(parser)
+    add_import(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print a report for each program; 1 when the validator rejects a rewrite."""
+    from graphopt.cli.report import fed_first, for_sizes
+    from graphopt.debug.program_source import load_imports
+    from graphopt.display.table import for_stream
+    from graphopt.models.feeds import sizes_of
+    from graphopt.runtime.explain import Explanation
+
+    load_imports(arguments.imports)
+    found = fed_first(arguments.program, arguments.arguments)
+    if arguments.dim:
+        found = [for_sizes(each, sizes_of(arguments.dim)) for each in found]
+    failed = 0
+    for subject in found:
+        report = _report(subject, arguments)
+        explanation = Explanation(report)
+        failed += report.validation is not None and bool(report.validation.failed)
+        if arguments.json:
+            print(json.dumps({"program": subject.origin, **explanation.to_json()}))
+        elif arguments.of:
+            print(f"{subject.origin}:\n{explanation.text(arguments.of)}\n")
+        else:
+            print(f"{subject.origin}:\n{for_stream(explanation.page(), sys.stdout)}\n")
+        if arguments.strict:
+            explanation.check_strict()
+    return int(failed > 0)
+
+
+def _report(subject: Subject, arguments: argparse.Namespace) -> Report:
+    """The report of the passes on a program, with near misses."""
+    from graphopt.debug.explaining import standard_validator
+    from graphopt.passes.table.manager import optimize
+    from graphopt.passes.table.pipeline import passes_of
+    from graphopt.runtime.compile.compilation import pass_context_for
+    from graphopt.runtime.settings.progress import announced
+    from graphopt.runtime.settings.strategy_text import strategy_of
+
+    text = arguments.build_strategy
+    strategy = None if text is None else strategy_of(text)
+    context = subject.context_or(pass_context_for(strategy, platform_of(arguments)))
+    context = replace(context, added=(*context.added, *passes_of(arguments.passes))).quiet()
+    validator = standard_validator() if arguments.validate else None
+    with announced(lambda: f"explaining {subject.origin}", files=False):
+        report = optimize(subject.module.clone(), context, near=True, validate=validator)
+    report.parts += subject.parts
+    return report

@@ -1,0 +1,15 @@
+"""The formats that models are written in, by the suffix of the file."""
+
+from __future__ import annotations
+
+# the longer suffix comes first
+FORMATS = {
+    ".stablehlo.mlir": "stablehlo-text",
+    ".stablehlo": "stablehlo",
+    ".jaxexport": "jaxexport",
+    ".mlir": "mlir",
+    ".safetensors": "safetensors",
+    ".npz": "npz",
+    ".pdmodel": "pdmodel",
+}
+PROGRAMS = ("jaxexport", "stablehlo", "stablehlo-text")
