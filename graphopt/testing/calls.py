@@ -34,9 +34,9 @@ Fixed = tuple[tuple[int, Tensor], ...]
 
 SHAPES: Sequence[Shape] = ((2, 3), (2, 3, 4, 4), (3,), (2, 3, 4), (4, 4), (2, 3, 4, 4, 4))
 MANY, TRIES = 8, 3000
-"""How many calls of an op are kept, and how many are tried at most."""
+"""The calls of an op that are kept, and that are tried at most."""
 PLAIN = 300
-"""How many are tried of float32 and whole numbers alone, most operands having one shape."""
+"""The first ones, of float32 and whole numbers alone, most operands having one shape."""
 LEFT = ("rng_id", "algorithm", "kernel", "filter_format", "language")
 """Properties that programs of users do not choose: the translation and other passes do."""
 ONE = ("learning_rate", "_pow")

@@ -19,7 +19,7 @@ from graphopt.testing.calls import TypedCall, calls_of
 from graphopt.testing.makers import PLANTED, Draw, Recipe, Shape
 
 TRIES, MOST = 3, 60
-"""How many calls are tried for one node, and for all of a pattern."""
+"""The calls that are tried for one node, and for all of a pattern."""
 Types = Mapping[int, Tensor]
 """Types that operands have to have, by position."""
 
