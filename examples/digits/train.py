@@ -91,6 +91,30 @@ def load() -> list[Array]:
     return train_test_split(images, labels, test_size=TEST_IMAGES, stratify=labels, random_state=0)
 
 
+# the stages of a program in the names of its files
+STAGES = {
+    "original": "as it was built",
+    "fused": "after the fusions",
+    "multi_devices": "for several devices",
+}
+
+
+def write_index(out: Path) -> None:
+    """A page that says what each file is, to begin with."""
+    rows = [
+        "<li><a href=passes.html>passes.html</a>: the training program before and after each pass"
+    ]
+    rows += ["<li><a href=training.png>training.png</a>: loss, accuracy, and the digits misread"]
+    for drawing in sorted(out.glob("*_graph.svg")):
+        program, stage = drawing.name.removesuffix("_graph.svg").split("_", 1)
+        words = STAGES.get(stage, stage)
+        others = [drawing.with_suffix(suffix).name for suffix in (".mlir", ".dot")]
+        links = ", ".join(f"<a href={name}>{name}</a>" for name in (drawing.name, *others))
+        rows.append(f"<li>the {program} program {words}: {links}")
+    title = "<!doctype html><meta charset=utf-8><title>digits</title><h1>digits</h1>"
+    (out / "index.html").write_text(f"{title}<ul>\n" + "\n".join(rows) + "\n</ul>\n", "utf-8")
+
+
 def main(epochs: int = 12, out: Path = Path("out")) -> float:
     """Train, leave the results in `out`, and return the accuracy on the test images."""
     out.mkdir(parents=True, exist_ok=True)
@@ -140,6 +164,8 @@ def main(epochs: int = 12, out: Path = Path("out")) -> float:
     train.report(out / "passes.html", "digits, training")
     print(f"Each pass, to look at in a browser: {out}/passes.html")
     print(f"Loss and accuracy: {out}/training.png")
+    write_index(out)
+    print(f"All files, with what they are: {out}/index.html")
     print(f"Test accuracy: {accuracies[-1]:.1%}")
     return accuracies[-1]
 

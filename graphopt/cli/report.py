@@ -70,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Write the page."""
     from graphopt.debug.program_source import load_imports
+    from graphopt.display.units import several
     from graphopt.models.feeds import sizes_of
     from graphopt.report.stages import Other, optimization
     from graphopt.report.write import write_report
@@ -87,7 +88,7 @@ def main(arguments: argparse.Namespace) -> int:
         found = [for_sizes(each, sizes_of(arguments.dim)) for each in found]
     others = fed_first(arguments.against, []) if arguments.against else []
     programs: list[Optimization] = []
-    with announced(lambda: f"explaining {found[min(len(programs), len(found) - 1)].origin}", files=False):
+    with announced(lambda: f"explaining {several(len(found), 'program')}", files=False):
         for each, other in zip_longest(found, others[: len(found)]):
             made = optimization(
                 each.origin,

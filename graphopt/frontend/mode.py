@@ -66,6 +66,17 @@ def would_be_dynamic() -> bool:
     return _dynamic or undecided
 
 
+def never_static() -> str:
+    """The end of an error where a script never chose static mode; empty for one that did."""
+    if not would_be_dynamic():
+        return ""
+    return (
+        ". This script never called paddle.enable_static(), and graphopt has static mode only: "
+        "see docs/tutorials/first-program.md, and docs/how-to/trace-a-layer.md for a network of "
+        "layers"
+    )
+
+
 @contextmanager
 def static_mode() -> Iterator[None]:
     """Static mode inside the block, whatever mode is around it."""

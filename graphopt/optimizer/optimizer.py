@@ -13,7 +13,7 @@ from graphopt.display.facts import WithFacts
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.backward import append_backward
-from graphopt.frontend.mode import current_op_attrs, op_attrs
+from graphopt.frontend.mode import current_op_attrs, never_static, op_attrs
 from graphopt.frontend.regularizers import WeightDecayRegularizer
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import (
@@ -418,11 +418,15 @@ class Optimizer(WithFacts):
 
     def step(self) -> None:
         """Raise UnsupportedError: updates are operators of the program here."""
-        raise UnsupportedError("Optimizer.step() is for dynamic mode; use minimize(loss)")
+        raise UnsupportedError(
+            f"Optimizer.step() is for dynamic mode; use minimize(loss){never_static()}"
+        )
 
     def clear_grad(self, set_to_zero: bool = True) -> None:
         """Raise UnsupportedError: gradients do not outlive a run here."""
-        raise UnsupportedError("Optimizer.clear_grad() is for dynamic mode; leave it out")
+        raise UnsupportedError(
+            f"Optimizer.clear_grad() is for dynamic mode; leave it out{never_static()}"
+        )
 
     clear_gradients = clear_grad
 

@@ -19,7 +19,7 @@ from graphopt.frontend import arguments
 from graphopt.frontend.calls import called_from_outside, published
 from graphopt.frontend.first_values import known_before_runs, value_of
 from graphopt.frontend.in_place import write
-from graphopt.frontend.mode import static_mode, would_be_dynamic
+from graphopt.frontend.mode import never_static, static_mode, would_be_dynamic
 from graphopt.frontend.tracing import is_converting
 from graphopt.ir.program import Variable
 from graphopt.ir.program.location import caller_level, caller_location
@@ -321,6 +321,11 @@ def _as_text(self: Variable) -> str:
     return repr(self)
 
 
+def _formatted(self: Variable, form: str) -> str:
+    """The value of a constant in a form such as `.3f`; without a form the text of a Variable."""
+    return format(numpy(self).item(), form) if form else str(self)
+
+
 def _no_values(self: Variable, *args: Any) -> NoReturn:
     if is_converting():
         raise UnsupportedError(
@@ -329,7 +334,7 @@ def _no_values(self: Variable, *args: Any) -> NoReturn:
         )
     raise TypeError(
         f"'{self.name}' has no value before the program runs; fetch it: "
-        "exe.run(program, feed=…, fetch_list=[x])"
+        f"exe.run(program, feed=…, fetch_list=[x]){never_static()}"
     )
 
 
@@ -387,6 +392,7 @@ def attach() -> None:
         "__int__": _as_number(int),
         "__hash__": object.__hash__,
         "__str__": _as_text,
+        "__format__": _formatted,
         "numpy": numpy,
         "astype": astype,
         "detach": detach,

@@ -22,6 +22,7 @@ from graphopt.frontend.descriptions import (
     VariableDesc,
 )
 from graphopt.frontend.missing import explain_members
+from graphopt.frontend.mode import never_static
 from graphopt.ir.program import Block, Operator, Parameter, Program, Variable, VarKind
 from graphopt.ir.program.location import caller_level
 from graphopt.tensor.program_internals import METHODS
@@ -187,7 +188,7 @@ def attr_names(self: Variable) -> list[str]:
 
 def _dynamic_only(name: str, instead: str) -> Any:
     def method(self: Variable, *args: Any, **kwargs: Any) -> None:
-        raise UnsupportedError(f"Variable.{name}() is for dynamic mode; {instead}")
+        raise UnsupportedError(f"Variable.{name}() is for dynamic mode; {instead}{never_static()}")
 
     method.__name__ = name
     method.__doc__ = f"Raise UnsupportedError: {instead}."

@@ -250,6 +250,19 @@ def test_dynamic_mode(monkeypatch: pytest.MonkeyPatch) -> None:
         mode.enable_static()
 
 
+def test_a_script_without_static_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What computes one step at a time says what is missing, where no mode was chosen."""
+    x = static.data("x", [2], "float32")
+    optimizer = paddle.optimizer.SGD(0.1)
+    for fails in (x.backward, x.numpy, lambda: f"{x:.2f}", optimizer.step, optimizer.clear_grad):
+        for never in (False, True):
+            monkeypatch.setattr(mode, "would_be_dynamic", lambda never=never: never)
+            with pytest.raises((UnsupportedError, TypeError)) as caught:
+                fails()
+            said = "This script never called paddle.enable_static()" in str(caught.value)
+            assert said == never, caught.value
+
+
 CONSTRUCTORS = """
 import paddle
 

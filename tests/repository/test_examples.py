@@ -191,6 +191,9 @@ def test_digits_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert re.search(rf"^{flag} +{count} of ", told, re.MULTILINE), told
     assert (tmp_path / "training.png").stat().st_size > 10_000
     assert "pd.fused_gemm_epilogue" in (tmp_path / "test_fused_graph.mlir").read_text("utf-8")
+    page = (tmp_path / "index.html").read_text("utf-8")
+    files = {path.name for path in tmp_path.iterdir()} - {"index.html"}
+    assert set(re.findall(r"href=([\w.]+)", page)) == files
 
 
 @pytest.mark.slow
