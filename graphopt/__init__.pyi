@@ -9,6 +9,7 @@ from numpy import newaxis as newaxis
 
 from graphopt import amp as amp
 from graphopt import autograd as autograd
+from graphopt import callbacks as callbacks
 from graphopt import compat as compat
 from graphopt import dataset as dataset
 from graphopt import device as device
@@ -18,6 +19,7 @@ from graphopt import fft as fft
 from graphopt import fluid as fluid
 from graphopt import framework as framework
 from graphopt import geometric as geometric
+from graphopt import hapi as hapi
 from graphopt import incubate as incubate
 from graphopt import inference as inference
 from graphopt import io as io
@@ -70,6 +72,8 @@ from graphopt.frontend.mode import set_printoptions as set_printoptions
 from graphopt.frontend.parameters import ParamAttr as ParamAttr
 from graphopt.frontend.type_info import finfo as finfo
 from graphopt.frontend.type_info import iinfo as iinfo
+from graphopt.hapi.flops import flops as flops
+from graphopt.hapi.model import Model as Model
 from graphopt.ir.dtypes import DType, bool_
 from graphopt.ir.dtypes import bfloat16 as bfloat16
 from graphopt.ir.dtypes import complex64 as complex64

@@ -25,7 +25,6 @@ _QUANTISED = "saved quantised models are read without conversion"
 # modules of Paddle that are missing as a whole: what to use instead
 MODULES: Mapping[str, str] = {
     "paddle.audio": "compute features with NumPy or librosa, and feed them",
-    "paddle.callbacks": f"{_DYNAMIC}: write the loop around exe.run",
     "paddle.compat.nn": "the layers of paddle.nn",
     "paddle.complex": "paddle.complex(real, imag) and the functions of paddle",
     "paddle.cuda": "paddle.device",
@@ -83,7 +82,6 @@ MODULES: Mapping[str, str] = {
     "paddle.fluid.trainer_desc": _FEED,
     "paddle.fluid.trainer_factory": _FEED,
     "paddle.functional": "the functions of paddle",
-    "paddle.hapi": f"{_DYNAMIC}: a Program, an optimizer's minimize and static.Executor.run",
     "paddle.hub": "download the model by hand, and static.load_inference_model",
     "paddle.incubate.asp": "saved models with pruned weights are read as they are",
     "paddle.incubate.autograd": "paddle.static.gradients, of gradients as well",

@@ -18,8 +18,6 @@ _VALUES = "a variable has no values before the program runs"
 # name in paddle -> why it is refused, what to use instead
 NAMES: Mapping[str, tuple[str, str]] = {
     "DataParallel": (_DYNAMIC, "static.CompiledProgram(program).with_data_parallel(loss_name)"),
-    "Model": (_DYNAMIC, "a Program, an optimizer's minimize and static.Executor.run"),
-    "flops": (_DYNAMIC, "paddle.summary(net, input_size), or program.summary().flops"),
     "grad": (_DYNAMIC, "static.gradients(targets, inputs)"),
     "get_cuda_rng_state": (_CUDA, "paddle.seed(n)"),
     "set_cuda_rng_state": (_CUDA, "paddle.seed(n)"),

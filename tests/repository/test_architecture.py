@@ -96,7 +96,7 @@ LAW = {
 API_ORDER = (
     *("buckets", "device", "reader", "tensor", "nn", "optimizer", "metric", "static", "jit"),
     *("fft", "signal", "linalg", "geometric", "distribution", "utils", "distributed", "io"),
-    *("inference", "dataset", "vision", "text", "fluid"),
+    *("hapi", "callbacks", "inference", "dataset", "vision", "text", "fluid"),
     *("amp", "autograd", "framework", "common_ops_import", "incubate", "pir", "pir_utils"),
     *("compat", "launch", "profiler", "regularizer", "sparse", "version"),
 )
