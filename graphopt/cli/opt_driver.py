@@ -30,7 +30,7 @@ from graphopt.passes.table.pipeline import passes_of
 from graphopt.passes.table.registry import all_passes
 
 if TYPE_CHECKING:
-    from graphopt.cli.targets import TextTarget
+    from graphopt.cli.targets import StableHloTarget, TextTarget
     from graphopt.passes.table.report import Report
     from graphopt.report.stages import Optimization, Stages
 
@@ -92,6 +92,7 @@ class OptMain(xDSLOptMain):
     def register_all_targets(self) -> None:
         self.available_targets |= UNIVERSE.all_targets
         self.available_targets["mlir"] = self._text_target
+        self.available_targets["stablehlo"] = self._stablehlo_target
         # written here, of all stages: a target of xDSL sees the last one only
         self.available_targets[MODEL_EXPLORER] = self._text_target
 
@@ -99,6 +100,11 @@ class OptMain(xDSLOptMain):
         from graphopt.cli.targets import TextTarget, TypedTextTarget
 
         return TypedTextTarget if self.args.print_types else TextTarget
+
+    def _stablehlo_target(self) -> type[StableHloTarget]:
+        from graphopt.cli.targets import LocatedStableHloTarget, StableHloTarget
+
+        return LocatedStableHloTarget if self.args.print_debuginfo else StableHloTarget
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         declare(arg_parser)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from io import StringIO
 from typing import IO
@@ -10,6 +11,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.targets.mlir import MLIRTarget
 from xdsl.utils.target import Target
+
+from graphopt.ir.dialect.signature import inputs_of
+from graphopt.ir.dialect.types import UNKNOWN, shape_of
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,23 @@ class StableHloTarget(Target):
 
     name = "stablehlo"
     dim: int | None = None
+    locations: bool = False
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         from graphopt.lowering.stablehlo import to_stablehlo
 
-        output.write(to_stablehlo(module, unknown=self.dim))
+        output.write(to_stablehlo(module, unknown=self.dim, locations=self.locations).rstrip())
+        output.write("\n")
+        if self.dim is None and any(UNKNOWN in shape_of(port.type) for port in inputs_of(module)):
+            print(
+                "graphopt-opt: the sizes that are open are symbols; --emit 'stablehlo{dim=8}' "
+                "gives them a number, which is shorter",
+                file=sys.stderr,
+            )
+
+
+@dataclass(frozen=True)
+class LocatedStableHloTarget(StableHloTarget):
+    """StableHLO text with the locations of ops."""
+
+    locations: bool = True

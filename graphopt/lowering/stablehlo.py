@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import jax
 from jax import export
 from jax import numpy as jnp
@@ -16,14 +18,18 @@ from graphopt.lowering.locations import for_files
 from graphopt.lowering.plan import Plan
 from graphopt.lowering.replication import replica_function
 
+# the name of a location, or a short one by itself
+_LOCATION = re.compile(r' loc\((?:#loc\d*|unknown|"(?:[^"\\]|\\.)*")\)')
+_LOCATIONS = re.compile(r"^#loc.*\n?", re.MULTILINE)
 
-def to_stablehlo(module: ModuleOp, *, unknown: int | None = None) -> str:
+
+def to_stablehlo(module: ModuleOp, *, unknown: int | None = None, locations: bool = True) -> str:
     """The StableHLO of a module's replica function.
 
     Unknown dimensions become symbols: the first one of every feed is the batch `b`, others have a
-    symbol of their own; `unknown` gives all of them this size instead. Raises JAX's own error when
-    shapes do not follow from the symbols, and UnsupportedError for a program that prints or
-    asserts.
+    symbol of their own; `unknown` gives all of them this size instead. Without `locations` ops do
+    not say where they come from. Raises JAX's own error when shapes do not follow from the symbols,
+    and UnsupportedError for a program that prints or asserts.
     """
     for op in module.walk():
         if isinstance(op, (Print, PrintGradient, Assert)):
@@ -44,7 +50,8 @@ def to_stablehlo(module: ModuleOp, *, unknown: int | None = None) -> str:
         ]
         function = jax.jit(replica_function(module, plan, ALONE))
         exported = export.export(function)(*groups, jax.ShapeDtypeStruct((2,), jnp.uint32))
-        return exported.mlir_module()
+    text = exported.mlir_module()
+    return text if locations else _LOCATIONS.sub("", _LOCATION.sub("", text))
 
 
 class _Symbols:

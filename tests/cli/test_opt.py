@@ -159,3 +159,17 @@ def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
     status, out, err = opt(str(cut))
     assert (status, out) == (1, "")
     assert "cut.pdmodel" in err
+
+
+def test_stablehlo_is_short() -> None:
+    """Without locations unless they are requested; open sizes have a hint."""
+    program = """
+    func.func @main(feed %x: tensor<?x4xf32>) -> (fetch "y": tensor<?x4xf32>) {
+      %y = pd.sigmoid(%x)
+      func.return %y : tensor<?x4xf32>
+    }
+    """
+    status, text, err = opt("--emit", "stablehlo{dim=8}", stdin=program)
+    assert (status, "loc" in text, err) == (0, False, "") and "tensor<8x4xf32>" in text
+    status, located, err = opt("--emit", "stablehlo", "--print-debuginfo", stdin=program)
+    assert status == 0 and "#loc" in located and "'stablehlo{dim=8}'" in err
