@@ -71,7 +71,7 @@ test-slow: $(VENV)/.dev ## run the slow tests: exports of every model, every mod
 
 .PHONY: test-pages
 test-pages: $(VENV)/.browser ## test the report's page in headless Chromium, which the system must have
-	$(BIN)/python -m pytest -m slow tests/report/test_in_browser.py
+	$(BIN)/python -m pytest -m slow tests/report/test_in_browser.py tests/playground/test_in_browser.py
 
 .PHONY: test-notebooks
 test-notebooks: $(VENV)/.notebook ## run a notebook and test what its cells show

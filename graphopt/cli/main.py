@@ -25,6 +25,7 @@ from graphopt.cli import (
     replay,
     report,
     run,
+    serve,
     tune,
 )
 from graphopt.errors import GraphoptError
@@ -44,6 +45,7 @@ COMMANDS = {
         "find the rewrite that makes results wrong, and a small program that shows it",
     ),
     "replay": (replay, "run a file written by bisect, or by a crash in a pass, again"),
+    "serve": (serve, "a page to drop or type a program in: its graph, passes and outputs"),
     "lsp": (lsp, "serve an editor: errors, types and passes of .mlir files"),
     "completion": (completion, "print what makes bash, zsh or fish complete these commands"),
 }

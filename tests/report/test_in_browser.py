@@ -122,6 +122,14 @@ class Browser:
     """Chromium with a page open."""
 
     def __init__(self, path: Path, width: int, height: int) -> None:
+        self.open(width, height)
+        start = time.perf_counter()
+        self.driver.get(path.as_uri())
+        self.wait("return document.body.dataset.ready")
+        self.seconds = time.perf_counter() - start
+
+    def open(self, width: int, height: int) -> None:
+        """Start the browser."""
         options = webdriver.ChromeOptions()
         options.binary_location = CHROMIUM
         for argument in ("--headless=new", "--no-sandbox", f"--window-size={width},{height}"):
@@ -129,10 +137,6 @@ class Browser:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         service = webdriver.ChromeService(DRIVER)
         self.driver = webdriver.Chrome(options=options, service=service)
-        start = time.perf_counter()
-        self.driver.get(path.as_uri())
-        self.wait("return document.body.dataset.ready")
-        self.seconds = time.perf_counter() - start
 
     def wait(self, script: str) -> Any:
         """The value of a script, once it is true."""

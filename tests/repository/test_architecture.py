@@ -86,8 +86,9 @@ LAW = {
     "debug": rule(f"{STAGED} frontend models reference", JAX),
     "testing": rule(f"{STAGED} reference debug", f"hypothesis {JAX}"),
     "conformance": rule("errors display api", f"PIL {XDSL}"),
+    "playground": rule(f"{STAGED} report models reference debug", XDSL),
     "editor": rule(f"errors ir.dialect {PASSES}", f"lsprotocol pygls {XDSL}"),
-    "cli": rule(f"{STAGED} editor report frontend models reference debug api", JAX),
+    "cli": rule(f"{STAGED} editor report playground frontend models reference debug api", JAX),
 }
 
 
