@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.targets.mlir import MLIRTarget
 from xdsl.utils.target import Target
 
+from graphopt.display.terminal import is_terminal
 from graphopt.ir.dialect.signature import inputs_of
 from graphopt.ir.dialect.types import UNKNOWN, shape_of
 
@@ -87,7 +88,8 @@ class StableHloTarget(Target):
 
         output.write(to_stablehlo(module, unknown=self.dim, locations=self.locations).rstrip())
         output.write("\n")
-        if self.dim is None and any(UNKNOWN in shape_of(port.type) for port in inputs_of(module)):
+        is_open = any(UNKNOWN in shape_of(port.type) for port in inputs_of(module))
+        if self.dim is None and is_open and is_terminal(sys.stderr):
             print(
                 "graphopt-opt: the sizes that are open are symbols; --emit 'stablehlo{dim=8}' "
                 "gives them a number, which is shorter",

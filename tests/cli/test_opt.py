@@ -20,6 +20,7 @@ from filecheck.matcher import Matcher
 from filecheck.options import parse_argv_options
 from filecheck.parser import Parser
 
+from graphopt.cli import targets
 from graphopt.cli.opt import main
 
 HERE = Path(__file__).parent
@@ -161,8 +162,8 @@ def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
     assert "cut.pdmodel" in err
 
 
-def test_stablehlo_is_short() -> None:
-    """Without locations unless they are requested; open sizes have a hint."""
+def test_stablehlo_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without locations unless they are requested; a person gets a hint for open sizes."""
     program = """
     func.func @main(feed %x: tensor<?x4xf32>) -> (fetch "y": tensor<?x4xf32>) {
       %y = pd.sigmoid(%x)
@@ -171,5 +172,8 @@ def test_stablehlo_is_short() -> None:
     """
     status, text, err = opt("--emit", "stablehlo{dim=8}", stdin=program)
     assert (status, "loc" in text, err) == (0, False, "") and "tensor<8x4xf32>" in text
-    status, located, err = opt("--emit", "stablehlo", "--print-debuginfo", stdin=program)
-    assert status == 0 and "#loc" in located and "'stablehlo{dim=8}'" in err
+    for is_person in (False, True):
+        monkeypatch.setattr(targets, "is_terminal", lambda _, is_person=is_person: is_person)
+        status, located, err = opt("--emit", "stablehlo", "--print-debuginfo", stdin=program)
+        assert status == 0 and "#loc" in located
+        assert ("'stablehlo{dim=8}'" in err) == is_person
