@@ -35,6 +35,8 @@ Fixed = tuple[tuple[int, Tensor], ...]
 SHAPES: Sequence[Shape] = ((2, 3), (2, 3, 4, 4), (3,), (2, 3, 4), (4, 4), (2, 3, 4, 4, 4))
 MANY, TRIES = 8, 3000
 """The calls of an op that are kept, and that are tried at most."""
+TRACED = 100
+"""The calls that may fail to be traced: what is slow to find ends."""
 PLAIN = 300
 """The first ones, of float32 and whole numbers alone, most operands having one shape."""
 LEFT = ("rng_id", "algorithm", "kernel", "filter_format", "language")
@@ -85,9 +87,9 @@ def calls_of(
         key = call.operands, repr(call.attrs)
         if key not in seen and _is_traced(op_class, call):
             found.append(call)
-            if len(found) == MANY:
-                break
         seen.add(key)
+        if len(found) == MANY or len(seen) - len(found) > TRACED:
+            break
     return tuple(found)
 
 
