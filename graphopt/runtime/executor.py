@@ -156,7 +156,8 @@ class Executor(WithFacts):
                 raise
         if not hasattr(source, "_run"):
             raise TypeError(
-                f"Executor requires Program as its Parameter. But you passed in {type(source)}"
+                f"Executor requires Program as its Parameter. But you passed in {type(source)}; "
+                "give a Program or CompiledProgram, such as static.default_main_program()"
             )
         if source._program.readers:
             feed = with_readers(source._program.readers, feed, source._count(self.place))

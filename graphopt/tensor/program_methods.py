@@ -233,7 +233,7 @@ def attach() -> None:
         "_sync_with_cpp": _sync_with_cpp,
         "_repr_html_": lambda self: page_of(self).html(),
     }
-    backward = "use paddle.static.append_backward or gradients"
+    backward = "use optimizer.minimize(loss), or paddle.static.append_backward or gradients"
     fetch = "fetch its gradient by name: fetch_list=['x@GRAD']"
     variable: dict[str, Any] = {
         "size": size,

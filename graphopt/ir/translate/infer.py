@@ -36,7 +36,10 @@ def infer_outputs(op: Operator) -> None:
         if name not in values:
             variable = op.block.find_var(name)
             if variable is None:
-                raise ProgramError(f"'{name}' is not a variable of this program")
+                raise ProgramError(
+                    f"'{name}' is not a variable of this program; one of another program cannot be "
+                    "read here: build both in one static.program_guard, or feed what it gave"
+                )
             type_ = tensor(variable.shape, variable.dtype)
             values[name] = BlockArgument(type_, scratch, len(values))
         return values[name]

@@ -57,7 +57,8 @@ def single_feed(program: Program, feed: Feed, *, any_shape: bool = False) -> dic
     if isinstance(feed, (list, tuple)):
         if len(feed) != 1:
             raise FeedError(
-                f"Not compiled with data parallel, so the feed must be one dict, not {len(feed)}"
+                f"Not compiled with data parallel, so the feed must be one dict, not {len(feed)}; "
+                "a list is for CompiledProgram(program).with_data_parallel(loss_name)"
             )
         feed = feed[0]
     if not isinstance(feed, dict):

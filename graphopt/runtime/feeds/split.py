@@ -111,7 +111,8 @@ def _from_list(
     if len(filled) != count if training else not 0 < len(filled) <= count:
         raise FeedError(
             f"The feed data number {len(filled)} does not match the count of devices {count}; give "
-            "one dict for each device"
+            "one dict for each device (a DataLoader gives one for each of its `places`), or one "
+            "dict whose rows are split"
         )
     chunks = tuple(dict(checked_feed(program, element, steps)) for element in filled)
     names = {tuple(sorted(chunk)) for chunk in chunks}
