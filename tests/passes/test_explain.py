@@ -23,7 +23,7 @@ import graphopt as paddle
 from graphopt import static, utils
 from graphopt.errors import LockError, StrictError
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.math import Add, Exp, Multiply, Scale
+from graphopt.ir.dialect.ops.math import Add, Exp, Multiply, Scale, Subtract
 from graphopt.ir.dialect.ops.shape import Assign
 from graphopt.ir.dialect.signature import FEED, FETCH, main_function
 from graphopt.ir.dialect.text import text_of
@@ -215,14 +215,16 @@ def test_another_end_is_named(case: Case, rule: Fusion) -> None:
     def change(module: ModuleOp, match: Match) -> None:
         root, below = match.root, match[node]
         assert root.parent is not None
-        root.parent.insert_op_before(Exp.make(below.results[0]), root)
+        x = below.results[0]
+        other = Subtract.make(x, x) if len(rule.root.operands) > 1 else Exp.make(x)
+        root.parent.insert_op_before(other, root)
         for result in root.results:
             result.replace_all_uses_with(add_feed(module, result.type))
         root.detach()
         root.erase()
 
     reasons = told(mutate(case, rule, change), case.pass_name, rule)
-    expected = f"`{node.name}` should be read by {rule.root.expected}, it is read by pd.exp"
+    expected = f"`{node.name}` should be read by {rule.root.expected}, it is read by pd."
     assert any(n == "other-reader" and t.startswith(expected) for n, t in reasons), reasons
 
 
@@ -343,9 +345,8 @@ def test_strict_refuses_silent_flags(program: Net) -> None:
 def test_compiled_program_tells_near_misses(program: Net) -> None:
     """explain() of a program that ran has near misses, of one flag if it is named."""
     main, (out, _) = program
-    out = paddle.add(
-        out, paddle.exp(paddle.matmul(out, out, transpose_y=True)).sum(axis=-1, keepdim=True)
-    )
+    product = paddle.matmul(out, out, transpose_y=True)
+    out = paddle.add(out, (product - 1.5 * product).sum(axis=-1, keepdim=True))
     exe = static.Executor(paddle.CPUPlace())
     exe.run(static.default_startup_program())
     compiled = static.CompiledProgram(main, flags(fuse_bn_act_ops=True, fuse_gemm_epilogue=True))
@@ -372,6 +373,25 @@ func.func @main(feed %x: tensor<2xf32>, state %s: tensor<2xf32>, state %t: tenso
     run.one("", own_passes()["mark-per-replica"]()())
     (row,) = pass_rows(run.finish())
     assert (row.fired, row.candidates) == (2, 2)
+
+
+def test_a_reader_of_another_kind_is_no_near_miss(program: Net) -> None:
+    """A product of activations is no linear layer, nor is one that is only fetched."""
+    main, (out, _) = program
+    scores = paddle.nn.functional.softmax(paddle.matmul(out, out, transpose_y=True))
+    found = paddle.explain(main, flags(fuse_gemm_epilogue=True), [paddle.matmul(scores, out)])
+    (row,) = (row for row in found.table() if row.name == "fuse_gemm_epilogue")
+    assert (row.fired, row.candidates) == (1, 1)
+
+
+def test_what_a_larger_fusion_took_is_no_candidate() -> None:
+    """A pattern that another pass took counts for that pass, with a reason against it or without."""
+    case = next(c for c in FIRING if c.pass_name == "fuse-bn-add-act")
+    run = PassRun(parse(case.before), PassContext({}), near=True)
+    names = ("fuse-bn-add-act", "fuse-elewise-add-act")
+    run.fuse([(name, FUSIONS[name]()) for name in names])
+    rows = {row.pass_name: (row.fired, row.candidates) for row in pass_rows(run.finish())}
+    assert rows == {"fuse-bn-add-act": (1, 1), "fuse-elewise-add-act": (0, 0)}
 
 
 def test_lock_file(program: Net, tmp_path: Path) -> None:

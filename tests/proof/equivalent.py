@@ -11,9 +11,8 @@ _AGAIN = "only saves doing again what gives the same"
 
 EQUIVALENT: dict[str, str] = {
     # the matcher
-    "matching._with_inputs: always `match.tolerant or all((_plausible(hole, value) for hole, value "
-    "in pairs))`": _SPEED,
-    "matching._with_inputs: without `or match.tolerant`": _SPEED,
+    "matching._with_inputs: always `sum((not _plausible(hole, value) for hole, value in pairs)) <= "
+    "match.may_miss`": _SPEED,
     "matching._plausible: returns True, not `hole.producers is None or type(value.owner) in "
     "hole.producers`": _SPEED,
     "matching._with_inputs: always `all((isinstance(hole, Value) for hole in "
@@ -21,9 +20,7 @@ EQUIVALENT: dict[str, str] = {
     "matching._bind: without `and isinstance(producer, PdOp)`": "a block has a region for its "
     "parent, never the block of the reader",
     "matching._bind: without `and index == 0`": "no optional node is used by a side result",
-    "matching._bind: always `match.tolerant and match.missed is None`": "`miss` asks the same",
-    "matching._bind: without `and match.tolerant`": "`miss` asks the same",
-    "matching._bind: without `and match.missed is None`": "`miss` asks the same",
+    "matching._bind: always `match.may_miss`": "`miss` asks the same",
     "fusion._is_before: never `outer is block.last_op`": _SPEED,
     # clean-ups
     "fold_constants.FoldConstants.rewrite: without `or not isinstance(op, PdOp)`": _TYPES,

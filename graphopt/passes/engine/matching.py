@@ -6,7 +6,7 @@ use the same search, so an explanation agrees with the decision.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from xdsl.ir import SSAValue
 
@@ -15,11 +15,16 @@ from graphopt.passes.engine.naming import show_op
 from graphopt.passes.engine.pattern import Hole, Match, Node, Result, Value
 
 
-def matches(root: Node, op: PdOp, *, tolerant: bool = False) -> Iterator[Match]:
-    """Every match of the pattern that ends with `op`, sound or flawed, in any order."""
+def matches(
+    root: Node, op: PdOp, *, tolerant: bool = False, defining: Collection[Node] = ()
+) -> Iterator[Match]:
+    """Every match of the pattern that ends with `op`, sound or flawed, in any order.
+
+    No other op stands in the place of a `defining` one.
+    """
     hole: Hole = root
     while isinstance(hole, Node):
-        yield from _with_node(hole, op, Match(tolerant=tolerant))
+        yield from _with_node(hole, op, Match(tolerant=tolerant, defining=defining))
         if not hole.optional:
             break
         hole = hole.stand_in()
@@ -43,7 +48,8 @@ def _with_inputs(node: Node, op: PdOp, match: Match) -> Iterator[Match]:
     for order in node.orders:
         if all(isinstance(hole, Value) for hole in order[len(op.operands) :]):
             pairs = list(zip(order, op.operands, strict=False))
-            if match.tolerant or all(_plausible(hole, value) for hole, value in pairs):
+            # each operand that is ruled out takes a flaw
+            if sum(not _plausible(hole, value) for hole, value in pairs) <= match.may_miss:
                 yield from _with_operands(pairs, op, match)
 
 
@@ -84,21 +90,23 @@ def _bind(hole: Hole, value: SSAValue, user: PdOp, match: Match) -> Iterator[Mat
         yield from _with_node(node, producer, match)
     if node.optional and index == 0:
         yield from _bind(node.stand_in(), value, user, match)
-    elif match.tolerant and match.missed is None:
+    elif match.may_miss:
         yield from _flawed(node, index, value, user, match)
 
 
 def _flawed(node: Node, index: int, value: SSAValue, user: PdOp, match: Match) -> Iterator[Match]:
     """The match with one wrong node, the rest of it being right.
 
-    If nothing below the node matches, most of the pattern is missing: not a near miss.
+    If nothing below the node matches, most of the pattern is missing: not a near miss. Neither is
+    another op in the place of one that defines the pattern.
     """
     producer = value.owner
+    replaceable = node not in match.defining
     wanted = f"`{node.name}` should be {node.expected}"
     needs_more = any(not isinstance(operand, Value) for operand in node.operands)
     if not isinstance(producer, PdOp):
         name = f" %{value.name_hint}" if value.name_hint else ""
-        if not needs_more:
+        if replaceable and not needs_more:
             text = f"{wanted}, found the argument{name}"
             yield from match.miss("not-computed", text, "put the expected op there")
     elif producer.parent is not user.parent:
@@ -117,6 +125,8 @@ def _flawed(node: Node, index: int, value: SSAValue, user: PdOp, match: Match) -
             fix = "remove the op between, or move it before or after the pattern"
             for flawed in match.miss("op-between", text, fix):
                 yield from _with_node(node, before, flawed)
+        if not replaceable:
+            return
         text = f"{wanted}, found {show_op(producer)}"
         for flawed in match.miss("other-op", text, "put the expected op there"):
             if needs_more:

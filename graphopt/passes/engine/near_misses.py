@@ -8,18 +8,20 @@ one for all rules of a pass together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.traits import Elementwise
 from graphopt.passes.engine.fusion import Fusion, refusal
 from graphopt.passes.engine.matching import matches
 from graphopt.passes.engine.naming import how_used, show_op, source_line
-from graphopt.passes.engine.pattern import Match, Node, Reason
+from graphopt.passes.engine.pattern import Match, Node, Reason, Result
 
 TAKEN = "taken"
 """The reason of a whole pattern that another pass took."""
@@ -33,6 +35,8 @@ class NearMiss:
     anchor: str
     reason: Reason
     location: str
+    had: bool = False
+    """True where another pass took its ops, so that nothing was left to fuse."""
 
 
 class NearMisses:
@@ -59,47 +63,67 @@ class NearMisses:
         # whole patterns of rules ahead, with all of their ops
         self._ahead: dict[tuple[str, Operation], tuple[NearMiss, list[PdOp]]] = {}
         self._takers: dict[Operation, str] = {}
+        self._declined: set[tuple[str, Operation]] = set()
         self._rank = {name: rank for rank, (name, _) in reversed([*enumerate(rules)])}
-        ops = [op for op in module.walk() if isinstance(op, PdOp)]
-        for name, rule in ahead:
-            for op in ops:
-                whole = next(matches(rule.root, op), None)
-                if whole is not None and refusal(rule, whole) is None:
-                    miss = NearMiss(name, show_op(op), Reason(TAKEN, ""), source_line(op.location))
-                    self._ahead.setdefault((name, op), (miss, [*whole.ops.values()]))
         # the ops of the patterns of a pass, whole or not
-        reported: set[tuple[str, Operation]] = set()
+        self._reported: set[tuple[str, Operation]] = set()
+        ops = _Ops(module)
+        for name, rule in ahead:
+            for op in ops.ending(rule.root):
+                self._find_ahead(name, rule, op)
         for name, rule in rules:
-            for op in ops:
-                whole = list(matches(rule.root, op))
-                if whole:
-                    reasons = [refusal(rule, match) for match in whole]
-                    refused = None if None in reasons else reasons[0]
-                    self._note(self._whole, name, op, refused or Reason(TAKEN, ""))
-                    reported.update((name, inner) for inner in whole[0].ops.values())
+            # the last ops first: the smaller patterns in one are the same place
+            for op in reversed(ops.ending(rule.root, rule.defining)):
+                if (name, op) not in self._reported:
+                    self._find_whole(name, rule, op)
+        self._find_flawed(rules, ops)
+        for name, rule in rules:
+            if rule.part is not None:
+                for op in ops.ending(rule.part.root, rule.part.defining):
+                    self._find_part(name, rule, rule.part, op)
+
+    def _find_ahead(self, name: str, rule: Fusion, op: PdOp) -> None:
+        whole = next(matches(rule.root, op), None)
+        if whole is not None and refusal(rule, whole) is None:
+            miss = NearMiss(name, show_op(op), Reason(TAKEN, ""), source_line(op.location), True)
+            self._ahead.setdefault((name, op), (miss, [*whole.ops.values()]))
+
+    def _find_whole(self, name: str, rule: Fusion, op: PdOp) -> None:
+        whole = list(matches(rule.root, op))
+        if whole:
+            reasons = [refusal(rule, match) for match in whole]
+            refused = None if None in reasons else reasons[0]
+            self._note(self._whole, name, op, refused or Reason(TAKEN, ""))
+            self._reported.update((name, inner) for inner in whole[0].ops.values())
+
+    def _find_flawed(self, rules: Sequence[tuple[str, Fusion]], ops: _Ops) -> None:
+        """Of several flawed matches for the same ops the nearest."""
         near: list[tuple[str, Fusion, Match]] = []
         for name, rule in rules:
-            for op in ops:
-                if (name, op) in self._whole or (name, op) in self._had:
-                    continue
-                flawed = _flaw(rule, op) or _without_end(rule, op)
-                if flawed is not None and self._made.isdisjoint(flawed.ops.values()):
-                    near.append((name, rule, flawed))
-        # of several for the same ops the nearest
+            taken = {op for key, op in self._reported if key == name}
+            found = [_flaw(rule, op) for op in ops.ending(rule.root, rule.defining, taken, 1)]
+            for node in _below_end(rule):
+                ends = ops.ending(node, rule.defining, taken)
+                found += [_without_end(rule, node, op) for op in ends]
+            near += [
+                (name, rule, flawed)
+                for flawed in found
+                if flawed is not None
+                and not {(name, flawed.root)} & (self._reported | self._had)
+                and self._made.isdisjoint(flawed.ops.values())
+            ]
         for name, rule, flawed in sorted(near, key=lambda each: _closeness(each[2])):
             places = [flawed.get(node) for node in rule.defining]
-            if reported.isdisjoint((name, op) for op in places if op is not None):
+            if self._reported.isdisjoint((name, op) for op in places if op is not None):
                 assert flawed.missed is not None
                 self._note(self._flawed, name, flawed.root, flawed.missed)
-                reported.update((name, inner) for inner in flawed.ops.values())
-        for name, rule in rules:
-            for op in ops if rule.part is not None else ():
-                found = next(matches(rule.part.root, op), None) if rule.part is not None else None
-                if found is None or (name, op) in reported:
-                    continue
-                reason = rule.lacking(found)
-                if reason is not None:
-                    self._note(self._flawed, name, op, reason)
+                self._reported.update((name, inner) for inner in flawed.ops.values())
+
+    def _find_part(self, name: str, rule: Fusion, part: Fusion, op: PdOp) -> None:
+        found = next(matches(part.root, op), None) if (name, op) not in self._reported else None
+        reason = rule.lacking(found) if found is not None else None
+        if reason is not None:
+            self._note(self._flawed, name, op, reason)
 
     def _note(
         self, into: dict[tuple[str, Operation], NearMiss], name: str, op: PdOp, reason: Reason
@@ -114,6 +138,7 @@ class NearMisses:
 
     def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
         """Called by the sweep; a declined match is whole, and so no near miss."""
+        self._declined.add((rule, op))
 
     def left(self) -> list[NearMiss]:
         """The near misses at ops that no larger fusion took; patterns that another pass took."""
@@ -123,12 +148,13 @@ class NearMisses:
             if op not in self._takers or self._rank[name] < self._rank[self._takers[op]]
         ]
         for (name, op), miss in self._whole.items():
-            taker, reason = self._takers.get(op), miss.reason
-            if taker not in (None, name):
-                if reason.name == TAKEN:
-                    fix = f"switch off {taker} to have this one"
-                    reason = Reason(TAKEN, f"{taker} took it", fix)
-                found.append(NearMiss(name, miss.anchor, reason, miss.location))
+            taker = self._takers.get(op)
+            if taker in (None, name) or (name, op) in self._declined:
+                continue
+            fix = f"switch off {taker} to have this one"
+            taken = Reason(TAKEN, f"{taker} took it", fix)
+            reason = taken if miss.reason.name == TAKEN else miss.reason
+            found.append(replace(miss, reason=reason, had=True))
         for key, (miss, ops) in self._ahead.items():
             taker = next((self._takers[op] for op in ops if op in self._takers), None)
             if taker is not None:
@@ -138,12 +164,60 @@ class NearMisses:
         return found
 
 
+class _Ops:
+    """The ops of a module by type, and those that may end a pattern."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self._numbers = {op: n for n, op in enumerate(module.walk()) if isinstance(op, PdOp)}
+        self._of_type: dict[type[Operation], list[PdOp]] = {}
+        for op in self._numbers:
+            self._of_type.setdefault(type(op), []).append(op)
+
+    def ending(
+        self,
+        root: Node,
+        defining: Sequence[Node] = (),
+        taken: Collection[Operation] = (),
+        between: int = 0,
+    ) -> list[PdOp]:
+        """The ops with which a pattern may end, in their order.
+
+        Each of its `defining` ops, other than those that are `taken`, is as near to such an op as
+        in the pattern, with so many other ops `between`.
+        """
+        found = {op for kind in root.last_types() for op in self._of_type.get(kind, ())}
+        for node in defining:
+            steps = _distance(root, node)
+            if steps is not None:
+                found &= self._behind(node, taken, steps + between)
+        return sorted(found, key=self._numbers.__getitem__)
+
+    def _behind(self, node: Node, taken: Collection[Operation], steps: int) -> set[PdOp]:
+        """The ops that read what such an op gives, directly or over so many steps."""
+        last = {op for kind in node.types for op in self._of_type.get(kind, ())}.difference(taken)
+        found = set(last)
+        for _ in range(steps):
+            users = {use.operation for op in last for result in op.results for use in result.uses}
+            last = {op for op in users if isinstance(op, PdOp)} - found
+            found |= last
+        return found
+
+
+@cache
+def _distance(root: Node, node: Node) -> int | None:
+    """The most steps from the end of a pattern down to a node; None where it is not below."""
+    if root is node:
+        return 0
+    holes = (*root.operands, *((root.instead,) if root.instead is not None else ()))
+    below = (hole.node if isinstance(hole, Result) else hole for hole in holes)
+    found = [_distance(other, node) for other in below if isinstance(other, Node)]
+    return max((1 + steps for steps in found if steps is not None), default=None)
+
+
 def _flaw(rule: Fusion, op: PdOp) -> Match | None:
     """The pattern that ends at `op` and has one flaw, but the ops that define it."""
-    if type(op) not in rule.root.last_types():
-        return None
-    found = islice(matches(rule.root, op, tolerant=True), _MOST_WAYS)
-    flawed = [match for match in found if _is_about(match, rule)]
+    every = matches(rule.root, op, tolerant=True, defining=rule.defining)
+    flawed = [match for match in islice(every, _MOST_WAYS) if _is_about(match, rule)]
     return min(flawed, key=_closeness) if flawed else None
 
 
@@ -172,25 +246,40 @@ def _is_about(match: Match, rule: Fusion) -> bool:
     return there or match.ops.keys() >= set(rule.defining)
 
 
-def _without_end(rule: Fusion, op: PdOp) -> Match | None:
-    """All of a pattern but the last op, ending at `op`, with the reader as its flaw."""
+def _below_end(rule: Fusion) -> list[Node]:
+    """The nodes that the last op of a pattern reads, where it does not define the pattern."""
     if rule.root in rule.defining:
+        return []
+    return [node for node in rule.root.operands if isinstance(node, Node)]
+
+
+def _without_end(rule: Fusion, node: Node, op: PdOp) -> Match | None:
+    """All of a pattern but its last op, ending at `op` as `node`, with the reader as its flaw."""
+    found = next(matches(node, op), None)
+    if found is None or not found.ops.keys() >= set(rule.defining):
         return None
-    for node in rule.root.operands:
-        found = next(matches(node, op), None) if isinstance(node, Node) else None
-        if found is None or not found.ops.keys() >= set(rule.defining):
-            continue
-        uses = list(op.results[0].uses)
-        if any(type(use.operation) in rule.root.types for use in uses):
-            return None  # reported at the op that reads it
-        assert isinstance(node, Node)
-        wanted = f"`{node.name}` should be read by {rule.root.expected}"
-        readers = _readers(op.results[0]) if uses else "read by nothing"
-        found.missed = Reason(
-            "other-reader", f"{wanted}, it is {readers}", "let the expected op read it"
-        )
-        return found
-    return None
+    value, root = op.results[0], rule.root
+    users = [use.operation for use in value.uses]
+    # what ends with the right op is reported there, and an op of another kind is not nearly it
+    if any(type(user) in root.types for user in users) or not any(
+        _could_be(user, root) for user in users
+    ):
+        return None
+    wanted = f"`{node.name}` should be read by {root.expected}, it is {_readers(value)}"
+    found.missed = Reason("other-reader", wanted, "let the expected op read it")
+    return found
+
+
+def _could_be(op: Operation, node: Node) -> bool:
+    """True for an op that stands where one of a pattern could: of its kind, of as many tensors."""
+    if not all(kind.has_trait(Elementwise) for kind in node.types):
+        return isinstance(op, PdOp)
+    is_alike = op.has_trait(Elementwise) or type(op).__module__ in _families(node)
+    return is_alike and len(op.operands) == len(node.operands)
+
+
+def _families(node: Node) -> set[str]:
+    return {kind.__module__ for kind in node.types}
 
 
 def _readers(value: SSAValue) -> str:

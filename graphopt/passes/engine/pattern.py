@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -158,13 +158,19 @@ class Match:
     """A match of a pattern: `match[node]` is an op, `match.value(hole)` an SSA value.
 
     A `tolerant` match may miss one constraint of the pattern, which is then in `missed`; it serves
-    `explain` and is never rewritten.
+    `explain` and is never rewritten. None of its `defining` ops may be another one.
     """
 
     ops: dict[Node, PdOp] = field(default_factory=dict[Node, PdOp])
     values: dict[Value, SSAValue] = field(default_factory=dict[Value, SSAValue])
     tolerant: bool = False
+    defining: Collection[Node] = ()
     missed: Reason | None = None
+
+    @property
+    def may_miss(self) -> bool:
+        """True for a tolerant match without a flaw as yet."""
+        return self.tolerant and self.missed is None
 
     def __getitem__(self, node: Node) -> PdOp:
         return self.ops[node]
@@ -184,11 +190,11 @@ class Match:
 
     def copy(self) -> Match:
         """An independent copy, for trying another way."""
-        return Match(dict(self.ops), dict(self.values), self.tolerant, self.missed)
+        return Match(dict(self.ops), dict(self.values), self.tolerant, self.defining, self.missed)
 
     def miss(self, name: str, text: str, fix: str) -> Iterator[Match]:
         """This match with its one flaw, when it may have one and has none yet."""
-        if self.tolerant and self.missed is None:
+        if self.may_miss:
             flawed = self.copy()
             flawed.missed = Reason(name, text, fix)
             yield flawed
