@@ -102,7 +102,7 @@ def examine(folder: Path, note: Callable[[Found], None], timed: bool) -> None:
             "declined": {
                 f"{row.pass_name}: {row.kind}": row.count
                 for row in explanation.refusals()
-                if not row.is_had and not row.near
+                if not row.had and not row.near
             },
         }
     )

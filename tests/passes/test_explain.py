@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from graphopt.ir.dialect.ops.shape import Assign
 from graphopt.ir.dialect.signature import FEED, FETCH, main_function
 from graphopt.ir.dialect.text import text_of
 from graphopt.models.model import import_model
+from graphopt.passes.engine import near_misses
 from graphopt.passes.engine.fusion import Fusion, FusionPass, Match, Node, Value, refusal, sweep
 from graphopt.passes.engine.matching import matches
 from graphopt.passes.engine.near_misses import NearMisses
@@ -320,7 +322,7 @@ def test_explain_needs_no_run(program: Net) -> None:
     refused = [a for a in data["anchors"] if a["outcome"] == "refused"]
     assert {a["reason"]["name"] for a in refused} == {"used-elsewhere"}
     assert all(a["location"].startswith(__file__) and a["reason"]["fix"] for a in refused)
-    assert data["schema"] == 1
+    assert data["schema"] == 2
     assert sum(data["ops"]["before"].values()) == 3
 
 
@@ -384,8 +386,24 @@ def test_a_reader_of_another_kind_is_no_near_miss(program: Net) -> None:
     assert (row.fired, row.candidates) == (1, 1)
 
 
+def test_what_cannot_be_there_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a softmax no op is tried as the end of attention, by however many it could be."""
+    tried: list[PdOp] = []
+
+    def counted(root: Node, op: PdOp, **given: Any) -> Iterator[Match]:
+        tried.append(op)
+        return matches(root, op, **given)
+
+    monkeypatch.setattr(near_misses, "matches", counted)
+    case = next(c for c in FIRING if c.pass_name == "fuse-gemm-epilogue")
+    rules = [(name, rule) for name in ("fused-attention",) for rule in FUSIONS[name].RULES]
+    assert not NearMisses(parse(case.before), rules).left() and not tried
+    case = next(c for c in FIRING if c.pass_name == "fused-attention")
+    assert not NearMisses(parse(case.before), rules).left() and tried
+
+
 def test_what_a_larger_fusion_took_is_no_candidate() -> None:
-    """A pattern that another pass took counts for that pass, with a reason against it or without."""
+    """A pattern that another pass took counts for that pass alone."""
     case = next(c for c in FIRING if c.pass_name == "fuse-bn-add-act")
     run = PassRun(parse(case.before), PassContext({}), near=True)
     names = ("fuse-bn-add-act", "fuse-elewise-add-act")

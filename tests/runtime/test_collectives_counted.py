@@ -65,6 +65,27 @@ def explained(program: CompiledProgram) -> list[dict[str, Any]]:
     return [row for row in rows if row["after"] == rows[-1]["after"]]
 
 
+def test_what_devices_require_is_no_optimisation() -> None:
+    """It has a table of its own, and the first line counts it apart."""
+    made = net()
+    program = CompiledProgram(made.main).with_data_parallel(
+        made.loss.name, strategy(fuse_gemm_epilogue=True)
+    )
+    found = paddle.explain(program, fetch_list=[made.loss])
+    report = found.report
+    sums = report.after["pd.all_reduce"]
+    assert sums > 0 and report.required >= sums
+    head, text = found.text().splitlines()[0], found.text()
+    ops = f"{report.ops_before} ops before, {report.ops_after - report.required} after, and "
+    assert head.startswith(f"{ops}{report.required} that 2 devices require, for ")
+    ours, theirs = text.split("\nnot optimisations: what 2 devices require\n")
+    assert "\nfuse_gemm_epilogue " in ours and "all-reduce-gradients" not in ours
+    assert "reduce_strategy (all-reduce-gradients)" in theirs
+    assert f" {report.ops_before} -> {report.ops_after - report.required} " in ours
+    rows = {row["pass"]: row["required"] for row in found.to_json()["passes"]}
+    assert rows["all-reduce-gradients"] and not rows["fuse-gemm-epilogue"]
+
+
 @pytest.mark.parametrize(
     "flags",
     [

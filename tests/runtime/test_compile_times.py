@@ -8,14 +8,14 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.parts import LOWER, PARSE, TRACE, XLA, CompilationPart
+from graphopt.passes.table.parts import EXPLAIN, LOWER, PARSE, TRACE, XLA, CompilationPart
 from graphopt.passes.table.report import (
     PASSES,
     Ran,
     Report,
     by_kind,
     pass_rows,
-    pass_seconds,
+    report_line,
     time_line,
     time_rows,
     timed_as,
@@ -26,9 +26,9 @@ def ran(name: str, seconds: float, sweep: int) -> Ran:
     return Ran("any strategy", name, seconds, sweep=sweep)
 
 
-def test_a_shared_sweep_counts_once() -> None:
-    """Fusions that share a sweep are one part; parts are in the order of the compilation."""
-    report = Report(PassContext({}), ran=[ran("a", 2, 1), ran("b", 2, 1), ran("c", 1, 2)])
+def test_each_pass_is_a_part() -> None:
+    """Each has its own time, in a shared sweep, too; what a report takes stands apart."""
+    report = Report(PassContext({}), ran=[ran("a", 2, 1), ran("b", 4, 1), ran("c", 1, 2)])
     report.parts += [
         CompilationPart(XLA, 5, "x [2]"),
         CompilationPart(PARSE, 3),
@@ -36,12 +36,17 @@ def test_a_shared_sweep_counts_once() -> None:
     ]
     rows = time_rows(report)
     assert [(row.kind, row.of, row.seconds) for row in rows] == [
-        (PARSE, "", 3), (PASSES, "a, b", 2), (PASSES, "c", 1), (XLA, "x [2]", 5), (XLA, "x [4]", 7),
+        (PARSE, "", 3), (PASSES, "a", 2), (PASSES, "b", 4), (PASSES, "c", 1),
+        (XLA, "x [2]", 5), (XLA, "x [4]", 7),
     ]  # fmt: skip
-    assert by_kind(rows) == {PARSE: 3, PASSES: 3, XLA: 12}
-    assert pass_seconds(report) == sum(row.seconds or 0 for row in pass_rows(report)) == 3
-    line = "compile time: 18000.0 ms (parse 3000.0, passes 3000.0, XLA 12000.0)"
+    assert by_kind(rows) == {PARSE: 3, PASSES: 7, XLA: 12}
+    assert [row.seconds for row in pass_rows(report)] == [2, 4, 1]
+    line = "compile time: 22000.0 ms (parse 3000.0, passes 7000.0, XLA 12000.0)"
     assert time_line(report) == line
+    report.parts.append(CompilationPart(EXPLAIN, 2, "near misses"))
+    assert time_line(report) == line
+    assert report_line(report) == "this report: 2000.0 ms more, for near misses"
+    assert time_rows(report)[-1].kind == EXPLAIN
 
 
 def test_times_are_those_of_the_compilation() -> None:
@@ -49,8 +54,10 @@ def test_times_are_those_of_the_compilation() -> None:
     first = Report(PassContext({}), ran=[ran("a", 2, 1)], parts=[CompilationPart(PARSE, 3)])
     second = Report(PassContext({}), ran=[ran("a", 9, 1)], detailed=True)
     assert time_rows(timed_as(second, first)) == time_rows(first)
+    second.parts.append(CompilationPart(EXPLAIN, 1))
+    assert [row.kind for row in time_rows(timed_as(second, first))] == [PARSE, PASSES, EXPLAIN]
     other = Report(PassContext({}), ran=[ran("b", 9, 1)])
-    assert pass_seconds(timed_as(other, first)) == 9
+    assert time_rows(timed_as(other, first))[-1].seconds == 9
 
 
 @pytest.mark.smoke
@@ -71,6 +78,7 @@ def test_of_a_program_that_ran() -> None:
     assert parts == [
         (PARSE, ""),
         *((kind, f"x [{rows}, 4]") for rows in (2, 4) for kind in (TRACE, LOWER, XLA)),
+        (EXPLAIN, "near misses, costs and blocks"),
     ]
     assert all(row["seconds"] > 0 for row in times)
     assert "compile time: " in explanation.text()

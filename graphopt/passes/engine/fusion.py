@@ -12,6 +12,7 @@ rule before it. So the outcome depends on the table and the program, never on ch
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -137,11 +138,13 @@ def sweep(
     rules: Sequence[tuple[str, Fusion]],
     watchers: Sequence[Watcher] = (),
     numerics: Mapping[str, Numerics] | None = None,
+    seconds: dict[str, float] | None = None,
 ) -> list[Outcome]:
     """Apply (pass name, rule) pairs everywhere, last op first; the outcomes, in that order.
 
     Ops that a fusion adds in front of its own, such as the sum of two masks, are looked at next.
-    `numerics` are the classes of the passes; a pass without one claims to be bit-exact.
+    `numerics` are the classes of the passes; a pass without one claims to be bit-exact. `seconds`
+    gets the time of the rules of each pass.
     """
     classes = numerics or {}
     ranked = [
@@ -152,6 +155,7 @@ def sweep(
         for op_class in entry.rule.root.last_types():
             by_root.setdefault(op_class, []).append(entry)
     outcomes: list[Outcome] = []
+    clock = time.perf_counter
     ops = list(module.walk())
     waiting = [op for op in ops if type(op) in by_root]
     with open_operands(ops):
@@ -162,7 +166,10 @@ def sweep(
                 if op.parent is None:
                     break  # an earlier fusion took it
                 added: list[Operation] = []
+                start = clock()
                 outcome = _try(entry, op, by_root, watchers, added)
+                if seconds is not None:
+                    seconds[entry.name] = seconds.get(entry.name, 0.0) + clock() - start
                 waiting += [each for each in added if type(each) in by_root]
                 if outcome is not None:
                     outcomes.append(outcome)

@@ -68,14 +68,15 @@ class NearMisses:
         # the ops of the patterns of a pass, whole or not
         self._reported: set[tuple[str, Operation]] = set()
         ops = _Ops(module)
-        for name, rule in ahead:
-            for op in ops.ending(rule.root):
-                self._find_ahead(name, rule, op)
         for name, rule in rules:
             # the last ops first: the smaller patterns in one are the same place
             for op in reversed(ops.ending(rule.root, rule.defining)):
                 if (name, op) not in self._reported:
                     self._find_whole(name, rule, op)
+        # a sweep that has no pattern takes nothing from later ones
+        for name, rule in ahead if self._whole else ():
+            for op in ops.ending(rule.root, rule.defining):
+                self._find_ahead(name, rule, op)
         self._find_flawed(rules, ops)
         for name, rule in rules:
             if rule.part is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from graphopt.display.table import Cell, Column, Page, Table
 from graphopt.display.units import milliseconds, quantity, several, size, times
+from graphopt.ir.dialect.ops.control import FusionGroup
 from graphopt.passes.engine.blocks import LAYER, Fused
 from graphopt.passes.engine.costs import Cost
 from graphopt.passes.engine.fusion import Applied, Declined
@@ -28,13 +29,13 @@ from graphopt.passes.table.report import (
     Report,
     block_rows,
     pass_rows,
-    pass_seconds,
     refusal_rows,
+    report_line,
     time_line,
     time_rows,
 )
 
-SCHEMA = 1
+SCHEMA = 2
 EVERYTHING = "all"
 """In place of a flag or pass: every one of them, op by op."""
 APPLIED, NOTHING, REFUSED = "applied", "nothing to do", "refused"
@@ -143,7 +144,7 @@ def as_text(report: Report, flag: str = "") -> str:
     _check_name(report, flag)
     lines = [_first_line(report)] if flag else _head(report)
     if not flag:
-        lines += filter(None, [time_line(report)])
+        lines += filter(None, _time_lines(report))
     for ran in report.ran:
         if flag in ("", ran.flag, ran.pass_name):
             lines += _pass_lines(report, ran)
@@ -157,14 +158,25 @@ def as_text(report: Report, flag: str = "") -> str:
 
 def _first_line(report: Report) -> str:
     target = report.context.platform or "any platform (portable: no pass for a kind of device)"
-    return f"{several(report.ops_before, 'op')} before, {report.ops_after} after, for {target}"
+    more = f", and {report.required} that {_devices(report)} require" if report.required else ""
+    after = report.ops_after - report.required
+    return f"{several(report.ops_before, 'op')} before, {after} after{more}, for {target}"
+
+
+def _devices(report: Report) -> str:
+    return several(report.context.ranks, "device")
 
 
 def _head(report: Report) -> list[str]:
-    """The first line, and one about ops that do not run in each step."""
-    count = f"{report.prepared} of the {report.ops_after}"
-    once = f"{count} run once, not in each step: they read parameters alone"
-    return [_first_line(report), *([once] if report.prepared else [])]
+    """The first line, and what it does not count: ops in groups, and those that run once."""
+    groups = several(report.after[FusionGroup.name], "group")
+    grouped = f"{groups} of them, of {report.in_groups} ops in all"
+    once = f"{report.prepared} more run once, not in each step: they read parameters alone"
+    return [
+        _first_line(report),
+        *([grouped] if report.in_groups else []),
+        *([once] if report.prepared else []),
+    ]
 
 
 def _flags_without_pass(report: Report, flag: str = "") -> Iterator[str]:
@@ -275,7 +287,13 @@ def as_json(report: Report) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "platform": report.context.platform or None,
-        "ops": {"before": dict(report.before), "after": dict(report.after)},
+        "ops": {
+            "before": dict(report.before),
+            "after": dict(report.after),
+            "required": report.required,
+            "prepared": report.prepared,
+            "in_groups": report.in_groups,
+        },
         "flags": [
             {
                 "flag": result.flag,
@@ -296,12 +314,14 @@ def as_json(report: Report) -> dict[str, Any]:
                 "applied": report.times(ran),
                 "declined": len(report.declined(ran.pass_name)),
                 "near_misses": len(report.near_misses(ran.pass_name)),
+                "candidates": row.candidates,
+                "required": row.required,
                 "numerics": ran.numerics.value if ran.numerics is not None else None,
                 "sweep": ran.sweep,
                 "removed": ran.removed,
                 "saved": asdict(ran.saved) if ran.saved is not None else None,
             }
-            for ran in report.ran
+            for ran, row in zip(report.ran, pass_rows(report), strict=True)
         ],
         "cost": {"before": asdict(report.cost_before), "after": asdict(report.cost_after)}
         if report.detailed
@@ -347,7 +367,8 @@ def _anchor(item: Applied | Declined | NearMiss) -> dict[str, Any]:
         return {**found, "replaced": list(item.replaced), **note}
     reason = item.reason
     told = {"name": reason.name, "text": reason.text, "fix": reason.fix}
-    return {**found, "reason": told}
+    had = {"had": item.had} if isinstance(item, NearMiss) else {}
+    return {**found, "reason": told, **had}
 
 
 def applied_counts(report: Report) -> dict[str, int]:
@@ -371,8 +392,9 @@ def overview(report: Report, head: Sequence[str], notes: Sequence[str]) -> Page:
     rows = [row for row in pass_rows(report) if row.fired or row.asked or _is_refused(row, report)]
     return Page(
         [
-            "\n".join(filter(None, [*head, *_cost_line(report), time_line(report)])),
-            _pass_table(rows, report),
+            "\n".join(filter(None, [*head, *_cost_line(report), *_time_lines(report)])),
+            _pass_table([row for row in rows if not row.required], report),
+            _required_table([row for row in rows if row.required], report),
             _traffic_table(report),
             _refusal_table(
                 refusal_rows(report),
@@ -383,6 +405,10 @@ def overview(report: Report, head: Sequence[str], notes: Sequence[str]) -> Page:
             "\n".join(notes),
         ]
     )
+
+
+def _time_lines(report: Report) -> list[str]:
+    return [time_line(report), report_line(report)]
 
 
 def _is_refused(row: PassRow, report: Report) -> bool:
@@ -415,21 +441,49 @@ _PASS_COLUMNS = (
 
 
 def _pass_table(rows: Sequence[PassRow], report: Report) -> Table:
-    """The rows of the passes, and what all of them gained."""
-    ops = f"{report.ops_before} -> {report.ops_after}"
-    saved = report.cost_before - report.cost_after
+    """The rows of the optimisations, and what all of them gained."""
+    ops = f"{report.ops_before} -> {report.ops_after - report.required}"
+    saved = report.cost_before - report.cost_after - _required_cost(report)
     step = "" if report.measured is None else f"{report.measured.step_ms:.2f}"
-    total = ["in all", "", ops, *_gains(saved), step, milliseconds(pass_seconds(report))]
-    return Table(_PASS_COLUMNS, [*map(_pass_cells, rows), [Cell(text, "dim") for text in total]])
+    seconds = sum(ran.seconds for ran in report.ran if not ran.is_required)
+    return _with_total(rows, [ops, *_gains(saved), step, milliseconds(seconds)])
+
+
+def _required_table(rows: Sequence[PassRow], report: Report) -> Table:
+    """The rows of what several devices require, and what all of it adds."""
+    if not rows:
+        return Table((), ())
+    after = report.ops_after
+    ops = f"{after - report.required} -> {after}" if report.required else ""
+    seconds = sum(ran.seconds for ran in report.ran if ran.is_required)
+    cells = [ops, *_gains(_required_cost(report)), "", milliseconds(seconds)]
+    title = f"not optimisations: what {_devices(report)} require"
+    return replace(_with_total(rows, cells), title=title)
+
+
+def _required_cost(report: Report) -> Cost:
+    costs = (ran.saved for ran in report.ran if ran.is_required and ran.saved is not None)
+    return sum(costs, Cost())
+
+
+def _with_total(rows: Sequence[PassRow], total: Sequence[str]) -> Table:
+    last = [Cell(text, "dim") for text in ("in all", "", *total)]
+    return Table(_PASS_COLUMNS, [*map(_pass_cells, rows), last])
 
 
 def _pass_cells(row: PassRow) -> list[str | Cell]:
     fired = f"{row.fired} of {row.candidates}"
     style = "good" if row.fired else "warn" if row.asked else "dim"
     ops = f"{row.ops_before} -> {row.ops_after}" if row.ops_before != row.ops_after else ""
-    time = '"' if row.seconds is None else milliseconds(row.seconds)
     gained = "" if row.gained_ms is None else f"{-row.gained_ms:+.2f}"
-    return [row.name, Cell(fired, style), ops, *_gains(row.saved), gained, time]
+    return [
+        row.name,
+        Cell(fired, style),
+        ops,
+        *_gains(row.saved),
+        gained,
+        milliseconds(row.seconds),
+    ]
 
 
 def _gains(saved: Cost) -> list[str]:
@@ -483,9 +537,7 @@ def _refusal_table(rows: Sequence[RefusalRow], asked: set[str], idle: set[str]) 
 
     Patterns that another pass took are among them where the requested one is `idle`.
     """
-    shown = [
-        row for row in rows if not row.near or row.pass_name in (idle if row.is_had else asked)
-    ]
+    shown = [row for row in rows if not row.near or row.pass_name in (idle if row.had else asked)]
     cells: list[list[str | Cell]] = []
     for row in shown[:_MOST_REFUSALS]:
         text = row.text if row.near else f"{row.kind}: {row.text}"

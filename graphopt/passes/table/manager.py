@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.data_sized import DataSized, data_sized, deciding_feeds
 from graphopt.ir.dialect.dot import to_dot
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.control import FusionGroup, Yield
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.signature import kept_gradients, prepare_function
 from graphopt.ir.dialect.svg import to_svg
@@ -40,6 +41,7 @@ from graphopt.passes.engine.rewrite import RewritePass
 from graphopt.passes.parallel.shard_updates import sharding_notes
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.instrumentation import Instrumentation
+from graphopt.passes.table.parts import EXPLAIN, CompilationPart
 from graphopt.passes.table.report import ByOp, Ran, Report, Traffic
 from graphopt.passes.table.schedule import LAST, ORIGINAL, steps
 
@@ -98,9 +100,18 @@ class PassRun:
         self.ahead: list[tuple[str, Fusion]] = []
         self.earlier: NearMisses | None = None
         self.cost = Cost()
+        self.explained = 0.0
         if near:
-            self.cost = self.report.cost_before = cost_of_module(module)
+            with self._explaining():
+                self.cost = self.report.cost_before = cost_of_module(module)
             self.report.detailed = True
+
+    @contextmanager
+    def _explaining(self) -> Generator[None]:
+        """Time what only the report needs."""
+        start = time.perf_counter()
+        yield
+        self.explained += time.perf_counter() - start
 
     def do(self, step: PassStep) -> None:
         """One step of a schedule."""
@@ -122,18 +133,20 @@ class PassRun:
     def _fuse(self, asked: Sequence[Asked]) -> None:
         fusions = [made for _, made in asked if isinstance(made, FusionPass)]
         rules = [(made.name, rule) for made in fusions for rule in made.RULES]
-        near = NearMisses(self.module, rules, self.ahead, self.earlier) if self.near else None
-        savings = _Savings()
+        savings, near = _Savings(), None
         watchers: tuple[Watcher, ...] = ()
-        if near is not None:
-            self.blocks = self.blocks or BlockLog(self.module)
+        if self.near:
+            with self._explaining():
+                near = NearMisses(self.module, rules, self.ahead, self.earlier)
+                self.blocks = self.blocks or BlockLog(self.module)
             watchers = (near, savings, self.blocks)
         before, start = self.count, time.perf_counter()
+        own: dict[str, float] = {}
         outcomes: list[Outcome] = []
 
         def apply(module: ModuleOp) -> None:
             classes = {made.name: made.numerics for made in fusions}
-            outcomes[:] = sweep(module, rules, watchers, classes)
+            outcomes[:] = sweep(module, rules, watchers, classes, own)
 
         compared = Compared.of(self.module)
         self.checks.run(", ".join(made.name for made in fusions), apply)
@@ -142,16 +155,18 @@ class PassRun:
         fired = Counter(o.rule for o in outcomes if isinstance(o, Applied))
         if savings.ops and not fired:  # the sweep failed validation and has been undone
             self.blocks = BlockLog(self.module)
-        seconds = time.perf_counter() - start
+        # what is nobody's own, such as the walk and the checks, is shared evenly
+        shared = (time.perf_counter() - start - sum(own.values())) / max(len(fusions), 1)
         after = self._note(outcomes)
         if near is not None:
-            self.report.near += near.left()
+            with self._explaining():
+                self.report.near += near.left()
+                self.cost = cost_of_module(self.module)
             self.earlier = near
         self.sweeps += 1
-        self.cost = cost_of_module(self.module) if near is not None else self.cost
         self.report.ran += [
             Ran(
-                *(flag, made.name, seconds),
+                *(flag, made.name, own.get(made.name, 0.0) + shared),
                 ops_before=before,
                 ops_after=after,
                 numerics=made.numerics,
@@ -182,7 +197,9 @@ class PassRun:
             if compared is not None:
                 self.report.outcomes += compared.judged([DeadCodeElimination()], [])
         self.count = _ops(self.module).total()
-        self.cost = cost_of_module(self.module) if self.near else self.cost
+        if self.near:
+            with self._explaining():
+                self.cost = cost_of_module(self.module)
 
     @contextmanager
     def _guarded(self, step: PassStep) -> Generator[None]:
@@ -232,7 +249,8 @@ class PassRun:
         self.sweeps += 1
         before = self.cost
         if self.near and changed:
-            self.cost = cost_of_module(self.module)
+            with self._explaining():
+                self.cost = cost_of_module(self.module)
         saved = before - self.cost if self.near else None
         removed = ran.ops_before - ran.ops_after
         return replace(ran, sweep=self.sweeps, removed=removed, saved=saved)
@@ -253,7 +271,8 @@ class PassRun:
         is_rewrite = not isinstance(made, DeadCodeElimination)
         if is_rewrite and not bisect.take(made.name, "the program"):
             return
-        before, ports, start = _forms(self.module), _ports(self.module), time.perf_counter()
+        count, before, ports = self.count, _forms(self.module), _ports(self.module)
+        start = time.perf_counter()
         compared = Compared.of(self.module)
         made.apply(ctx, self.module)
         self.checks.after(made.name, changes_signature=getattr(made, "changes_signature", False))
@@ -262,7 +281,7 @@ class PassRun:
         seconds = time.perf_counter() - start
         after = _forms(self.module)
         old, new = _by_name(before), _by_name(after)
-        self.count = new.total()
+        self.count = _ops(self.module).total()
         marked = [(now - was).total() for was, now in zip(ports, _ports(self.module), strict=True)]
         changed = max((after - before).total(), (before - after).total(), *marked)
         ran = Ran(
@@ -271,8 +290,8 @@ class PassRun:
             seconds,
             _difference(old, new),
             changed,
-            old.total(),
-            new.total(),
+            count,
+            self.count,
             getattr(made, "numerics", None),
         )
         self.report.ran.append(self._counted(ran, changed=changed > 0))
@@ -282,13 +301,18 @@ class PassRun:
         self.report.validation = validation.current()
         self.report.after = _ops(self.module)
         prepare = prepare_function(self.module)
-        self.report.prepared = 0 if prepare is None else _ops(prepare).total()
+        self.report.prepared = 0 if prepare is None else sum(1 for _ in _counted(prepare))
+        groups = [op for op in _counted(self.module) if isinstance(op, FusionGroup)]
+        self.report.in_groups = sum(1 for group in groups for _ in _counted(group))
         self.report.by_op = tuple(map(_by_op, data_sized(self.module)))
         self.report.deciding = deciding_feeds(self.module)
         self.report.notes = tuple(sharding_notes(self.module))
         if self.near:
-            self.report.cost_after = cost_of_module(self.module)
+            with self._explaining():
+                self.report.cost_after = cost_of_module(self.module)
             self.report.blocks = self.blocks.blocks if self.blocks is not None else []
+            told = "near misses, costs and blocks"
+            self.report.parts.append(CompilationPart(EXPLAIN, self.explained, told))
         return self.report
 
 
@@ -365,8 +389,20 @@ def _difference(before: Counter[str], after: Counter[str]) -> str:
     return ", ".join(changes) or "no op added or removed"
 
 
-def _ops(module: Operation) -> Counter[str]:
-    return Counter(op.name for op in module.walk() if op.name.startswith("pd."))
+def _ops(module: ModuleOp) -> Counter[str]:
+    """The ops of a step by name: a group is one op, and what prepares weights is not among them."""
+    prepare = prepare_function(module)
+    return Counter(op.name for each in module.ops if each is not prepare for op in _counted(each))
+
+
+def _counted(op: Operation) -> Iterator[Operation]:
+    """The ops of the dialect in an op, without ends of regions, at any depth but inside a group."""
+    for region in op.regions:
+        for inner in region.block.ops:
+            if inner.name.startswith("pd.") and not isinstance(inner, Yield):
+                yield inner
+            if not isinstance(inner, FusionGroup):
+                yield from _counted(inner)
 
 
 def _forms(module: ModuleOp) -> Counter[tuple[str, int]]:

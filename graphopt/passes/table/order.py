@@ -80,6 +80,11 @@ class Row:
         return self.when.flag
 
     @property
+    def is_required(self) -> bool:
+        """True for what several devices require, which is no optimisation: what they exchange."""
+        return self.room == "parallel" and self.phase is not Phase.UPDATE
+
+    @property
     def path(self) -> Path:
         """The file of the pass."""
         file = self.file or self.pass_name.replace("-", "_")
@@ -214,3 +219,6 @@ ROWS: tuple[Row, ...] = (
     Row(PARALLELIZE, "parallel", "mark-per-replica", REPLICATED,
         "last: it looks at where collectives ended up"),
 )  # fmt: skip
+
+REQUIRED = frozenset(row.pass_name for row in ROWS if row.is_required)
+"""The passes whose ops several devices require."""

@@ -1,10 +1,12 @@
-"""The parts of a compilation beside the passes, with their times."""
+"""The parts of a compilation beside the passes, and of its report, with their times."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 PARSE, TRACE, LOWER, XLA, LOAD = "parse", "trace", "lower", "XLA", "load"
+EXPLAIN = "explain"
+"""What a report takes beside the compilation: it looks for near misses and counts costs."""
 
 
 @dataclass(frozen=True)

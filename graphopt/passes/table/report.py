@@ -22,14 +22,15 @@ from graphopt.passes.engine.validation import Validation
 from graphopt.passes.table.conditions import ANY_OF_LAYERS, ANY_PROGRAM, ANY_STRATEGY
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.flags import BUILD_FLAGS
-from graphopt.passes.table.parts import LOAD, LOWER, PARSE, TRACE, XLA, CompilationPart
+from graphopt.passes.table.order import REQUIRED
+from graphopt.passes.table.parts import EXPLAIN, LOAD, LOWER, PARSE, TRACE, XLA, CompilationPart
 
 
 @dataclass(frozen=True)
 class Ran:
     """A pass that ran for a flag.
 
-    Fusions that share a sweep share its time and op counts. For a pass that does not report each
+    Fusions that share a sweep share its op counts. For a pass that does not report each
     change, `effect` says how it changed the list of ops and `changed` how many ops.
     """
 
@@ -42,11 +43,16 @@ class Ran:
     ops_after: int = 0
     numerics: Numerics | None = None
     sweep: int = 0
-    """The number of the sweep; passes of one number share it, with its time and op counts."""
+    """The number of the sweep; passes of one number share it, with its op counts."""
     removed: int = 0
     """The ops that the pass itself took away, less those that it added."""
     saved: Cost | None = None
     """The cost that it took away; None unless the run collects details."""
+
+    @property
+    def is_required(self) -> bool:
+        """True for a pass that inserts what several devices require."""
+        return self.pass_name in REQUIRED
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,9 @@ class Report:
     before: Counter[str] = field(default_factory=Counter[str])
     after: Counter[str] = field(default_factory=Counter[str])
     prepared: int = 0
-    """Of the ops after, those that are computed from parameters once, and not in each step."""
+    """The ops beside those after that compute with parameters once, and not in each step."""
+    in_groups: int = 0
+    """The ops in the groups, each of which is one of the ops after."""
     deciding: tuple[str, ...] = ()
     """The feeds of a few numbers that decide sizes, where nothing else does."""
     by_op: tuple[ByOp, ...] = ()
@@ -124,8 +132,13 @@ class Report:
 
     @property
     def ops_after(self) -> int:
-        """The number of ops after."""
+        """The number of ops after, those that several devices require among them."""
         return self.after.total()
+
+    @property
+    def required(self) -> int:
+        """The number of ops that were inserted because several devices require them."""
+        return -sum(ran.removed for ran in self.ran if ran.is_required)
 
     def applied(self, pass_name: str) -> list[Applied]:
         """The rewrites of one pass that happened."""
@@ -156,8 +169,8 @@ _HAD = ("left-to-larger", TAKEN)
 class PassRow:
     """A pass that ran: its candidates, those that it took, and what that gained.
 
-    `saved` is the cost that went away, negative where it grew. Passes that shared a sweep have its
-    time in the row of the first one; in those of the others `seconds` is None.
+    `saved` is the cost that went away, negative where it grew. A candidate is a place that has the
+    ops which define a pattern, and that no other pass took.
     """
 
     flag: str
@@ -167,9 +180,11 @@ class PassRow:
     ops_before: int
     ops_after: int
     saved: Cost
-    seconds: float | None
+    seconds: float
     asked: bool
     """The user set its flag, or named the pass."""
+    required: bool = False
+    """Several devices require its ops; it is no optimisation."""
     gained_ms: float | None = None
     """The milliseconds of a step that the flag saves, where that was measured."""
 
@@ -198,11 +213,8 @@ class RefusalRow:
     lines: tuple[str, ...]
     near: bool
     asked: bool
-
-    @property
-    def is_had(self) -> bool:
-        """True where the ops are fused all the same, by another pass."""
-        return self.kind in _HAD
+    had: bool = False
+    """The ops are fused all the same, by another pass."""
 
 
 @dataclass(frozen=True)
@@ -233,8 +245,8 @@ def pass_rows(report: Report) -> list[PassRow]:
         fired, first = report.times(ran), ran.sweep not in sweeps or not ran.sweep
         sweeps.add(ran.sweep)
         count = ran.ops_before if first else count
-        declined = len(report.declined(ran.pass_name))
-        near = sum(miss.reason.name not in _HAD for miss in report.near_misses(ran.pass_name))
+        declined = sum(each.reason.name not in _HAD for each in report.declined(ran.pass_name))
+        near = sum(not _is_had(miss) for miss in report.near_misses(ran.pass_name))
         rows.append(
             PassRow(
                 ran.flag,
@@ -244,8 +256,9 @@ def pass_rows(report: Report) -> list[PassRow]:
                 count,
                 count - ran.removed,
                 ran.saved or Cost(),
-                ran.seconds if first else None,
+                ran.seconds,
                 _is_asked(report, ran),
+                ran.is_required,
                 report.measured.gained_ms.get(ran.flag) if report.measured is not None else None,
             )
         )
@@ -268,17 +281,22 @@ def refusal_rows(report: Report) -> list[RefusalRow]:
             (False, report.declined(ran.pass_name)),
             (True, report.near_misses(ran.pass_name)),
         ):
-            groups: dict[tuple[str, str], list[Declined | NearMiss]] = {}
+            groups: dict[tuple[str, str, bool], list[Declined | NearMiss]] = {}
             for item in items:
-                groups.setdefault(_kind_of(item), []).append(item)
-            for (kind, _), group in groups.items():
+                groups.setdefault((*_kind_of(item), _is_had(item)), []).append(item)
+            for (kind, _, had), group in groups.items():
                 reason, lines = group[0].reason, _lines(group)
                 row = RefusalRow(
                     ran.flag, ran.pass_name, kind, len(group), reason.text, reason.fix, lines,
-                    near, asked,
+                    near, asked, had,
                 )  # fmt: skip
                 found.append(row)
     return sorted(found, key=lambda row: (row.flag in AUTOMATIC, row.near, not row.fix, -row.count))
+
+
+def _is_had(item: Declined | NearMiss) -> bool:
+    """True where the ops are fused all the same, by another pass."""
+    return item.reason.name in _HAD or (isinstance(item, NearMiss) and item.had)
 
 
 # the parts of a sentence about a single case: values, numbers
@@ -347,7 +365,8 @@ _BEFORE, _AFTER = (PARSE,), (TRACE, LOWER, XLA, LOAD)
 class TimeRow:
     """A part of a compilation: its kind, the passes or the sizes that it is about, its seconds.
 
-    Kinds are parse, passes, trace, lower, XLA, and load for an executable that was on disk.
+    Kinds are parse, passes, trace, lower, XLA, load for an executable that was on disk, and explain
+    for what a report takes beside the compilation.
     """
 
     kind: str
@@ -356,24 +375,14 @@ class TimeRow:
 
 
 def time_rows(report: Report) -> list[TimeRow]:
-    """The parts in their order; a sweep that several passes share is one row."""
-    sweeps: dict[object, TimeRow] = {}
-    for number, ran in enumerate(report.ran):
-        key = ("sweep", ran.sweep) if ran.sweep else number
-        row = sweeps.get(key)
-        names = ran.pass_name if row is None else f"{row.of}, {ran.pass_name}"
-        sweeps[key] = TimeRow(PASSES, names, ran.seconds)
+    """The parts in their order, each pass one of them; what the report takes is the last."""
     noted = [TimeRow(part.name, part.of, part.seconds) for part in report.parts]
     return [
         *(row for row in noted if row.kind in _BEFORE),
-        *sweeps.values(),
+        *(TimeRow(PASSES, ran.pass_name, ran.seconds) for ran in report.ran),
         *(row for row in noted if row.kind in _AFTER),
+        *(row for row in noted if row.kind == EXPLAIN),
     ]
-
-
-def pass_seconds(report: Report) -> float:
-    """The time of all passes; a sweep that several shared counts once."""
-    return sum(row.seconds for row in time_rows(report) if row.kind == PASSES)
 
 
 def by_kind(rows: Sequence[TimeRow]) -> dict[str, float]:
@@ -387,6 +396,7 @@ def by_kind(rows: Sequence[TimeRow]) -> dict[str, float]:
 def time_line(report: Report) -> str:
     """The sum and the kinds of parts in one line; empty where nothing was timed."""
     kinds = by_kind(time_rows(report))
+    kinds.pop(EXPLAIN, None)
     if not kinds:
         return ""
     head = "compile time" if kinds.keys() & {XLA, LOAD} else "compile time, XLA not yet run"
@@ -394,14 +404,22 @@ def time_line(report: Report) -> str:
     return f"{head}: {milliseconds(sum(kinds.values()))} ms ({parts})"
 
 
+def report_line(report: Report) -> str:
+    """The time of what only the report needs; empty where nothing was collected for one."""
+    rows = [row for row in time_rows(report) if row.kind == EXPLAIN]
+    told = [f"this report: {milliseconds(row.seconds)} ms more, for {row.of}" for row in rows]
+    return "\n".join(told)
+
+
 def timed_as(report: Report, compiled: Report) -> Report:
     """A report with the times of another run of the same passes, which made what is run.
 
     A run that collects near misses and costs takes longer than the one before it.
     """
+    parts = [*compiled.parts, *(part for part in report.parts if part.name == EXPLAIN)]
     names = [(ran.flag, ran.pass_name) for ran in report.ran]
     if names != [(ran.flag, ran.pass_name) for ran in compiled.ran]:
-        return replace(report, parts=compiled.parts)
+        return replace(report, parts=parts)
     pairs = zip(report.ran, compiled.ran, strict=True)
     ran = [replace(each, seconds=other.seconds) for each, other in pairs]
-    return replace(report, ran=ran, parts=compiled.parts)
+    return replace(report, ran=ran, parts=parts)
