@@ -39,13 +39,15 @@ class Cluster:
 
 class OpMeasured(NamedTuple):
     """The seconds of an op in a step, those of its derivative among them; floating-point operations
-    of its products and convolutions; and the bytes of its results that are alive at the peak.
+    of its products and convolutions, and the seconds of these at the peak of their kind; and the
+    bytes of its results that are alive when most are.
     """
 
     seconds: float
     gradient: float
     flops: int
     held: int
+    at_peak: float = 0.0
 
 
 @dataclass

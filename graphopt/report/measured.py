@@ -18,15 +18,15 @@ MEASURED = "as measured, on one device"
 class StepMeasured(NamedTuple):
     """A step in seconds: all of it, the parts in which no op ran, and of instructions of no op.
 
-    `rate` is the number of floating-point operations a second in a product of matrices. `memory` is
-    the peak in bytes, of which `state` are variables between steps, and `feeds` inputs.
+    `peaks` are the most floating-point operations a second of each kind of product, in words.
+    `memory` is the peak in bytes, of which `state` are variables between steps, and `feeds` inputs.
     """
 
     seconds: float
     idle: float
     other: float
     steps: int
-    rate: float
+    peaks: str
     memory: int
     state: int
     feeds: int

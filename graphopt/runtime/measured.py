@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphopt.report.graph import OpMeasured
 from graphopt.report.measured import MeasuredStep, StepMeasured
-from graphopt.runtime.profiling.profile import Profile
+from graphopt.runtime.profiling.profile import Profile, peak_words
 
 
 def measured(profile: Profile) -> MeasuredStep:
@@ -17,14 +17,14 @@ def measured(profile: Profile) -> MeasuredStep:
     for row in profile.rows:
         if row.number is not None:
             count = held.get(row.number, 0)
-            ops[row.number] = OpMeasured(row.seconds, row.gradient, row.flops, count)
+            ops[row.number] = OpMeasured(row.seconds, row.gradient, row.flops, count, row.at_peak)
     memory = profile.memory
     step = StepMeasured(
         profile.seconds,
         profile.idle,
         profile.other,
         profile.steps,
-        profile.peak,
+        peak_words(profile.peaks),
         memory.peak,
         memory.state,
         memory.feeds,

@@ -23,7 +23,7 @@ from graphopt.report.stages import optimization
 from graphopt.runtime.measured import measured
 from graphopt_tests.report.test_report import MODELS, data_of
 
-STEP = StepMeasured(1.0, 0.25, 0.0, 3, 1e9, 4096, 1024, 512)
+STEP = StepMeasured(1.0, 0.25, 0.0, 3, "", 4096, 1024, 512)
 # ops of one kind without names of their own, one of them in a region
 TEXT = """func.func @main(feed %x: tensor<4xf32>) -> (fetch "y": tensor<4xf32>) {
   %0 = pd.exp(%x)
@@ -114,7 +114,7 @@ def test_a_compiled_program_is_measured(net: Net, tmp_path: Path) -> None:
     flops = {row.variable: row.flops for row in profile.rows if row.op == "pd.matmul" and row.flops}
     drawn = {n["r"]: n["q"][2] for n in last["nodes"] if n["n"] == "matmul" and "q" in n}
     assert drawn == flops and len(drawn) == 2
-    assert max(held for *_, held in times) >= 4 * 64 * 64
+    assert max(held for *_, held, _ in times) >= 4 * 64 * 64
     compiled.report(tmp_path / "r.json", feed=FEED, steps=1)
     (*_, graph) = json.loads((tmp_path / "r.json").read_text("utf-8"))["graphs"]
     keys = {entry["key"] for node in graph["nodes"] for entry in node["attrs"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from graphopt.cli.main import main as command
 from graphopt.errors import UnsupportedError
 from graphopt.models import import_model
 from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.profiling import peak
 from graphopt.runtime.profiling.instructions import InstructionOps, Instructions
 from graphopt.runtime.profiling.memory import Memory, memory_of, rows_that_fit
+from graphopt.runtime.profiling.peak import ProductForm
 from graphopt.runtime.profiling.profile import Profile
 from graphopt.runtime.profiling.recording import InstructionSpan, record
 from graphopt.runtime.profiling.spread import IDLE, spread
@@ -73,8 +76,37 @@ def test_instructions_are_shared_by_their_ops() -> None:
     assert found.shares("copy.1") == {InstructionOps(2, True): 1.0}
     assert found.shares("copy.2") == {InstructionOps(4, False): 1.0}
     assert found.shares("nowhere") == {}
-    assert found.flops() == {InstructionOps(2, True): 5 * 2 * 8 * 6 * 4}
+    product = ProductForm("dot", "f32")
+    assert found.flops() == {InstructionOps(2, True): {product: 5 * 2 * 8 * 6 * 4}}
     assert found.is_control("loop") and not found.is_control("f")
+
+
+def test_products_with_padding_are_no_operations() -> None:
+    """A filter of 3 by 3 on an image of 2 by 2 meets 4 elements of it, not 9, at each place."""
+    labels = "dim_labels=b01f_01io->b01f"
+    apart = "size=3x3 stride=2x2 pad=3_3x3_3 lhs_dilate=2x2"
+    text = f"""
+ENTRY %main (x: f32[1,2,2,8]) -> f32[1,2,2,4] {{
+  %x = f32[1,2,2,8] parameter(0)
+  %w = f32[3,3,8,4] constant(0)
+  ROOT %c = f32[1,2,2,4] convolution(%x, %w), window={{size=3x3 pad=1_1x1_1}}, {labels}
+  %s = f32[1,3,3,4] convolution(%x, %w), window={{{apart}}}, {labels}
+}}
+"""
+    found = Instructions.of(text)
+    assert found.flops_alone("c") == 2 * (2 * 2 * 4) * 8 * 4
+    # along an axis with a hole between its two elements the three places meet none, one and one
+    assert found.flops_alone("s") == 2 * 4 * 8 * 2**2
+
+
+def test_a_peak_is_not_exceeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is measured in the form of the op's own, or what an op reached where that is more."""
+    monkeypatch.setattr(peak, "peak_flops", lambda form: 100.0)
+    one, other = ProductForm("dot", "f32"), ProductForm("convolution", "f32")
+    work = [(Counter({one: 50}), 1.0), (Counter({other: 300}), 2.0)]
+    found = peak.peaks(work)
+    assert found == {one: 100.0, other: 150.0}
+    assert [peak.seconds_at(flops, found) for flops, _ in work] == [0.5, 2.0]
 
 
 def test_each_moment_is_given_away_once() -> None:
@@ -116,7 +148,10 @@ def test_all_of_a_step_is_told(profile: tuple[Profile, Any, Any]) -> None:
     assert times + found.idle + found.other == pytest.approx(found.seconds)
     assert found.attributed == pytest.approx(times / found.seconds)
     assert found.other < 0.05 * (found.seconds - found.idle)
-    assert found.seconds > 0 and found.peak > 0 and found.steps == 3
+    assert list(found.peaks) == ["product of float32"] and found.peaks["product of float32"] > 0
+    assert all(row.at_peak <= 1.001 * row.seconds for row in found.rows)
+    assert "; peak of a product of float32: " in found.page().text().replace("\n  ", " ")
+    assert found.seconds > 0 and found.steps == 3
 
 
 def test_rows_are_ops_with_lines(profile: tuple[Profile, Any, Any]) -> None:
@@ -154,7 +189,7 @@ def test_it_shows_itself(profile: tuple[Profile, Any, Any]) -> None:
     assert "<table>" in found._repr_html_()
     assert "others" in found.page_by("op", 2).text()
     data = json.loads(json.dumps(found.to_json()))
-    assert data["schema"] == 1 and len(data["ops"]) == len(found.rows)
+    assert data["schema"] == 2 and len(data["ops"]) == len(found.rows)
 
 
 def test_files_for_viewers(profile: tuple[Profile, Any, Any], tmp_path: Path) -> None:

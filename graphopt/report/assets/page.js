@@ -381,6 +381,7 @@
   const number = value => value >= 1e9 ? `${(value / 1e9).toFixed(1)} G` : value >= 1e6
     ? `${(value / 1e6).toFixed(1)} M` : value >= 1e3 ? `${(value / 1e3).toFixed(1)} k` : `${value} `;
 
+  const ofPeak = ([time, , , , atPeak]) => `${(100 * atPeak / time).toFixed(0)} %`;
   const rateOf = ([time, , flops]) => (flops && time ? flops / time : 0);
   const measuredRows = ({q}) => {
     const measured = step();
@@ -389,7 +390,7 @@
     return [
       ["time", `${ms(q[TIME])} ms, ${percent(q[TIME] / measured.seconds)} of the step`],
       ["gradient", q[GRADIENT] ? `${ms(q[GRADIENT])} ms of that` : ""],
-      ["speed", rate ? `${number(rate)}FLOP/s, ${(100 * rate / measured.rate).toFixed(0)} % of a product of matrices` : ""],
+      ["speed", rate ? `${number(rate)}FLOP/s, ${ofPeak(q)} of the peak` : ""],
       ["at the peak", q[HELD] ? bytes(q[HELD]) : ""],
     ];
   };
@@ -508,7 +509,7 @@
         cell(ms(node.q[TIME]), true), cell(node.q[GRADIENT] ? ms(node.q[GRADIENT]) : "", true),
         cell(percent(node.q[TIME] / measured.seconds), true),
         cell(rate ? `${number(rate)}FLOP/s` : "", true),
-        cell(rate ? `${(100 * rate / measured.rate).toFixed(0)} %` : "", true),
+        cell(rate ? ofPeak(node.q) : "", true),
         cell(node.q[HELD] ? bytes(node.q[HELD]) : "", true));
     });
     const rest = [["feeds, fetches, executor", measured.idle], ["instructions of no op", measured.other]]
@@ -529,7 +530,7 @@
       ? [make("button", {textContent: `show all ${rows.length} ops`, onclick: () => { all = true; showTimes(); }})] : [];
     $("view-time").replaceChildren(
       make("p", {}, `A step takes ${ms(measured.seconds)} ms, of which ${percent(ops / measured.seconds)} belong to ops `
-        + `(mean of ${measured.steps} steps; this machine computes ${number(measured.rate)}FLOP/s in a product of matrices). `
+        + `(mean of ${measured.steps} steps${measured.peaks}). `
         + `It takes ${bytes(measured.memory)} of memory at most: ${bytes(measured.state)} of state, `
         + `${bytes(measured.feeds)} of feeds, ${bytes(activations)} of activations, gradients and fetches.`),
       make("table", {}, make("thead", {}, head), make("tbody", {}, ...shown, ...rest)), ...more);

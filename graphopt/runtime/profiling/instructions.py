@@ -10,7 +10,10 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+
 from graphopt.lowering.locations import number_in
+from graphopt.runtime.profiling.peak import ProductForm
 
 _HEAD = re.compile(r"^(?:ENTRY )?%?(?P<name>[\w.\-]+) .*\{$")
 _LINE = re.compile(r"^\s+(?:ROOT )?%?(?P<name>[\w.\-]+) = (?P<type>\([^=]*?\)|\S+) (?P<rest>.*)$")
@@ -40,6 +43,7 @@ class Instruction:
     """One line of a computation."""
 
     opcode: str
+    dtype: str
     dims: tuple[int, ...]
     bytes: int
     operands: tuple[str, ...]
@@ -93,23 +97,29 @@ class Instructions:
         found = self.by_name.get(name)
         return found is not None and found.opcode in CONTROL
 
-    def flops(self) -> Counter[InstructionOps]:
-        """The floating-point operations of products and convolutions of one run, by part.
+    def flops(self) -> Mapping[InstructionOps, Counter[ProductForm]]:
+        """The floating-point operations of products and convolutions of one run, by part and form.
 
-        2 for each multiplication and addition. A loop counts as often as it runs, once where XLA
-        does not know.
+        2 for each multiplication and addition, those with padding aside. A loop counts as often as
+        it runs, once where XLA does not know.
         """
-        found: Counter[InstructionOps] = Counter()
+        found: defaultdict[InstructionOps, Counter[ProductForm]] = defaultdict(Counter)
         entry = next(reversed(self.computations), None)
         if entry is not None:
             self._count(entry, 1, found)
         return found
 
-    def _count(self, computation: str, times: int, found: Counter[InstructionOps]) -> None:
+    def _count(
+        self,
+        computation: str,
+        times: int,
+        found: defaultdict[InstructionOps, Counter[ProductForm]],
+    ) -> None:
         for name in self.computations.get(computation, ()):
             instruction = self.by_name[name]
             if instruction.part is not None and (flops := self.flops_alone(name)):
-                found[instruction.part] += times * flops
+                form = ProductForm(instruction.opcode, self.by_name[instruction.operands[0]].dtype)
+                found[instruction.part][form] += times * flops
             for called in instruction.called:
                 self._count(called, times * instruction.trips, found)
 
@@ -122,10 +132,18 @@ class Instructions:
         if it.opcode == "dot":
             axes = _numbers(it.text, "lhs_contracting_dims")
             return 2 * prod(it.dims) * prod(left[axis] for axis in axes)
-        labels = re.search(r"dim_labels=\w+_(\w+)->", it.text)
+        labels = re.search(r"dim_labels=(\w+)_(\w+)->(\w+)", it.text)
         if labels is None or not right:
             return 0
-        return 2 * prod(it.dims) * prod(right) // max(right[labels[1].index("o")], 1)
+        image, filter, result = labels.groups()
+        taps = prod(
+            _taps(left[image.index(axis)], right[filter.index(axis)], it.dims[at], window)
+            for at, axis in enumerate(result)
+            if axis.isdigit()
+            for window in [_window(it.text, int(axis))]
+        )
+        made = it.dims[result.index("b")] * it.dims[result.index("f")]
+        return 2 * made * right[filter.index("i")] * taps
 
     def _inside(self, name: str) -> Iterator[tuple[str, Instruction]]:
         """An instruction, or those of the computation that it fuses."""
@@ -218,6 +236,7 @@ def _instruction(parts: re.Match[str]) -> Instruction | None:
     number = None if name is None else number_in(name[1])
     return Instruction(
         opcode["opcode"],
+        array[1] if (array := _ARRAY.search(parts["type"])) else "",
         _sizes(dims[1]) if dims else (),
         sum(
             _WIDTHS.get(kind, 4) * prod(_sizes(each))
@@ -229,6 +248,38 @@ def _instruction(parts: re.Match[str]) -> Instruction | None:
         int(trips[1]) if trips else 1,
         rest,
     )
+
+
+class _Window(NamedTuple):
+    """How a convolution goes along one axis."""
+
+    stride: int
+    low: int
+    """The padding in front, less than 0 where elements are left out."""
+    image_step: int
+    """The places from one element of the image to the next, zeros between them."""
+    filter_step: int
+
+
+def _window(text: str, axis: int) -> _Window:
+    found = re.search(r"\bwindow=\{([^}]*)\}", text)
+    parts = dict(part.split("=") for part in found[1].split()) if found else {}
+
+    def part(name: str, default: str) -> int:
+        # `pad` has the two ends of an axis
+        return int(parts[name].split("x")[axis].split("_")[0]) if name in parts else int(default)
+
+    return _Window(
+        part("stride", "1"), part("pad", "0"), part("lhs_dilate", "1"), part("rhs_dilate", "1")
+    )
+
+
+def _taps(image: int, filter: int, result: int, window: _Window) -> int:
+    """The elements of a filter that meet one of the image, summed over the results of an axis."""
+    places = (np.arange(result) * window.stride - window.low)[:, None]
+    at = places + np.arange(filter) * window.filter_step
+    inside = (at >= 0) & (at <= (image - 1) * window.image_step) & (at % window.image_step == 0)
+    return int(inside.sum())
 
 
 def _numbers(text: str, key: str) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -25,10 +25,11 @@ class Profile(Shown):
 
     `rows` are the ops of the optimised program, the slowest first. Where several of them run at the
     same time, each has a part of it, so that all times are parts of `seconds`, the time of a step
-    from NumPy feeds to NumPy fetches. `idle` is the part in which XLA computed nothing: feeds,
-    fetches, the executor. `other` is that of instructions of no op. `peak` is the measured number
-    of floating-point operations a second, and `events` are all instructions of all steps. `module`
-    is the optimised program, of which rows have the numbers, and `memory` that of a step.
+    from NumPy feeds to NumPy fetches, measured without the profiler. `idle` is what is left of it
+    for feeds, fetches and the executor, and `other` the time of instructions of no op. `peaks` are
+    the most floating-point operations a second of each kind of product, measured here or reached by
+    one of the ops, and `events` are all instructions of all `steps` under the profiler. `module` is
+    the optimised program, of which rows have the numbers, and `memory` that of a step.
     """
 
     rows: tuple[OpTime, ...]
@@ -36,7 +37,7 @@ class Profile(Shown):
     idle: float
     other: float
     steps: int
-    peak: float
+    peaks: Mapping[str, float]
     events: Sequence[InstructionEvent]
     module: ModuleOp
     memory: Memory
@@ -93,8 +94,7 @@ class Profile(Shown):
         )
         head = (
             f"a step takes {milliseconds(self.seconds)} ms, of which {100 * self.attributed:.1f} % "
-            f"belong to ops (mean of {several(self.steps, 'step')}; this machine computes "
-            f"{quantity(round(self.peak))}FLOP/s in a product of matrices)"
+            f"belong to ops (mean of {several(self.steps, 'step')}{peak_words(self.peaks)})"
         )
         return Page([head, Table(columns, cells)])
 
@@ -106,7 +106,7 @@ class Profile(Shown):
             f"{row.gradient * 1e3:.3f}" if row.gradient else "",
             f"{100 * row.seconds / self.seconds:.1f}",
             f"{quantity(round(rate))}FLOP/s" if row.flops else "",
-            f"{100 * rate / self.peak:.0f}" if row.flops else "",
+            f"{100 * row.at_peak / row.seconds:.0f}" if row.flops and row.seconds else "",
         ]
 
     def _named(self, name: str, seconds: float) -> list[str | Cell]:
@@ -117,7 +117,7 @@ class Profile(Shown):
         """The profile as plain data; times are seconds of one step."""
         rows = [asdict(row) for row in self.rows]
         whole = {name: getattr(self, name) for name in ("seconds", "idle", "other", "steps")}
-        return {"schema": 1, **whole, "peak_flops": self.peak, "ops": rows}
+        return {"schema": 2, **whole, "peak_flops": dict(self.peaks), "ops": rows}
 
     def speedscope(self, path: str | os.PathLike[str]) -> None:
         """Write a file that speedscope opens: line, op and direction on top of each other.
@@ -131,6 +131,13 @@ class Profile(Shown):
         _write(path, perfetto_json(self.events))
 
 
+def peak_words(peaks: Mapping[str, float]) -> str:
+    """The peaks in words, each behind a semicolon."""
+    return "".join(
+        f"; peak of a {kind}: {quantity(round(rate))}FLOP/s" for kind, rate in peaks.items()
+    )
+
+
 def _write(path: str | os.PathLike[str], text: str) -> None:
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
@@ -142,6 +149,7 @@ def _sum(one: OpTime, other: OpTime) -> OpTime:
         forward=one.forward + other.forward,
         gradient=one.gradient + other.gradient,
         flops=one.flops + other.flops,
+        at_peak=one.at_peak + other.at_peak,
     )
 
 

@@ -22,8 +22,9 @@ class OpTime:
 
     `op` is its name, `variable` that of its first result and `line` the user's, each "" where there
     is none. `flops` are the floating-point operations of its products and convolutions, as XLA
-    computes them. `number` is that of the op in the optimised program (`ir/dialect/numbers.py`). In
-    a table by line or kind it stands for several ops, and has no number.
+    computes them, and `at_peak` the seconds that these take at the peak of their form. `number` is
+    that of the op in the optimised program (`ir/dialect/numbers.py`). In a table by line or kind it
+    stands for several ops, and has no number.
     """
 
     op: str
@@ -33,6 +34,7 @@ class OpTime:
     gradient: float
     flops: int
     number: int | None = None
+    at_peak: float = 0.0
 
     @property
     def seconds(self) -> float:

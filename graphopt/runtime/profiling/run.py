@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 
 import jax
 import numpy as np
@@ -22,7 +24,7 @@ from graphopt.runtime.disk.known import types_of
 from graphopt.runtime.profiling.instructions import InstructionOps, Instructions
 from graphopt.runtime.profiling.memory import Memory, memory_in
 from graphopt.runtime.profiling.names import names_are_kept, variable_of
-from graphopt.runtime.profiling.peak import peak_flops
+from graphopt.runtime.profiling.peak import ProductForm, peaks, seconds_at
 from graphopt.runtime.profiling.profile import Profile
 from graphopt.runtime.profiling.recording import Recording, record
 from graphopt.runtime.profiling.rows import InstructionEvent, OpTime
@@ -36,6 +38,8 @@ from graphopt.runtime.steps.executable import Executable
 from graphopt.runtime.steps.forms import Form
 
 _WARM_UP = 2
+# of a step without the profiler: the seconds in which it is measured again, and the most times
+_ENOUGH, _MOST = 0.3, 100
 
 
 def profiled(
@@ -86,46 +90,76 @@ def profiled(
     instructions = Instructions.of(executable.hlo())
     shapes = {name: np.shape(feed) for name, feed in feeds.items()}
     memory = memory_in(made, instructions, compiled, shapes, ops)
-    return _profile(record(step, steps), instructions, compiled.module, memory)
+    seconds = _median_seconds(step, steps)
+    return _profile(record(step, steps), seconds, instructions, compiled.module, memory)
+
+
+def _median_seconds(step: Callable[[], None], least: int) -> float:
+    """The time of a step without the profiler, which takes longer than a small program."""
+    found: list[float] = []
+    end = time.perf_counter() + _ENOUGH
+    while len(found) < least or (time.perf_counter() < end and len(found) < _MOST):
+        start = time.perf_counter()
+        step()
+        found.append(time.perf_counter() - start)
+    return median(found)
 
 
 def _profile(
-    recording: Recording, instructions: Instructions, module: ModuleOp, memory: Memory
+    recording: Recording,
+    measured: float,
+    instructions: Instructions,
+    module: ModuleOp,
+    memory: Memory,
 ) -> Profile:
-    """The profile of what was recorded."""
+    """The profile of what was recorded; `measured` is the time of a step without the profiler."""
     count, ops = len(recording.steps), ops_by_number(module)
     times = spread(recording.steps, recording.instructions, instructions.is_control)
     by_part: defaultdict[InstructionOps, float] = defaultdict(float)
     other = 0.0
-    for name, time in times.items():
+    for name, spent in times.items():
         shares = instructions.shares(name)
         for part, share in shares.items():
-            by_part[part] += time * share
+            by_part[part] += spent * share
         if name != IDLE and not shares:
-            other += time
+            other += spent
     flops = instructions.flops()
     scale = 1e-9 / count
 
-    def row(number: int) -> OpTime:
-        forward, gradient = (InstructionOps(number, is_gradient) for is_gradient in (False, True))
-        return OpTime(
+    def seconds_of(number: int) -> tuple[float, float]:
+        forward, gradient = (
+            by_part[InstructionOps(number, each)] * scale for each in (False, True)
+        )
+        return forward, gradient
+
+    def flops_of(number: int) -> Counter[ProductForm]:
+        none = Counter[ProductForm]()
+        return sum((flops.get(InstructionOps(number, each), none) for each in (False, True)), none)
+
+    numbers = sorted({part.number for part in by_part})
+    work = {number: (flops_of(number), sum(seconds_of(number))) for number in numbers}
+    best = peaks([*work.values()])
+    rows = [
+        OpTime(
             ops[number].name,
             variable_of(ops[number]),
             source_line(ops[number].location),
-            by_part[forward] * scale,
-            by_part[gradient] * scale,
-            flops[forward] + flops[gradient],
+            *seconds_of(number),
+            work[number][0].total(),
             number,
+            seconds_at(work[number][0], best),
         )
-
-    rows = [row(number) for number in sorted({part.number for part in by_part})]
+        for number in numbers
+    ]
+    computing = sum(row.seconds for row in rows) + other * scale
+    whole = max(measured, computing)
     return Profile(
         tuple(sorted(rows, key=lambda row: -row.seconds)),
-        sum(step.end - step.start for step in recording.steps) * scale,
-        times.get(IDLE, 0.0) * scale,
+        whole,
+        whole - computing,
         other * scale,
         count,
-        peak_flops(),
+        {str(form): rate for form, rate in sorted(best.items())},
         _events(recording, instructions, ops),
         module,
         memory,
