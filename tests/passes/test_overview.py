@@ -71,6 +71,8 @@ def test_one_screen(resnet50: Explanation) -> None:
     lines = str(resnet50).splitlines()
     assert len(lines) <= 60
     assert max(map(len, lines)) <= 100
+    fused = "33 x batch_norm + relu, 15 x batch_norm + add + relu"
+    assert lines[1] == f"48 fusions of 111 ops: {fused}"
     assert lines[0].startswith("342 ops before, ")
     assert len(resnet50.text("all").splitlines()) > 200
     assert resnet50._repr_html_().count("<table>") == 3

@@ -163,17 +163,35 @@ def _first_line(report: Report) -> str:
     return f"{several(report.ops_before, 'op')} before, {after} after{more}, for {target}"
 
 
+def _fused_line(report: Report) -> list[str]:
+    """The fusions that happened, by the ops that became one."""
+    counts: Counter[str] = Counter()
+    ops = 0
+    for block in report.blocks:
+        for fused, number in block.fused.items():
+            counts[_words(fused, 1)] += number
+            ops += number * len(fused.ops)
+    if not counts:
+        return []
+    common = counts.most_common(_MOST_KINDS)
+    kinds = [f"{number} x {words}" if number > 1 else words for words, number in common]
+    left = counts.total() - sum(number for _, number in common)
+    more = [f"{left} more"] if left else []
+    return [f"{several(counts.total(), 'fusion')} of {ops} ops: {', '.join([*kinds, *more])}"]
+
+
 def _devices(report: Report) -> str:
     return several(report.context.ranks, "device")
 
 
 def _head(report: Report) -> list[str]:
-    """The first line, and what it does not count: ops in groups, and those that run once."""
+    """The first line, what fused, and what is not counted: ops in groups, those that run once."""
     groups = several(report.after[FusionGroup.name], "group")
     grouped = f"{groups} of them, of {report.in_groups} ops in all"
     once = f"{report.prepared} more run once, not in each step: they read parameters alone"
     return [
         _first_line(report),
+        *_fused_line(report),
         *([grouped] if report.in_groups else []),
         *([once] if report.prepared else []),
     ]
@@ -384,6 +402,7 @@ def applied_counts(report: Report) -> dict[str, int]:
 _MOST_LINES = 4
 _MOST_REFUSALS = 10
 _MOST_BLOCKS = 12
+_MOST_KINDS = 6
 _SHORT = 60
 
 
@@ -417,13 +436,21 @@ def _is_refused(row: PassRow, report: Report) -> bool:
 
 
 def _cost_line(report: Report) -> list[str]:
-    """The cost of one call before the passes, where it was counted."""
-    cost = report.cost_before
+    """The cost of one call before and after the optimisations, where it was counted."""
+    old = report.cost_before
+    new = report.cost_after + _required_cost(report)
     if not report.detailed:
         return []
-    state = f"state {size(cost.state_bytes)} in {several(cost.state_arrays, 'array')}"
-    work = f"traffic {size(cost.traffic)}, {quantity(cost.flops)}FLOP"
-    return [f"before, unknown sizes as 1: {work} forward; {state}"]
+    traffic = _change(size(old.traffic), size(new.traffic))
+    work = _change(f"{quantity(old.flops)}FLOP", f"{quantity(new.flops)}FLOP")
+    arrays = _change(f"{old.state_arrays}", several(new.state_arrays, "array"))
+    state = f"{_change(size(old.state_bytes), size(new.state_bytes))} in {arrays}"
+    return [f"forward, unknown sizes as 1: traffic {traffic}, {work}; state {state}"]
+
+
+def _change(before: str, after: str) -> str:
+    """A number before and after; once where it stays."""
+    return after if after.split()[0] == before.split()[0] else f"{before} -> {after}"
 
 
 # -- passes ----------------------------------------------------------------------------------------
