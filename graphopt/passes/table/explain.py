@@ -165,18 +165,16 @@ def _first_line(report: Report) -> str:
 
 def _fused_line(report: Report) -> list[str]:
     """The fusions that happened, by the ops that became one."""
-    counts: Counter[str] = Counter()
-    ops = 0
+    counts: Counter[Fused] = Counter()
     for block in report.blocks:
-        for fused, number in block.fused.items():
-            counts[_words(fused, 1)] += number
-            ops += number * len(fused.ops)
+        counts.update(block.fused)
     if not counts:
         return []
-    common = counts.most_common(_MOST_KINDS)
-    kinds = [f"{number} x {words}" if number > 1 else words for words, number in common]
-    left = counts.total() - sum(number for _, number in common)
-    more = [f"{left} more"] if left else []
+    ops = sum(number * len(fused.ops) for fused, number in counts.items())
+    common = sorted(counts, key=lambda fused: (-counts[fused], -len(fused.ops), fused.ops))
+    told, others = common[:_MOST_KINDS], common[_MOST_KINDS:]
+    kinds = [f"{counts[e]} x {_words(e, 1)}" if counts[e] > 1 else _words(e, 1) for e in told]
+    more = [f"{sum(counts[each] for each in others)} more"] if others else []
     return [f"{several(counts.total(), 'fusion')} of {ops} ops: {', '.join([*kinds, *more])}"]
 
 

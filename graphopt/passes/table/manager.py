@@ -155,7 +155,7 @@ class PassRun:
         fired = Counter(o.rule for o in outcomes if isinstance(o, Applied))
         if savings.ops and not fired:  # the sweep failed validation and has been undone
             self.blocks = BlockLog(self.module)
-        # what is nobody's own, such as the walk and the checks, is shared evenly
+        # what is of no pass, such as the walk and the checks, is shared evenly
         shared = (time.perf_counter() - start - sum(own.values())) / max(len(fusions), 1)
         after = self._note(outcomes)
         if near is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 PARSE, TRACE, LOWER, XLA, LOAD = "parse", "trace", "lower", "XLA", "load"
 EXPLAIN = "explain"
-"""What a report takes beside the compilation: it looks for near misses and counts costs."""
+"""The part of a report, beside the compilation: it looks for near misses and counts costs."""
 
 
 @dataclass(frozen=True)

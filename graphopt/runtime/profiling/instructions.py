@@ -251,7 +251,7 @@ def _instruction(parts: re.Match[str]) -> Instruction | None:
 
 
 class _Window(NamedTuple):
-    """How a convolution goes along one axis."""
+    """The way of a convolution along one axis."""
 
     stride: int
     low: int

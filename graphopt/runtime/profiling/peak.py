@@ -15,7 +15,7 @@ from jax import numpy as jnp
 
 
 class ProductForm(NamedTuple):
-    """What an instruction of XLA multiplies: as a `dot` or a `convolution`, and in which dtype."""
+    """The form of an instruction that multiplies: a `dot` or a `convolution`, of a dtype."""
 
     opcode: str
     dtype: str

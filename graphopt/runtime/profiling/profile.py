@@ -132,7 +132,7 @@ class Profile(Shown):
 
 
 def peak_words(peaks: Mapping[str, float]) -> str:
-    """The peaks in words, each behind a semicolon."""
+    """The peaks in words, each after a semicolon."""
     return "".join(
         f"; peak of a {kind}: {quantity(round(rate))}FLOP/s" for kind, rate in peaks.items()
     )
