@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from graphopt.ir.dialect.numbers import numbers_of
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.control import Yield
+from graphopt.ir.dialect.ops.control import FusionGroup, Yield
 from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.signature import FEED, FETCH, main_function, signature_of
 from graphopt.ir.dialect.types import show
@@ -71,6 +71,8 @@ class GraphNode:
     """The pass that made it; empty for an op of the user's program."""
     rebuilt: str = ""
     """The passes that replaced it by one of its kind."""
+    fused: str = ""
+    """The ops that became this one, or that are in this group, in words."""
     flops: int = 0
     traffic: int = 0
     written: int = 0
@@ -161,6 +163,7 @@ class _Maker:
                 cluster,
                 self.origins.made_by(op),
                 ", ".join(self.origins.rebuilt_by(op)),
+                " + ".join(self.origins.fused(op)),
             )
         )
         node = self.graph.nodes[index]
@@ -173,6 +176,9 @@ class _Maker:
             # what enters a region is drawn as coming from its op
             self.node_of |= dict.fromkeys(region.block.args, index)
             self._block(region.block, cluster)
+            if isinstance(op, FusionGroup):  # it reads nothing itself: it ends what is in it
+                last = region.block.last_op
+                node.inputs = self._inputs(last.operands if last is not None else ())
         if is_state:  # no edges: all of a layer would hang on it
             shown = (f"{result.name_hint or name} {show(result.type)}" for result in op.results)
             self.state |= dict(zip(op.results, shown, strict=True))

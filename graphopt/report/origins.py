@@ -1,4 +1,4 @@
-"""The origin of each op through the passes: the passes that made it, and its layer or block."""
+"""The origin of each op through the passes: the pass that made it, of what, and its layer."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.control import FusionGroup, Yield
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.update.basic import Update
 from graphopt.ir.dialect.regions import values_read
-from graphopt.ir.dialect.signature import FEED, main_function, signature_of
+from graphopt.ir.dialect.signature import FEED, STATE, main_function, signature_of
 from graphopt.passes.engine.blocks import CodeBlock, blocks_of
 
 Labels = tuple[str, ...]
@@ -32,6 +34,10 @@ class Origins:
     def __init__(self, module: ModuleOp) -> None:
         self._made: dict[Operation, str] = dict.fromkeys(module.walk(), "")
         self._rebuilt: dict[Operation, tuple[str, ...]] = {}
+        self._fused: dict[Operation, tuple[str, ...]] = {}
+        """The kinds of the ops that became one, in their order."""
+        self._fused_by: dict[Operation, str] = {}
+        self._results = signature_of(module).results
         self._labels: dict[Operation | Block, Labels] = dict.fromkeys(self._made, ())
         self._names = {op: name for op in self._made if (name := _own_name(op))}
         self._last = list(self._made)
@@ -49,8 +55,12 @@ class Origins:
                 self._of_state.update(dict.fromkeys(read, labels))
 
     def after(self, made_by: str, module: ModuleOp) -> None:
-        """A pass has changed the module: ops that were not there before are its own."""
+        """Passes have changed the module: ops that were not there before are their own.
+
+        Those of a fusion are that pass's alone.
+        """
         ops = list(module.walk())
+        self._results = signature_of(module).results
         gone: dict[tuple[str, Labels], list[Operation]] = defaultdict(list)
         now = set(ops)
         for op in self._last:
@@ -66,7 +76,10 @@ class Origins:
                 labels = self._labels[op] = self._found_labels(op, operands, learnt, places)
                 before = gone[op.name, labels]
                 rebuilt = before.pop(0) if before else None
-                self._made[op] = made_by if rebuilt is None else self._made[rebuilt]
+                own = self._fused_by.get(op, made_by)
+                self._made[op] = own if rebuilt is None else self._made[rebuilt]
+                if rebuilt is not None and rebuilt in self._fused:
+                    self._fused.setdefault(op, self._fused[rebuilt])
                 if name := _own_name(op) or self._names.get(rebuilt or op, ""):
                     self._names[op] = name
                 if rebuilt is not None:
@@ -75,6 +88,23 @@ class Origins:
                 learnt.update(dict.fromkeys(op.results, self._labels[op]))
             places[op] = len(places)
         self._last = ops
+
+    def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
+        """A fusion replaces these ops, the last one first, by those that it made."""
+        self._fused_by.update(dict.fromkeys(made, rule))
+        if len(ops) > 1:
+            self._fused[made[-1]] = tuple(kind for op in ops[::-1] for kind in self.kinds_in(op))
+
+    def kinds_in(self, op: Operation) -> tuple[str, ...]:
+        """The kinds of the ops that became this one; its own where no fusion made it."""
+        return self._fused.get(op) or (op.name.removeprefix("pd."),)
+
+    def fused(self, op: Operation) -> tuple[str, ...]:
+        """The kinds of the ops that became this one, or that are in this group; empty for none."""
+        if isinstance(op, FusionGroup):
+            inner = (each for each in op.body.block.ops if not isinstance(each, Yield))
+            return tuple(kind for each in inner for kind in self.kinds_in(each))
+        return self._fused.get(op, ())
 
     def _found_labels(
         self,
@@ -107,10 +137,17 @@ class Origins:
         """The labels of the clusters around an op."""
         if isinstance(op, Update):
             return (UPDATES,)
-        readers = [use.operation for result in op.results for use in result.uses]
-        if not op.operands and readers and all(isinstance(op, ReturnOp) for op in readers):
-            return (INITIAL_VALUES,)
-        return self._labels.get(op, ())
+        return (INITIAL_VALUES,) if self._is_initial(op) else self._labels.get(op, ())
+
+    def _is_initial(self, op: Operation) -> bool:
+        """True for an op that computes a variable of nothing, as those of a startup program do."""
+        uses = [use for result in op.results for use in result.uses]
+        return (
+            bool(uses)
+            and not values_read(op)
+            and all(isinstance(use.operation, ReturnOp) for use in uses)
+            and all(self._results[use.index].kind == STATE for use in uses)
+        )
 
 
 def _own_name(op: Operation) -> str:

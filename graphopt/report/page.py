@@ -22,14 +22,14 @@ from graphopt.passes.table.explain import as_page, as_text
 from graphopt.report.difference import ProgramDifference
 from graphopt.report.graph import FED, OP, Graph, GraphNode
 from graphopt.report.stages import Against, Optimization, Stage
-from graphopt.report.times import time_bar, time_table
+from graphopt.report.times import compilations, time_bar, time_table
 
 _ASSETS = files("graphopt.report") / "assets"
 # fields of nodes that are left out where they are empty
 _SHORT = {
     "kind": "k", "name": "n", "result": "r", "attributes": "a", "types": "t", "inputs": "i",
-    "state": "s", "line": "l", "cluster": "c", "made": "m", "rebuilt": "o", "flops": "f",
-    "traffic": "b", "change": "g", "difference": "w", "measured": "q",
+    "state": "s", "line": "l", "cluster": "c", "made": "m", "rebuilt": "o", "fused": "u",
+    "flops": "f", "traffic": "b", "change": "g", "difference": "w", "measured": "q",
 }  # fmt: skip
 
 
@@ -50,6 +50,7 @@ def difference_page(found: ProgramDifference, title: str) -> str:
     program = {
         "title": title,
         "stages": [_stage(stage, stage.name) for stage in stages],
+        "pair": [0, 1],
         "overview": found.page().html(),
         "explain": found.page().text(),
         "numbers": Page([_kinds(found.before, found.after)]).html(),
@@ -88,20 +89,30 @@ def _program(each: Optimization) -> dict[str, Any]:
         _stage(stage, f"{number}. after {stage.name}" if number else stage.name)
         for number, stage in enumerate(each.stages)
     ]
+    pair = _pair(each.stages)
     if each.as_measured is not None:
         stages.append(_stage(each.as_measured, each.as_measured.name))
     if (against := each.against) is not None:
         there = _stage(Stage(against.title, against.as_read.before), f"against {against.title}")
         stages = [there, {**stages[0], "diff": list(against.diff)}, *stages[1:]]
+        pair = []  # it opens on what differs from the other program
     return {
         "title": each.title,
         "stages": stages,
+        "pair": pair,
+        "compilations": compilations(each.report),
         "against": "" if against is None else _against(against).html(),
         "overview": as_page(each.report).html(),
         "explain": as_text(each.report, "all"),
         "numbers": _numbers(each),
         "measured": None if each.measured is None else each.measured._asdict(),
     }
+
+
+def _pair(stages: Sequence[Stage]) -> list[int]:
+    """The stages to see side by side: before the passes, and after those that optimise."""
+    last = max(number for number, stage in enumerate(stages) if not stage.required)
+    return [0, last] if last else []
 
 
 def _against(against: Against) -> Page:
@@ -115,6 +126,7 @@ def _against(against: Against) -> Page:
 def _stage(stage: Stage, label: str) -> dict[str, Any]:
     return {
         "name": label,
+        "required": stage.required,
         "diff": list(stage.diff),
         "nodes": [_node(node) for node in stage.graph.nodes],
         "clusters": [asdict(cluster) for cluster in stage.graph.clusters],
@@ -126,7 +138,9 @@ def _node(node: GraphNode) -> dict[str, Any]:
     found = {short: values[name] for name, short in _SHORT.items() if values[name]}
     if node.measured is not None:
         seconds, gradient, *counts = node.measured
-        found["q"] = [*(float(f"{each:.4g}") for each in (seconds, gradient)), *counts]
+        *counts, at_peak = counts
+        short = [float(f"{each:.4g}") for each in (seconds, gradient, at_peak)]
+        found["q"] = [*short[:2], *counts, short[2]]
     if node.cluster < 0:
         del found["c"]
     else:

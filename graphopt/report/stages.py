@@ -8,10 +8,12 @@ from difflib import unified_diff
 
 from xdsl.dialects.builtin import ModuleOp
 
+from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.text import text_of
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.instrumentation import Instrumentation
 from graphopt.passes.table.manager import optimize
+from graphopt.passes.table.order import REQUIRED
 from graphopt.passes.table.parts import CompilationPart
 from graphopt.passes.table.report import Report, timed_as
 from graphopt.report.difference import ProgramDifference, difference
@@ -31,6 +33,8 @@ class Stage:
     graph: Graph
     diff: tuple[str, ...] = ()
     """The lines of a unified diff against the stage before."""
+    required: bool = False
+    """The step inserted what several devices require, and is no optimisation."""
 
 
 @dataclass
@@ -60,8 +64,12 @@ class Stages(Instrumentation):
         diff = changed_lines(self.text, text)
         if len(self.found) == self.most:
             self.found.pop()
-        self.found.append(Stage(name, graph_of(module, self.origins), diff))
+        required = REQUIRED.issuperset(names)
+        self.found.append(Stage(name, graph_of(module, self.origins), diff, required))
         self.text = text
+
+    def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
+        self.origins.took(rule, ops, made)
 
     def optimization(self, title: str, report: Report) -> Optimization:
         """The stages with the report of the passes."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Any
 
 from graphopt.display.table import Column, Table
 from graphopt.display.units import milliseconds, several
+from graphopt.passes.table.parts import EXPLAIN, PARSE, REQUESTED
 from graphopt.passes.table.report import PASSES, Report, TimeRow, by_kind, time_line, time_rows
 
 # more rows of a kind, of programs that were compiled for many sizes, are one row
@@ -18,7 +20,7 @@ def time_bar(report: Report) -> str:
 
     Each pass has its segment, and its name in the tooltip. Empty without times.
     """
-    rows = time_rows(report)
+    rows = compile_rows(report)
     kinds = by_kind(rows)
     if not kinds:
         return ""
@@ -35,6 +37,27 @@ def time_bar(report: Report) -> str:
         named = [(_shades(passes)[row], row.of, row.seconds) for row in slowest]
         parts += [f"<h2>{head}</h2>", _bar(head, [(PASSES, passes)]), _names_of_passes(named)]
     return f'<div class="times">{"".join(parts)}</div>'
+
+
+def compile_rows(report: Report) -> list[TimeRow]:
+    """The parts of the compilation, without what its report takes."""
+    return [row for row in time_rows(report) if row.kind != EXPLAIN]
+
+
+def compilations(report: Report) -> list[dict[str, Any]]:
+    """The executables that runs of a program needed: for which feeds, why, and their times.
+
+    Parsing and the passes are the first one's.
+    """
+    found: list[dict[str, Any]] = []
+    rows = compile_rows(report)
+    for part in (part for part in report.parts if part.name == REQUESTED):
+        own = [row for row in rows if row.of == part.of or row.of.startswith(f"{part.of}, ")]
+        if not found:
+            own += [row for row in rows if row.kind in (PARSE, PASSES)]
+        seconds = {kind: float(f"{value:.4g}") for kind, value in by_kind(own).items()}
+        found.append({"why": part.why, "fix": part.fix, "feeds": part.of, "seconds": seconds})
+    return found
 
 
 def _bar(label: str, groups: Sequence[tuple[str, Sequence[TimeRow]]]) -> str:
@@ -75,13 +98,14 @@ def _names_of_passes(named: Iterable[tuple[int, str, float]]) -> str:
 
 
 def time_table(report: Report) -> Table:
-    """A row for each part; fusions that share a sweep share a row."""
+    """A row for each part."""
+    found = compile_rows(report)
     rows = [
         [row.kind, row.of, milliseconds(row.seconds)]
-        for kind in by_kind(time_rows(report))
-        for row in _few([row for row in time_rows(report) if row.kind == kind])
+        for kind in by_kind(found)
+        for row in _few([row for row in found if row.kind == kind])
     ]
-    total = sum(by_kind(time_rows(report)).values())
+    total = sum(by_kind(found).values())
     columns = (Column("part"), Column("of", wraps=True), Column("ms", right=True))
     return Table(columns, [*rows, ["in all", "", milliseconds(total)]], "compile time")
 

@@ -131,6 +131,7 @@ class Browser:
     """Chromium with a page open."""
 
     def __init__(self, path: Path, width: int, height: int) -> None:
+        self.width = width
         self.open(width, height)
         start = time.perf_counter()
         self.driver.get(path.as_uri())
@@ -164,9 +165,15 @@ class Browser:
     def text(self, selector: str) -> str:
         return self.driver.find_element("css selector", selector).text
 
+    def texts(self, selector: str) -> list[str]:
+        """The texts of all elements, those of the drawing, too."""
+        return self.driver.execute_script(
+            f"return [...document.querySelectorAll('{selector}')].map(each => each.textContent)"
+        )
+
     def drawn(self) -> int:
         """How many nodes and clusters are drawn."""
-        return self.driver.execute_script("return document.querySelectorAll('#canvas rect').length")
+        return len(self.texts("#canvas g:not(.badge) > rect"))
 
     def redrawn(self, action: Any) -> None:
         """Wait for the drawing that an action starts."""
@@ -195,11 +202,13 @@ def browser(request: pytest.FixtureRequest, report: Path) -> Iterator[Browser]:
 def test_a_page(browser: Browser) -> None:
     """It draws, unfolds what is searched, shows details and changes, and goes through stages."""
     assert browser.drawn() > 2
-    last = browser.driver.execute_script("return document.getElementById('stage').value")
-    assert int(last) > 0
+    assert (
+        browser.driver.execute_script("return document.getElementById('stage').options.length") > 1
+    )
     legend = browser.driver.execute_script("return document.getElementById('legend').textContent")
     assert legend.startswith("fused") == (browser.text("h1") == "compared")
-    browser.redrawn(lambda: browser.click("#earlier"))
+    earlier = browser.driver.find_element("css selector", "#earlier").is_enabled()
+    browser.redrawn(lambda: browser.click("#earlier" if earlier else "#later"))
     word = WORDS[browser.text("h1")]
     browser.redrawn(lambda: browser.type("#search", f"{word}\n"))
     assert browser.driver.find_elements("css selector", "#canvas .chosen")
@@ -226,6 +235,75 @@ def test_a_page(browser: Browser) -> None:
         "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
     assert wide <= 0
+
+
+def test_it_opens_on_what_fused(browser: Browser) -> None:
+    """Side by side on a desktop, the result on a phone; folded boxes say how many ops fused."""
+    name, is_wide = browser.text("h1"), browser.width > 700
+    sides = browser.texts("#canvas > .title")
+    shown = browser.driver.execute_script(
+        "const s = document.getElementById('stage'); return s.options[s.value].textContent"
+    )
+    if name == "compared":  # it opens on what differs
+        assert shown != "before | after"
+        return
+    assert (shown == "before | after") == is_wide
+    assert [side.split(" ")[0] for side in sides] == (["before", "after"] if is_wide else [])
+    assert any(text.endswith(" fused") for text in browser.texts("#canvas .badge"))
+    tops = browser.driver.execute_script(
+        "return [...document.querySelectorAll('#canvas > .title')]"
+        ".map(each => Math.round(each.getBoundingClientRect().top))"
+    )
+    assert len(set(tops)) <= 1
+    # it can be read: no text of a box is smaller than this
+    heights = browser.driver.execute_script(
+        "return [...document.querySelectorAll('#canvas g[data-node] text')]"
+        ".map(each => each.getBoundingClientRect().height)"
+    )
+    assert min(heights) > (7 if is_wide else 8)
+
+
+def test_the_whole_of_it_lies_between_what_is_over_it(browser: Browser) -> None:
+    """Fit knows the legend and the buttons: none of them covers a box."""
+    browser.click("#whole")
+    covered = browser.driver.execute_script(
+        """
+        const over = ['#legend', '#zoom'].map(
+          id => document.querySelector(id).getBoundingClientRect());
+        return [...document.querySelectorAll('#canvas rect')].map(r => r.getBoundingClientRect())
+          .filter(r => over.some(o => o.height && r.left < o.right && r.right > o.left
+            && r.top < o.bottom && r.bottom > o.top)).length
+        """
+    )
+    assert covered == 0
+
+
+def test_long_names_leave_room_for_values(browser: Browser) -> None:
+    """The longest attribute of an op takes less than half of its panel."""
+    if browser.text("h1") != "transformer":
+        return
+    browser.type("#search", "fused_attention")
+    browser.redrawn(lambda: browser.click("#matches button"))
+    browser.wait("return !document.getElementById('details').hidden")
+    widths = browser.driver.execute_script(
+        "return [...document.querySelectorAll('#details dt, #details dd')]"
+        ".map(each => [each.tagName, each.getBoundingClientRect().width])"
+    )
+    names = [width for tag, width in widths if tag == "DT"]
+    values = [width for tag, width in widths if tag == "DD"]
+    assert max(names) < min(values)
+    assert browser.text("#details").count("\nfused\n") == 1
+
+
+def test_what_is_not_found_is_told(browser: Browser) -> None:
+    """Also after Enter; blocks are found by their names."""
+    browser.type("#search", "no such op\n")
+    assert "nothing found for" in browser.text("#matches")
+    browser.driver.execute_script("document.getElementById('search').value = ''")
+    browser.type("#search", "layer ")
+    assert "▣" in browser.text("#matches")
+    browser.redrawn(lambda: browser.click("#matches li:last-child button"))
+    assert browser.driver.find_elements("css selector", "#canvas g[aria-expanded=true]")
 
 
 def test_measured_times(browser: Browser) -> None:

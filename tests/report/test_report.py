@@ -60,12 +60,13 @@ def test_stages(resnet: Optimization) -> None:
 
 
 def test_fused_ops_are_of_their_pass_and_block(resnet: Optimization) -> None:
-    """The sweep made them; they are where the ops were that they replace."""
+    """One fusion of the sweep made each; they are where the ops were that they replace."""
     graph = resnet.stages[-1].graph
     fused = [node for node in graph.nodes if node.name.startswith("fused_")]
     assert len(fused) == 17
     for node in fused:
-        assert "fuse-bn-act" in node.made
+        assert node.made == ("fuse-bn-add-act" if "+ add +" in node.fused else "fuse-bn-act")
+        assert node.fused in ("batch_norm + relu", "batch_norm + add + relu")
         label = graph.clusters[node.cluster].label
         assert label.startswith(("residual block", "layer"))
     assert {node.made for node in graph.nodes if node.name == "conv2d"} == {""}
@@ -281,15 +282,66 @@ def test_a_data_parallel_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "x = static.data('x', [-1, 4], 'float32')\nloss = paddle.mean(static.nn.fc(x, 3))\n"
         "paddle.optimizer.SGD(0.1).minimize(loss)\nmain = static.default_main_program()\n"
         "exe = static.Executor()\nexe.run(static.default_startup_program())\n"
-        "both = static.CompiledProgram(main).with_data_parallel(loss.name)\n"
+        "flags = static.BuildStrategy()\nflags.fuse_gemm_epilogue = True\n"
+        "both = static.CompiledProgram(main).with_data_parallel(loss.name, flags)\n"
         "exe.run(both, {'x': np.ones((2, 4), 'float32')}, [loss])\n",
         "utf-8",
     )
     assert graphopt(["report", str(script), "-o", str(out)]) == 0
     first, _ = data_of(out.read_text("utf-8"))["programs"]
+    # side by side are the program as read and after its optimisations, not the last stage of all
+    last = first["stages"][first["pair"][1]]
+    assert first["pair"][0] == 0 and not last["required"] and first["stages"][-1]["required"]
+    assert "all_reduce" not in {node["n"] for node in last["nodes"]}
+    assert [(one["why"], one["feeds"]) for one in first["compilations"]] == [
+        ("new program", "x [2, 4]")
+    ]
     assert "collectives of a step on 2 devices" in first["overview"]
     assert {"all_reduce"} < {node["n"] for node in first["stages"][-1]["nodes"]}
     assert '<i class="XLA"' in first["numbers"]
+
+
+def test_why_a_program_was_compiled_again(tmp_path: Path) -> None:
+    """Each set of sizes is a row, with the reason, what to do, and its own parts of the time."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [-1, 4], "float32")
+        y = paddle.nn.functional.relu(paddle.add(x, x))
+    compiled, exe = static.CompiledProgram(main), static.Executor()
+    for rows in (2, 3):
+        exe.run(compiled, {"x": np.ones((rows, 4), "float32")}, [y])
+    compiled.report(tmp_path / "out.html")
+    (program,) = data_of((tmp_path / "out.html").read_text("utf-8"))["programs"]
+    first, second = program["compilations"]
+    assert (first["why"], first["feeds"]) == ("new program", "x [2, 4]")
+    assert (second["why"], second["feeds"]) == ("other feed shape", "x [3, 4]")
+    assert "feed one size" in second["fix"] and first["fix"].startswith("none")
+    assert {"parse", "passes", XLA} <= first["seconds"].keys()
+    assert XLA in second["seconds"] and "parse" not in second["seconds"]
+
+
+def test_the_end_of_an_inference_model_is_no_initial_value() -> None:
+    """A group of ops has no operands, and what it gives is fetched: it is in its block."""
+    text = """func.func @main(feed %x: tensor<64x512xf32>) -> (fetch "y": tensor<64x512xf32>) {
+  %m = pd.mean(%x) {axis = [-1], keepdim = true}
+  %d = pd.subtract(%x, %m)
+  %s = pd.multiply(%d, %d)
+  %v = pd.mean(%s) {axis = [-1], keepdim = true}
+  %r = pd.sqrt(%v)
+  %y = pd.divide(%d, %r)
+  func.return %y : tensor<64x512xf32>
+}"""
+    context = pass_context_for(strategy_of("build_cinn_pass"), "cpu")
+    found = optimization("norm", lambda: parse_text(text), context)
+    graph = found.stages[-1].graph
+    (group,) = [node for node in graph.nodes if node.name == "fusion_group"]
+    assert not any("initial" in cluster.label for cluster in graph.clusters)
+    assert group.fused == "mean + subtract + multiply + mean + sqrt + divide"
+    assert group.made == "group-reductions"
+    # its box ends in it: the last op inside leads to it, and it leads to what is fetched
+    assert [graph.nodes[at].name for at in group.inputs] == ["divide"]
+    (fetched,) = [node for node in graph.nodes if node.kind == FETCHED]
+    assert [graph.nodes[at].name for at in fetched.inputs] == ["fusion_group"]
 
 
 def test_rebuilt_updates_stay_the_users() -> None:

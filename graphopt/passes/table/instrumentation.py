@@ -6,11 +6,15 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
+from graphopt.ir.dialect.op import PdOp
+from graphopt.passes.engine.reason import Reason
+
 
 class Instrumentation:
     """An observer of a run; it changes nothing. `names` are the passes of one step.
 
-    The fusions of one sweep are one step. Subclasses override what they need.
+    The fusions of one sweep are one step, during which the rewrites are told. Subclasses override
+    what they need.
     """
 
     def before(self, names: Sequence[str], module: ModuleOp) -> None:
@@ -21,6 +25,12 @@ class Instrumentation:
 
     def failed(self, names: Sequence[str], module: ModuleOp) -> None:
         """The step raised an error or left the module invalid."""
+
+    def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
+        """A pass replaces these ops, the last one first, by those that it made."""
+
+    def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
+        """A pass declined the matches that end with `op`."""
 
 
 class Together(Instrumentation):
@@ -40,3 +50,11 @@ class Together(Instrumentation):
     def failed(self, names: Sequence[str], module: ModuleOp) -> None:
         for part in reversed(self.parts):
             part.failed(names, module)
+
+    def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
+        for part in self.parts:
+            part.took(rule, ops, made)
+
+    def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
+        for part in self.parts:
+            part.refused(rule, op, reason)

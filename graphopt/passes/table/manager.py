@@ -134,12 +134,12 @@ class PassRun:
         fusions = [made for _, made in asked if isinstance(made, FusionPass)]
         rules = [(made.name, rule) for made in fusions for rule in made.RULES]
         savings, near = _Savings(), None
-        watchers: tuple[Watcher, ...] = ()
+        watchers: tuple[Watcher, ...] = (self.watch,)
         if self.near:
             with self._explaining():
                 near = NearMisses(self.module, rules, self.ahead, self.earlier)
                 self.blocks = self.blocks or BlockLog(self.module)
-            watchers = (near, savings, self.blocks)
+            watchers = (near, savings, self.blocks, self.watch)
         before, start = self.count, time.perf_counter()
         own: dict[str, float] = {}
         outcomes: list[Outcome] = []

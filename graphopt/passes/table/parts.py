@@ -8,6 +8,9 @@ PARSE, TRACE, LOWER, XLA, LOAD = "parse", "trace", "lower", "XLA", "load"
 EXPLAIN = "explain"
 """The part of a report, beside the compilation: it looks for near misses and counts costs."""
 
+REQUESTED = "requested"
+"""In place of a part: the feeds for which an executable was needed, and why."""
+
 
 @dataclass(frozen=True)
 class CompilationPart:
@@ -16,3 +19,6 @@ class CompilationPart:
     name: str
     seconds: float
     of: str = ""
+    why: str = ""
+    fix: str = ""
+    """Of what was requested the reason, and what to do so that it is not needed again."""

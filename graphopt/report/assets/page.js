@@ -14,8 +14,34 @@
   const workerUrl = URL.createObjectURL(worker);
   let elk = null;
 
+  // The program before the passes and after them, side by side: the nodes and clusters of both
+  // stages, each in an open cluster of its own.
+  const pairOf = ({stages, pair}) => {
+    const clusters = pair.map((at, side) => {
+      const ops = stages[at].nodes.filter(node => node.k === "op");
+      const fused = ops.filter(node => node.u).length;
+      const name = stages[at].name.includes("program") ? stages[at].name : ["before", "after"][side];
+      return {label: `${name} · ${ops.length} ops${fused ? ` · ${fused} fused` : ""}`, parent: -1, side: true};
+    });
+    const nodes = [];
+    pair.forEach((at, side) => {
+      const [first, around] = [nodes.length, clusters.length];
+      for (const node of stages[at].nodes) {
+        const c = node.c === undefined ? side : node.c + around;
+        nodes.push({...node, c, i: (node.i || []).map(source => source + first)});
+      }
+      for (const {label, parent} of stages[at].clusters) {
+        clusters.push({label, parent: parent < 0 ? side : parent + around});
+      }
+    });
+    return {name: "before | after", nodes, clusters, diff: [], after: stages[pair[1]], before: stages[pair[0]]};
+  };
+  for (const each of data.programs) {
+    each.views = each.pair?.length ? [pairOf(each), ...each.stages] : each.stages;
+  }
+
   let program = data.programs[0];
-  let stage = program.stages[0];
+  let stage = program.views[0];
   let unfolded = new Set(); // paths of clusters, which stay unfolded in other stages
   let chosen = -1; // the node whose details are shown
   let origins = []; // the passes that made ops, and changes against another program: by colour
@@ -28,7 +54,9 @@
 
   const pathOf = cluster => {
     const labels = [];
-    for (let at = cluster; at >= 0; at = stage.clusters[at].parent) labels.unshift(stage.clusters[at].label);
+    for (let at = cluster; at >= 0; at = stage.clusters[at].parent) {
+      if (!stage.clusters[at].side) labels.unshift(stage.clusters[at].label);
+    }
     return labels.join("\n");
   };
   const around = cluster => {
@@ -36,7 +64,9 @@
     for (let at = cluster ?? -1; at >= 0; at = stage.clusters[at].parent) found.unshift(at);
     return found;
   };
-  const isOpen = cluster => unfolded.has(pathOf(cluster));
+  const isOpen = cluster => stage.clusters[cluster].side || unfolded.has(pathOf(cluster));
+  const isBefore = cluster => stage === program.stages[0]
+    || (stage === program.views[0] && (around(cluster)[0] ?? 0) === 0);
 
   // what stands for each node: itself, or the outermost folded cluster around it
   const visible = () => {
@@ -51,7 +81,7 @@
 
   const TIME = 0, GRADIENT = 1, FLOPS = 2, HELD = 3; // of the numbers of a measured op
   // the step that was measured, of the last stage alone
-  const step = () => (stage === program.stages.at(-1) ? program.measured : null);
+  const step = () => ([stage, stage.after].includes(program.stages.at(-1)) ? program.measured : null);
   const percent = part => `${(100 * part).toFixed(1)} %`;
   const ms = seconds => (seconds * 1e3).toFixed(seconds < 1e-3 ? 4 : 3);
   const bytes = value => (value < 1000 ? `${value} bytes` : `${number(value)}B`);
@@ -94,6 +124,41 @@
     height: second ? 40 : 28,
   });
 
+  // -- what fusions made -----------------------------------------------------------------------------
+
+  // of each cluster of a stage: its ops by name, and those that several became
+  const contents = new WeakMap();
+  const contentsOf = cluster => {
+    if (!contents.has(stage)) {
+      const found = stage.clusters.map(() => ({counts: new Map(), fused: []}));
+      for (const node of stage.nodes) {
+        for (const at of node.k === "op" ? around(node.c) : []) {
+          found[at].counts.set(node.n, (found[at].counts.get(node.n) ?? 0) + 1);
+          if (node.u) found[at].fused.push(node);
+        }
+      }
+      contents.set(stage, found);
+    }
+    return contents.get(stage)[cluster];
+  };
+  const sizeOfCluster = cluster => [...contentsOf(cluster).counts.values()].reduce((sum, count) => sum + count, 0);
+  const badgeOf = cluster => {
+    const count = contentsOf(cluster).fused.length;
+    return count ? `${count} fused` : "";
+  };
+  const BADGE = 6.4; // of a character
+  // its ops in words: before the passes those of its label, after them what has become of these
+  const opsIn = cluster => {
+    if (isBefore(cluster)) return wrapped(stage.clusters[cluster].label)[1];
+    const {counts} = contentsOf(cluster);
+    const weight = ([name]) => (name.startsWith("fused") || name.startsWith("fusion") ? 0 : 1);
+    const words = [...counts].sort((a, b) => weight(a) - weight(b) || b[1] - a[1])
+      .map(([name, count]) => (count > 1 ? `${count} ${name}` : name));
+    return words.length && wrapped(stage.clusters[cluster].label)[1] ? shortened(words.join(", "), 58) : "";
+  };
+  const shortened = (words, most) => (words.length > most ? `${words.slice(0, most - 1)}…` : words);
+  const below = node => (node.u ? shortened(node.u, 44) : node.r || "");
+
   const elkGraph = shown => {
     const boxes = new Map(); // id -> elk node
     const root = {id: "root", children: [], edges: []};
@@ -104,9 +169,14 @@
     const box = cluster => {
       const id = `c${cluster}`;
       if (!boxes.has(id)) {
+        const name = wrapped(stage.clusters[cluster].label)[0];
         const made = isOpen(cluster)
-          ? {id, children: [], layoutOptions: {"elk.padding": "[top=32,left=12,bottom=12,right=12]"}}
-          : {id, ...sizeOf(`${wrapped(stage.clusters[cluster].label)[0]}${step() ? " · 999.9 kB" : ""}`, wrapped(stage.clusters[cluster].label)[1] || "")};
+          ? {id, children: [], layoutOptions: {
+            "elk.padding": "[top=36,left=12,bottom=12,right=12]",
+            "elk.nodeSize.constraints": "MINIMUM_SIZE",
+            "elk.nodeSize.minimum": `(${(name.length + 4) * 7.4 + 20},0)`,
+          }}
+          : {id, ...sizeOf(`${name}${step() ? " · 999.9 kB" : ""}${" ".repeat(badgeOf(cluster).length)}`, opsIn(cluster))};
         boxes.set(id, made);
         parentOf(cluster).children.push(made);
       }
@@ -114,7 +184,7 @@
     };
     stage.nodes.forEach((node, at) => {
       if (shown[at][0] === "c") return void box(Number(shown[at].slice(1)));
-      const made = {id: shown[at], ...sizeOf(titleOf(node), node.r || "")};
+      const made = {id: shown[at], ...sizeOf(titleOf(node), below(node))};
       boxes.set(made.id, made);
       (node.c === undefined ? root : box(node.c)).children.push(made);
     });
@@ -173,8 +243,8 @@
     group.append(element("rect", {width: made.width, height: made.height}));
     heat(group, `n${at}`);
     const share = shareOf(`n${at}`);
-    group.append(text(share ? `${node.n} · ${share}` : node.n, made.width / 2, node.r ? 17 : 18));
-    if (node.r) group.append(text(node.r, made.width / 2, 31, true));
+    group.append(text(share ? `${node.n} · ${share}` : node.n, made.width / 2, below(node) ? 17 : 18));
+    if (below(node)) group.append(text(below(node), made.width / 2, 31, true));
     return group;
   };
 
@@ -185,7 +255,7 @@
   };
 
   const drawCluster = (made, cluster) => {
-    const {label} = stage.clusters[cluster];
+    const {label, side} = stage.clusters[cluster];
     const open = isOpen(cluster);
     const change = open ? "" : changeIn(cluster);
     const share = shareOf(`c${cluster}`);
@@ -197,14 +267,22 @@
     group.append(element("title", {}, label));
     group.append(element("rect", {width: made.width, height: made.height}));
     if (open) {
-      const words = `− ${share ? `${share} · ` : ""}${label}`;
+      const words = `${side ? "" : `− ${share ? `${share} · ` : ""}`}${side || isBefore(cluster) ? label : wrapped(label)[0]}`;
       const fits = Math.max(Math.floor(made.width / 7.4) - 2, 4);
-      group.append(element("text", {x: 10, y: 20}, words.length > fits ? `${words.slice(0, fits)}…` : words));
+      group.append(element("text", {x: 10, y: 22, class: "title"}, shortened(words, fits)));
     } else {
       heat(group, `c${cluster}`);
-      const [first, second] = wrapped(label);
-      group.append(text(share ? `${first} · ${share}` : first, made.width / 2, second ? 17 : 18));
+      const [first, second, badge] = [wrapped(label)[0], opsIn(cluster), badgeOf(cluster)];
+      const room = badge ? (badge.length + 2) * BADGE : 0;
+      group.append(text(share ? `${first} · ${share}` : first, (made.width - room) / 2, second ? 17 : 18));
       if (second) group.append(text(second, made.width / 2, 31, true));
+      if (badge) {
+        const mark = element("g", {class: "badge"},
+          element("rect", {x: made.width - room - 4, y: 4, width: room, height: 16}),
+          element("text", {x: made.width - room / 2 - 4, y: 16, "text-anchor": "middle"}, badge));
+        mark.style.setProperty("--hue", hue(originOf(contentsOf(cluster).fused[0])));
+        group.append(mark);
+      }
     }
     return group;
   };
@@ -235,7 +313,15 @@
       }
     }
     const isOpenBox = group => group.classList.contains("cluster") && !group.classList.contains("folded");
-    canvas.replaceChildren(...boxes.filter(isOpenBox), ...lines, ...boxes.filter(group => !isOpenBox(group)));
+    // titles of open boxes lie over the lines that cross them
+    const titles = boxes.filter(isOpenBox).map(group => {
+      const title = group.querySelector(".title").cloneNode(true);
+      group.querySelector(".title").remove();
+      title.setAttribute("transform", group.getAttribute("transform"));
+      return title;
+    });
+    canvas.replaceChildren(
+      ...boxes.filter(isOpenBox), ...lines, ...boxes.filter(group => !isOpenBox(group)), ...titles);
     [view.width, view.height] = [result.width, result.height];
     mark();
   };
@@ -252,6 +338,9 @@
       if (turn === drawn) $("busy").hidden = true;
     }
     if (turn !== drawn) return;
+    for (const child of result.children) { // both begin at the top
+      if (child.id[0] === "c" && stage.clusters[child.id.slice(1)].side) child.y = 12;
+    }
     render(result);
     showLegend();
     if (fit) fitView();
@@ -300,12 +389,26 @@
   // -- moving about -------------------------------------------------------------------------------
 
   const move = () => $("canvas").setAttribute("transform", `translate(${view.x},${view.y}) scale(${view.scale})`);
-  const fitView = () => {
-    const {width, height} = $("drawing").getBoundingClientRect();
-    const whole = Math.min(width / (view.width + 40), height / (view.height + 40), 1.2);
-    view.scale = Math.max(whole, Math.min(0.5, width / (view.width + 40)));
-    view.x = (width - view.width * view.scale) / 2;
-    view.y = whole === view.scale ? (height - view.height * view.scale) / 2 : 20;
+  // the part of the drawing that the legend and the buttons leave free: all of it where the graph
+  // is so narrow that it lies between them
+  const free = () => {
+    const {width, height, bottom} = $("drawing").getBoundingClientRect();
+    const over = ["legend", "zoom"].map(id => $(id).getBoundingClientRect()).filter(each => each.height);
+    const side = Math.max(0, ...over.map(each => each.width)) + 24;
+    const wide = view.width * Math.min(height / (view.height + 24), 1.2) + 2 * side > width;
+    const low = wide ? Math.max(0, ...over.map(each => bottom - each.top)) + 8 : 0;
+    return {width, height: height - low};
+  };
+  // all of it, or with `readable` as much as can be read, from the top
+  const fitView = (readable = true) => {
+    const {width, height} = free();
+    const whole = Math.min(width / (view.width + 24), height / (view.height + 24), 1.2);
+    const least = readable ? (width < 700 ? 0.8 : Math.min(0.6, width / (view.width + 24))) : 0;
+    view.scale = Math.max(whole, least);
+    const first = layout?.children.find(each => !each.children) ?? {x: 0, width: view.width};
+    const middle = view.width * view.scale > width ? first.x + first.width / 2 : view.width / 2;
+    view.x = width / 2 - middle * view.scale;
+    view.y = whole === view.scale ? (height - view.height * view.scale) / 2 : 12;
     move();
   };
   const zoom = (factor, x, y) => {
@@ -329,7 +432,8 @@
     }
     const [, x, y] = /translate\(([-\d.]+),([-\d.]+)\)/.exec(group.getAttribute("transform")).map(Number);
     view.scale = Math.max(view.scale, 0.8);
-    view.x = width / 2 - (x + 40) * view.scale;
+    const middle = Number(group.querySelector("rect").getAttribute("width")) / 2;
+    view.x = width / 2 - (x + middle) * view.scale;
     view.y = height / 2 - (y + 20) * view.scale;
     move();
   };
@@ -405,10 +509,11 @@
     const rows = [
       ["result", node.r], ...measuredRows(node), ["type", (node.t || []).join("\n")], ["line", node.l],
       ["against", [node.g, node.w].filter(Boolean).join(": ")],
-      ["made by", node.m], ["rebuilt by", node.o], ["state", (node.s || []).join("\n")],
+      ["fused", node.u], ["made by", node.m], ["rebuilt by", node.o], ["state", (node.s || []).join("\n")],
       ...Object.entries(node.a || {}),
       ["FLOPs", node.f ? number(node.f).trim() : ""], ["traffic", node.b ? `${number(node.b)}B` : ""],
-      ["in", around(node.c).map(cluster => stage.clusters[cluster].label).join(" / ")],
+      ["in", around(node.c).filter(cluster => !stage.clusters[cluster].side)
+        .map(cluster => stage.clusters[cluster].label).join(" / ")],
     ].filter(([, value]) => value);
     const list = document.createElement("dl");
     for (const [name, value] of rows) {
@@ -428,6 +533,7 @@
   };
 
   const toggle = cluster => {
+    if (stage.clusters[cluster].side) return void show(-1);
     const path = pathOf(cluster);
     if (!unfolded.delete(path)) unfolded.add(path);
     draw({focus: `c${cluster}`});
@@ -452,13 +558,20 @@
     $("matches").hidden = true;
     draw({focus: `n${at}`}).then(() => show(at));
   };
+  const revealBlock = cluster => {
+    for (const outer of around(cluster)) unfolded.add(pathOf(outer));
+    $("matches").hidden = true;
+    draw({focus: `c${cluster}`});
+  };
   const find = () => {
     const words = $("search").value.trim().toLowerCase();
     const found = [];
     stage.nodes.forEach((node, at) => {
-      const all = [node.n, node.r, node.l, node.m, node.g, ...(node.s || [])].filter(Boolean).join(" ").toLowerCase();
+      const all = [node.n, node.r, node.l, node.m, node.u, node.g, ...(node.s || [])].filter(Boolean).join(" ").toLowerCase();
       if (words && all.includes(words)) found.push(at);
     });
+    const blocks = stage.clusters.map((_, at) => at)
+      .filter(at => words && !stage.clusters[at].side && stage.clusters[at].label.toLowerCase().includes(words));
     const list = $("matches");
     list.hidden = !words;
     const row = (label, action) => {
@@ -468,16 +581,22 @@
       item.append(button);
       return item;
     };
-    const rows = found.slice(0, 50).map(at => {
+    const MOST = 50;
+    const sideOf = cluster => {
+      const outer = around(cluster)[0];
+      return outer === undefined || !stage.clusters[outer].side ? "" : `(${outer ? "after" : "before"})`;
+    };
+    const rows = found.slice(0, MOST).map(at => {
       const node = stage.nodes[at];
-      return row([node.n, node.r, node.l].filter(Boolean).join("  "), () => reveal(at));
+      return row([node.n, node.r, node.l, sideOf(node.c)].filter(Boolean).join("  "), () => reveal(at));
     });
-    if (found.length > 50) rows.push(row(`${found.length - 50} more`, () => {}));
-    list.replaceChildren(...(rows.length ? rows : [row("nothing found", () => { list.hidden = true; })]));
+    if (found.length > MOST) rows.push(make("li", {}, `${found.length - MOST} more`));
+    rows.push(...blocks.slice(0, MOST).map(at => row(`▣ ${stage.clusters[at].label}  ${sideOf(at)}`, () => revealBlock(at))));
+    list.replaceChildren(...(rows.length ? rows : [make("li", {className: "none"}, `nothing found for “${words}” in this stage`)]));
   };
   $("search").addEventListener("input", find);
   $("search").addEventListener("keydown", event => {
-    if (event.key === "Enter") $("matches").querySelector("button")?.click();
+    if (event.key === "Enter") $("matches").querySelector("button")?.click(); // a message stays
     if (event.key === "Escape") $("matches").hidden = true;
   });
 
@@ -488,7 +607,7 @@
   let all = false; // of many rows
   const goTo = at => {
     setView("graph");
-    setStage(program.stages.length - 1).then(() => reveal(at));
+    setStage(program.views.length - 1).then(() => reveal(at));
   };
   const showTimes = () => {
     const measured = program.measured;
@@ -536,6 +655,39 @@
       make("table", {}, make("thead", {}, head), make("tbody", {}, ...shown, ...rest)), ...more);
   };
 
+  // -- the compilations of the process ------------------------------------------------------------
+
+  const PARTS = ["parse", "passes", "trace", "lower", "XLA", "load"];
+  const showCompilations = () => {
+    const found = data.programs.flatMap((each, at) => (each.compilations ?? []).map(one => ({...one, each, at})));
+    document.querySelector("[data-view=compilations]").hidden = !found.length;
+    if (!found.length) return;
+    const sum = ({seconds}) => Object.values(seconds).reduce((all, one) => all + one, 0);
+    const counts = new Map();
+    for (const {why} of found) counts.set(why, (counts.get(why) ?? 0) + 1);
+    const reasons = [...counts].sort((a, b) => b[1] - a[1]).map(([why, count]) => `${count} for ${why}`).join(", ");
+    const programs = new Set(found.map(({at}) => at)).size;
+    const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+    const short = seconds => (seconds * 1e3).toFixed(1);
+    const used = PARTS.filter(part => found.some(({seconds}) => seconds[part]));
+    const cell = (words, right) => make("td", {className: right ? "right" : ""}, words);
+    const rows = found.map(one => make("tr", {className: one.why === "new program" ? "" : "again"},
+      make("td", {}, make("button", {textContent: one.each.title, onclick: () => {
+        $("program").value = one.at;
+        setView("graph");
+        setProgram(one.at);
+      }})),
+      cell(one.why), cell(one.feeds), cell(short(sum(one)), true),
+      ...used.map(part => cell(one.seconds[part] ? short(one.seconds[part]) : "", true)), cell(one.fix)));
+    const th = (label, right) => make("th", {className: right ? "right" : ""}, label);
+    const head = make("tr", {}, th("program"), th("why"), th("feeds"), th("ms", true),
+      ...used.map(part => th(part, true)), th("so that it is not needed again"));
+    const whole = short(found.reduce((all, one) => all + sum(one), 0));
+    $("view-compilations").replaceChildren(
+      make("p", {}, `${plural(found.length, "executable")} of ${plural(programs, "program")}: ${reasons}; ${whole} ms in all.`),
+      make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
+  };
+
   // -- stages and views ---------------------------------------------------------------------------
 
   const options = (select, names) => select.replaceChildren(...names.map((name, at) => {
@@ -557,16 +709,21 @@
     return lines;
   };
   const showDiff = () => {
+    if (stage.after) { // each step up to the second program, one after the other
+      const steps = program.stages.slice(program.pair[0] + 1, program.pair[1] + 1);
+      const parts = steps.flatMap(each => [make("h2", {}, each.name), linesOf(each.diff)]);
+      return void $("view-diff").replaceChildren(...parts);
+    }
     const lines = linesOf(stage.diff);
     if (!stage.diff.length) lines.textContent = "This is the program before all passes.";
     $("view-diff").replaceChildren(lines);
   };
 
   const setStage = (at, options = {}) => {
-    stage = program.stages[at];
+    stage = program.views[at];
     $("stage").value = at;
     $("earlier").disabled = at === 0;
-    $("later").disabled = at === program.stages.length - 1;
+    $("later").disabled = at === program.views.length - 1;
     $("matches").hidden = true;
     show(-1);
     showDiff();
@@ -588,7 +745,7 @@
   };
   const setProgram = at => {
     program = data.programs[at];
-    options($("stage"), program.stages.map(each => each.name));
+    options($("stage"), program.views.map(each => each.name));
     $("view-overview").innerHTML = program.overview;
     $("view-against").innerHTML = program.against || "";
     if (program.against) {
@@ -604,7 +761,16 @@
     const pre = document.createElement("pre");
     pre.textContent = program.explain;
     $("view-explain").replaceChildren(pre);
-    return setStage(program.stages.length - 1, {fit: true});
+    return setStage(firstView(), {fit: true});
+  };
+  // Both programs side by side, where there is room for them; else the second one.
+  const firstView = () => {
+    const pair = program.views[0];
+    if (!pair.after) return program.views.length - 1;
+    stage = pair;
+    const boxes = new Set(visible()).size;
+    const narrow = $("drawing").getBoundingClientRect().width < 700;
+    return narrow || boxes > 600 ? program.views.indexOf(pair.after) : 0;
   };
 
   const setView = name => {
@@ -625,7 +791,9 @@
   $("later").onclick = () => setStage(Number($("stage").value) + 1, {fit: true});
   $("program").onchange = event => setProgram(Number(event.target.value));
   $("unfold").onclick = () => {
-    unfolded = new Set(stage.clusters.map((_, at) => pathOf(at)));
+    // many alike without an order, as updates are, would be one wide row
+    const isRow = at => stage.clusters[at].label === "updates" && sizeOfCluster(at) > 12;
+    unfolded = new Set(stage.clusters.map((_, at) => at).filter(at => !isRow(at)).map(pathOf));
     draw({fit: true});
   };
   $("fold").onclick = () => {
@@ -634,11 +802,12 @@
   };
   $("closer").onclick = () => zoomMiddle(1.3);
   $("farther").onclick = () => zoomMiddle(1 / 1.3);
-  $("whole").onclick = fitView;
+  $("whole").onclick = () => fitView(false);
 
   document.querySelector("h1").textContent = data.title;
   options($("program"), data.programs.map(each => each.title));
   $("program").hidden = data.programs.length < 2;
+  showCompilations();
   await setProgram(0);
   document.body.dataset.ready = "true";
 })();

@@ -19,6 +19,14 @@ CHANGED_PROGRAM = "changed program"
 OTHER_FEEDS = "other feeds"
 OTHER_FETCHES = "other fetches"
 FEED_SHAPE = "other feed shape"
+# what to do so that a program is not compiled again
+REMEDIES = {
+    NEW_PROGRAM: "none: it is the first run of this program",
+    CHANGED_PROGRAM: "change a program before its first run",
+    OTHER_FEEDS: "feed the same variables in every run",
+    OTHER_FETCHES: "fetch the same variables in every run",
+    FEED_SHAPE: "feed one size, or few (docs/how-to/many-sizes.md)",
+}
 
 
 @contextmanager
