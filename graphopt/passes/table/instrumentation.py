@@ -13,8 +13,8 @@ from graphopt.passes.engine.reason import Reason
 class Instrumentation:
     """An observer of a run; it changes nothing. `names` are the passes of one step.
 
-    The fusions of one sweep are one step, during which the rewrites are told. Subclasses override
-    what they need.
+    The fusions of one sweep are one step, and each of their rewrites is reported. Subclasses
+    override what they need.
     """
 
     def before(self, names: Sequence[str], module: ModuleOp) -> None:

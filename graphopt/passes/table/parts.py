@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 PARSE, TRACE, LOWER, XLA, LOAD = "parse", "trace", "lower", "XLA", "load"
@@ -22,3 +23,8 @@ class CompilationPart:
     why: str = ""
     fix: str = ""
     """Of what was requested the reason, and what to do so that it is not needed again."""
+
+
+def requested_for(parts: Sequence[CompilationPart], sizes: str) -> list[CompilationPart]:
+    """What was requested for these sizes of the feeds."""
+    return [part for part in parts if part.name == REQUESTED and part.of == sizes]

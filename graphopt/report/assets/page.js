@@ -171,11 +171,7 @@
       if (!boxes.has(id)) {
         const name = wrapped(stage.clusters[cluster].label)[0];
         const made = isOpen(cluster)
-          ? {id, children: [], layoutOptions: {
-            "elk.padding": "[top=36,left=12,bottom=12,right=12]",
-            "elk.nodeSize.constraints": "MINIMUM_SIZE",
-            "elk.nodeSize.minimum": `(${(name.length + 4) * 7.4 + 20},0)`,
-          }}
+          ? {id, children: [], layoutOptions: {"elk.padding": "[top=36,left=12,bottom=12,right=12]"}}
           : {id, ...sizeOf(`${name}${step() ? " · 999.9 kB" : ""}${" ".repeat(badgeOf(cluster).length)}`, opsIn(cluster))};
         boxes.set(id, made);
         parentOf(cluster).children.push(made);
@@ -267,9 +263,11 @@
     group.append(element("title", {}, label));
     group.append(element("rect", {width: made.width, height: made.height}));
     if (open) {
-      const words = `${side ? "" : `− ${share ? `${share} · ` : ""}`}${side || isBefore(cluster) ? label : wrapped(label)[0]}`;
-      const fits = Math.max(Math.floor(made.width / 7.4) - 2, 4);
-      group.append(element("text", {x: 10, y: 22, class: "title"}, shortened(words, fits)));
+      const [name, before] = [wrapped(label)[0], side || isBefore(cluster) ? label : ""];
+      const mark = side ? "" : `− ${share ? `${share} · ` : ""}`;
+      // as much as there is room for: what was in it, or its name
+      const words = before && (mark.length + before.length) * 7.3 + 14 <= made.width ? before : name;
+      group.append(element("text", {x: 10, y: 22, class: "title"}, `${mark}${words}`));
     } else {
       heat(group, `c${cluster}`);
       const [first, second, badge] = [wrapped(label)[0], opsIn(cluster), badgeOf(cluster)];

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from graphopt.ir.program.location import caller_level
 from graphopt.lowering.needs_data import NeedsData
 from graphopt.lowering.plan import Plan, Replicated
+from graphopt.passes.table.parts import requested_for
 from graphopt.runtime.compile.background import submit
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
@@ -341,6 +342,8 @@ class Forms:
         given = self._compiled, self._replicated, self._arguments()
         if not self._is_sized:
             self._sized, self._is_sized = Sized.of(*given), True
+            if self._sized is not None:  # whose report says for which sizes it is, and why
+                self._sized.compiled.parts += requested_for(self._compiled.parts, self._sizes)
         return given if self._sized is None else self._sized[:3]
 
     # -- the thread --------------------------------------------------------------------------------
