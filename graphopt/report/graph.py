@@ -73,6 +73,8 @@ class GraphNode:
     """The passes that replaced it by one of its kind."""
     fused: str = ""
     """The ops that became this one, or that are in this group, in words."""
+    grouped: bool = False
+    """It is in a group, which counts as one op."""
     flops: int = 0
     traffic: int = 0
     written: int = 0
@@ -171,6 +173,7 @@ class _Maker:
         if isinstance(op, PdOp):
             cost = cost_of_op(op)
             node.flops, node.traffic = cost.flops, cost.traffic
+        node.grouped = isinstance(op.parent_op(), FusionGroup)
         node.written = sum(bytes_of(result) for result in op.results)
         for region in op.regions:
             # what enters a region is drawn as coming from its op

@@ -29,7 +29,7 @@ _ASSETS = files("graphopt.report") / "assets"
 _SHORT = {
     "kind": "k", "name": "n", "result": "r", "attributes": "a", "types": "t", "inputs": "i",
     "state": "s", "line": "l", "cluster": "c", "made": "m", "rebuilt": "o", "fused": "u",
-    "flops": "f", "traffic": "b", "change": "g", "difference": "w", "measured": "q",
+    "grouped": "e", "flops": "f", "traffic": "b", "change": "g", "difference": "w", "measured": "q",
 }  # fmt: skip
 
 
@@ -221,7 +221,7 @@ def _cost(flops: int, traffic: int) -> list[str]:
 
 
 def _count(graph: Graph) -> int:
-    return sum(node.kind == OP for node in graph.nodes)
+    return sum(node.kind == OP and not node.grouped for node in graph.nodes)
 
 
 def _written(graph: Graph) -> int:

@@ -342,6 +342,9 @@ def test_the_end_of_an_inference_model_is_no_initial_value() -> None:
     assert [graph.nodes[at].name for at in group.inputs] == ["divide"]
     (fetched,) = [node for node in graph.nodes if node.kind == FETCHED]
     assert [graph.nodes[at].name for at in fetched.inputs] == ["fusion_group"]
+    # it is one op, as explain counts it
+    assert sum(node.kind == OP and not node.grouped for node in graph.nodes) == 1
+    assert found.report.ops_after == 1
 
 
 def test_rebuilt_updates_stay_the_users() -> None:

@@ -26,5 +26,5 @@ class CompilationPart:
 
 
 def requested_for(parts: Sequence[CompilationPart], sizes: str) -> list[CompilationPart]:
-    """What was requested for these sizes of the feeds."""
+    """The requests for these sizes of the feeds."""
     return [part for part in parts if part.name == REQUESTED and part.of == sizes]

@@ -18,7 +18,7 @@
   // stages, each in an open cluster of its own.
   const pairOf = ({stages, pair}) => {
     const clusters = pair.map((at, side) => {
-      const ops = stages[at].nodes.filter(node => node.k === "op");
+      const ops = stages[at].nodes.filter(node => node.k === "op" && !node.e);
       const fused = ops.filter(node => node.u).length;
       const name = stages[at].name.includes("program") ? stages[at].name : ["before", "after"][side];
       return {label: `${name} · ${ops.length} ops${fused ? ` · ${fused} fused` : ""}`, parent: -1, side: true};
