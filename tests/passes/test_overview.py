@@ -191,6 +191,17 @@ def test_measured_steps() -> None:
     assert rows["fuse_gemm_epilogue"] is not None and rows["fuse_bn_act_ops"] is None
 
 
+def test_no_batch_norm_is_missed_where_there_is_none() -> None:
+    """A convolution without one is no candidate of the pass that folds them, and not refused."""
+    with fresh() as main:
+        x = static.data("x", [2, 3, 8, 8], "float32")
+        out = F.relu(static.nn.conv2d(x, 4, 3))
+        found = paddle.explain(main, static.BuildStrategy(), [out.name])
+    (row,) = [row for row in found.table() if row.pass_name == "fold-batch-norm"]
+    assert row.candidates == 0
+    assert not [row for row in found.refusals() if row.pass_name == "fold-batch-norm"]
+
+
 def test_a_group_is_one_op() -> None:
     """Ops in groups, and those that prepare weights, are no more ops of a step."""
     with fresh() as main:

@@ -188,6 +188,9 @@ def test_it_shows_itself(profile: tuple[Profile, Any, Any]) -> None:
     assert "feeds, fetches" in str(found)
     assert "<table>" in found._repr_html_()
     assert "others" in found.page_by("op", 2).text()
+    by_line = found.page_by("line").text()
+    assert re.search(r"^line +ms ", by_line, re.MULTILINE)
+    assert re.search(r"^feeds, fetches, executor +\d", by_line, re.MULTILINE)
     data = json.loads(json.dumps(found.to_json()))
     assert data["schema"] == 2 and len(data["ops"]) == len(found.rows)
 

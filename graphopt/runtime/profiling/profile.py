@@ -17,6 +17,7 @@ from graphopt.runtime.profiling.rows import InstructionEvent, OpTime
 
 By = Literal["op", "line", "kind"]
 _MOST = 30
+_PLACES = ("op", "variable", "line")
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,17 +76,16 @@ class Profile(Shown):
         rows = self.table(by)
         shown = rows[: most or None]
         rest = rows[len(shown) :]
-        cells = [self._cells(row) for row in shown]
+        first = _PLACES.index("line") if by == "line" else 0
+        cells = [self._cells(row)[first:] for row in shown]
         if rest:
             seconds = sum(row.seconds for row in rest)
-            cells.append(self._named(f"{several(len(rest), 'other')}", seconds))
+            cells.append(self._named(f"{several(len(rest), 'other')}", seconds, first))
         if self.other:
-            cells.append(self._named("instructions of no op", self.other))
-        cells.append(self._named("feeds, fetches, executor", self.idle))
+            cells.append(self._named("instructions of no op", self.other, first))
+        cells.append(self._named("feeds, fetches, executor", self.idle, first))
         columns = (
-            Column("op"),
-            Column("variable"),
-            Column("line"),
+            *map(Column, _PLACES[first:]),
             Column("ms", right=True),
             Column("gradient", right=True),
             Column("% of step", right=True),
@@ -109,9 +109,10 @@ class Profile(Shown):
             f"{100 * row.at_peak / row.seconds:.0f}" if row.flops and row.seconds else "",
         ]
 
-    def _named(self, name: str, seconds: float) -> list[str | Cell]:
+    def _named(self, name: str, seconds: float, first: int) -> list[str | Cell]:
         share = f"{100 * seconds / self.seconds:.1f}"
-        return [Cell(name, "dim"), "", "", f"{seconds * 1e3:.3f}", "", share, "", ""]
+        places = [Cell(name, "dim"), *[""] * (len(_PLACES) - 1 - first)]
+        return [*places, f"{seconds * 1e3:.3f}", "", share, "", ""]
 
     def to_json(self) -> dict[str, Any]:
         """The profile as plain data; times are seconds of one step."""
