@@ -33,7 +33,8 @@ def code_blocks(page: str, language: str) -> Iterator[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     """Each relative link names a file or folder of the repository."""
-    targets = re.findall(r"\]\(([^)#:]+)\)", read(page))
+    targets = re.findall(r"\]\(([^)#:]+)\)|<img src=\"([^\":]+)\"", read(page))
+    targets = [one or other for one, other in targets]
     missing = [target for target in targets if not (ROOT / target).exists()]
     assert not missing
 
