@@ -762,6 +762,7 @@
     return setStage(firstView(), {fit: true});
   };
   // Both programs side by side, where there is room for them; else the second one.
+  const MANY = 2000;
   const firstView = () => {
     const pair = program.views[0];
     if (!pair.after) return program.views.length - 1;
@@ -792,7 +793,9 @@
     // many alike without an order, as updates are, would be one wide row
     const isRow = at => stage.clusters[at].label === "updates" && sizeOfCluster(at) > 12;
     unfolded = new Set(stage.clusters.map((_, at) => at).filter(at => !isRow(at)).map(pathOf));
-    draw({fit: true});
+    // two large graphs take twice as long to lay out, and cannot be read side by side
+    const many = stage.after && stage.nodes.length > MANY;
+    return many ? setStage(program.views.indexOf(stage.after), {fit: true}) : draw({fit: true});
   };
   $("fold").onclick = () => {
     unfolded = new Set();
