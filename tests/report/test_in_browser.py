@@ -131,7 +131,6 @@ class Browser:
     """Chromium with a page open."""
 
     def __init__(self, path: Path, width: int, height: int) -> None:
-        self.width = width
         self.open(width, height)
         start = time.perf_counter()
         self.driver.get(path.as_uri())
@@ -164,6 +163,11 @@ class Browser:
 
     def text(self, selector: str) -> str:
         return self.driver.find_element("css selector", selector).text
+
+    @property
+    def width(self) -> int:
+        """The width of the page."""
+        return self.driver.execute_script("return innerWidth")
 
     def texts(self, selector: str) -> list[str]:
         """The texts of all elements, those of the drawing, too."""

@@ -19,11 +19,12 @@ from graphopt.ir.dialect.index_bound import IndexBound
 from graphopt.ir.program.location import caller_level
 from graphopt.lowering.plan import Plan, Replicated
 from graphopt.passes.padding.masked import Masked
-from graphopt.passes.table.parts import CompilationPart
+from graphopt.passes.table.parts import REQUESTED, CompilationPart
 from graphopt.runtime.compile.alone import alone_later
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import device_of, distinct_devices
 from graphopt.runtime.settings.jax_import import import_jax
+from graphopt.runtime.settings.progress import REMEDIES
 from graphopt.runtime.state.prepare import Prepare
 
 if TYPE_CHECKING:
@@ -86,6 +87,11 @@ class Compiled:
 
         ops = list(self.module.walk())
         return len(ops) * (3 if any(isinstance(op, Grad) for op in ops) else 1)
+
+    def note_request(self, sizes: str, reason: str) -> None:
+        """Note for reports that an executable for these sizes of the feeds is needed, and why."""
+        fix = REMEDIES.get(reason, "")
+        self.parts.append(CompilationPart(REQUESTED, 0.0, sizes, reason, fix))
 
     def mapped(self, count: int, *, even: bool) -> Replicated:
         """The module on `count` replicas, which get equally many rows when they are `even`."""

@@ -18,14 +18,13 @@ from graphopt.display.units import several
 from graphopt.errors import GraphoptError
 from graphopt.ir.dialect.collector import keep_imported, paused_collector
 from graphopt.lowering.plan import Replicated
-from graphopt.passes.table.parts import REQUESTED, CompilationPart
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk.summaries import compiled_or_known
 from graphopt.runtime.feeds.ids import check_ids
 from graphopt.runtime.host.failures import HostFailure
 from graphopt.runtime.settings.flags import AUTO, HOST, tier_flag
 from graphopt.runtime.settings.jax_import import import_jax
-from graphopt.runtime.settings.progress import FEED_SHAPE, NEW_PROGRAM, REMEDIES
+from graphopt.runtime.settings.progress import FEED_SHAPE, NEW_PROGRAM
 from graphopt.runtime.state.arrays import Arrays, FedArrays, Feeds, HostArray, Step
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope
@@ -207,8 +206,7 @@ class Executable:
 
     def _begin(self, ordered: FedArrays, feeds: Feeds, scope: Scope) -> None:
         sizes = self._sizes(ordered)
-        fix = REMEDIES.get(self.reason, "")
-        self.compiled.parts.append(CompilationPart(REQUESTED, 0.0, sizes, self.reason, fix))
+        self.compiled.note_request(sizes, self.reason)
         self.forms.begin(
             ordered,
             partial(self._arguments, feeds, scope),
