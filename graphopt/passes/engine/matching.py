@@ -108,7 +108,7 @@ def _flawed(node: Node, index: int, value: SSAValue, user: PdOp, match: Match) -
         name = f" %{value.name_hint}" if value.name_hint else ""
         if replaceable and not needs_more:
             text = f"{wanted}, found the argument{name}"
-            yield from match.miss("not-computed", text, "put the expected op there")
+            yield from match.miss("not-computed", text, f"compute it by {node.expected}")
     elif producer.parent is not user.parent:
         if not needs_more:
             text = f"`{node.name}` is computed outside of this region"
@@ -128,7 +128,7 @@ def _flawed(node: Node, index: int, value: SSAValue, user: PdOp, match: Match) -
         if not replaceable:
             return
         text = f"{wanted}, found {show_op(producer)}"
-        for flawed in match.miss("other-op", text, "put the expected op there"):
+        for flawed in match.miss("other-op", text, f"compute it by {node.expected}"):
             if needs_more:
                 yield from _with_inputs(node, producer, flawed)
             else:

@@ -267,7 +267,7 @@ def _without_end(rule: Fusion, node: Node, op: PdOp) -> Match | None:
     ):
         return None
     wanted = f"`{node.name}` should be read by {root.expected}, it is {_readers(value)}"
-    found.missed = Reason("other-reader", wanted, "let the expected op read it")
+    found.missed = Reason("other-reader", wanted, f"let {root.expected} read it")
     return found
 
 
