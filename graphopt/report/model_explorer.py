@@ -37,6 +37,7 @@ def _node(graph: Graph, number: int, node: GraphNode) -> dict[str, Any]:
     facts = node.attributes | {
         "state": ", ".join(node.state),
         "line": node.line,
+        "fused": node.fused,
         "made by": node.made,
         "rebuilt by": node.rebuilt,
         "FLOPs": str(node.flops or ""),

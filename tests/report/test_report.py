@@ -200,6 +200,8 @@ def test_model_explorer(resnet: Optimization) -> None:
             assert all(edge["sourceNodeId"] in names for edge in node["incomingEdges"])
     spaces = {node["namespace"].split("/")[0] for node in data["graphs"][0]["nodes"]}
     assert "residual blocks 1 to 2: each 2 conv2d, 2 batch_norm, 2 relu, add" in spaces
+    facts = [each for node in data["graphs"][-1]["nodes"] for each in node["attrs"]]
+    assert {"key": "fused", "value": "batch_norm + add + relu"} in facts
 
 
 def test_of_a_compiled_program(tmp_path: Path) -> None:
