@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from graphopt.ir.dialect.definition import operand_names
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.norm import BatchNormBase
 from graphopt.ir.dialect.types import Tensor, dtype_of, shape_of, tensor
 from graphopt.passes.engine.fusion import Hole, Node, Value
 from graphopt.passes.engine.pattern import Result
@@ -156,9 +158,12 @@ class Planner:
         ):
             return self.by_hand(op_class, order, shape_of(wanted))
         found = calls_of(op_class, tuple(types.items()), wanted, result)
-        if found:
-            return Planned(op_class, self.draw(st.sampled_from(found)))
-        return None
+        if not found:
+            return None
+        names = dict(enumerate(operand_names(op_class)))
+        kept = [at for at, name in names.items() if name in ("mean", "variance")]
+        state = kept if issubclass(op_class, BatchNormBase) else ()  # which it updates
+        return Planned(op_class, self.draw(st.sampled_from(found)), state, names)
 
     def by_hand(self, op_class: type[PdOp], order: Sequence[Hole], shape: Shape) -> Planned | None:
         """An op with the operands of its maker."""
