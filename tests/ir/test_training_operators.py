@@ -12,6 +12,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.ops.grad import Grad, Vjp
+from graphopt.ir.dialect.signature import main_function
 from graphopt.ir.program import Operator, Program
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt_tests.runtime.training_models import load, training_cases
@@ -195,3 +196,23 @@ def test_gradients_inside_a_loop_that_are_not_standard(edit: str, message: str) 
         block.ops.insert(at + 1, Operator(block, "scale", {"X": [name]}, {"Out": [name]}, attrs))
     with pytest.raises(UnsupportedError, match=message):
         parse_program(recorded.main, recorded.feeds[0], recorded.fetches)
+
+
+def test_unscaling_has_no_chain() -> None:
+    """A factor depends on no other one: XLA would compute a chain again for each that reads it."""
+    program = Program()
+    block = program.global_block()
+    gradients, outs = ([f"{letter}{at}" for at in range(16)] for letter in "xy")
+    for name in gradients:
+        block.create_var(name, [2], "float32")
+    block.create_var("scale", [1], "float32")
+    for name in (*outs, "found"):
+        block.create_var(name)
+    slots = {"X": gradients, "Scale": ["scale"]}, {"Out": outs, "FoundInfinite": ["found"]}
+    block.ops.append(Operator(block, "check_finite_and_unscale", *slots, {}))
+    module = parse_program(program, (*gradients, "scale"), (*outs, "found"))
+    depth: dict[Any, int] = {}
+    for op in main_function(module).body.block.ops:
+        before = max((depth.get(value, 0) for value in op.operands), default=0)
+        depth.update(dict.fromkeys(op.results, before + 1))
+    assert max(depth.values()) < len(gradients)

@@ -12,14 +12,14 @@ from graphopt.ir.dialect.ops.math import (
     Equal,
     GreaterThan,
     LogicalNot,
-    LogicalOr,
     Maximum,
     Multiply,
     Scale,
     Where,
 )
-from graphopt.ir.dialect.ops.reduce import All
-from graphopt.ir.dialect.ops.shape import Reshape
+from graphopt.ir.dialect.ops.rearrange import TriangleOf, Unbind
+from graphopt.ir.dialect.ops.reduce import All, Any
+from graphopt.ir.dialect.ops.shape import Expand, Reshape, Stack
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
@@ -39,17 +39,27 @@ def check_finite_and_unscale(emit: Emitter) -> Written:
     shrink = emit(Where, is_large, emit(FullLike, scale, value=1.0 / _LARGE), one)
     inverse = emit(Divide, one, emit(Multiply, scale, shrink))
     shrink = emit(Reshape, shrink, shape=())
-    found: SSAValue | None = None
-    written: Written = {}
-    for source, target in zip(emit.op.input("X"), emit.op.output("Out"), strict=True):
-        x = emit.read(source)
-        bad = emit(Reshape, emit(LogicalNot, emit(All, emit(Isfinite, x))), shape=(1,))
-        found = bad if found is None else emit(LogicalOr, found, bad)
-        factor = emit(Reshape, emit(Where, found, nothing, inverse), shape=())
-        written[target] = _times(emit, x, shrink, factor)
-    if found is not None:
-        written.update(dict.fromkeys(emit.op.output("FoundInfinite"), found))
-    return written
+    sources, targets = emit.op.input("X"), emit.op.output("Out")
+    if not sources:
+        return {}
+    gradients = [emit.read(source) for source in sources]
+    finite = [emit(All, emit(Isfinite, x)) for x in gradients]
+    bad = emit(LogicalNot, emit(Stack, finite))
+    factors = emit.all(Unbind, emit(Where, _some_before(emit, bad, len(finite)), nothing, inverse))
+    scaled = (_times(emit, x, shrink, factor) for x, factor in zip(gradients, factors, strict=True))
+    written = dict(zip(targets, scaled, strict=True))
+    found = emit(Any, bad, axis=(0,), keepdim=True)
+    return {**written, **dict.fromkeys(emit.op.output("FoundInfinite"), found)}
+
+
+def _some_before(emit: Emitter, flags: SSAValue, count: int) -> SSAValue:
+    """For each flag whether it or one before it is set.
+
+    Each is a reduction of all flags. XLA would compute a chain of them again in each kernel that
+    reads one, and compile for as long as the square of the number of gradients.
+    """
+    rows = emit(Expand, flags, shape=(count, count))
+    return emit(Any, emit(TriangleOf, rows), axis=(1,))
 
 
 _LARGE = 2.0**40
