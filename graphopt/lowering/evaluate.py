@@ -43,6 +43,7 @@ from graphopt.lowering.dynamic import call_of
 from graphopt.lowering.finite import Order, order_of, watch_block
 from graphopt.lowering.hashing import by_hash
 from graphopt.lowering.locations import scope_of
+from graphopt.lowering.masks import draw_masks
 from graphopt.lowering.ops.creation import full_op_by_op
 from graphopt.lowering.ops.random import shares_generator
 from graphopt.lowering.region_derivatives import Wanted, differentiated_regions
@@ -74,9 +75,18 @@ class Context:
     """With `by_op`, the ops with regions that XLA compiles; None for one that needs data."""
     rng_shift: Any = 0
     """Offset of the numbers of random ops, in the layer of a `pd.layers`."""
+    masks: Mapping[Operation, Array] = field(default_factory=dict[Operation, Array])
+    """What dropouts keep, where that is drawn already: they take it in place of a key."""
+
+    @property
+    def is_plain(self) -> bool:
+        """True for one replica in one program of XLA, with the generator of all random ops."""
+        return self.replicas.axis is None and self.lanes == 1 and not (self.by_op or self.hashes)
 
     def keys_for(self, op: Operation) -> list[Any]:
         """The random keys of an op's lanes: one, a tuple when it takes several, None for none."""
+        if op in self.masks:
+            return [self.masks[op]]
         several = [self._keys(*drawn) for drawn in draws(op)]
         if self.hashes and isinstance(op, DROPOUTS):
             several = [[by_hash(key) for key in keys] for keys in several]
@@ -144,6 +154,8 @@ def evaluate_function(
         argument: inputs[port.kind, port.name]
         for argument, port in zip(block.args, ports, strict=True)
     }
+    if context.is_plain:
+        context = replace(context, masks=draw_masks(block, env, context.key))
     return evaluate_block(block, env, context)
 
 

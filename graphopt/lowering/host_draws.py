@@ -24,8 +24,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 Key: TypeAlias = "tuple[Array, Array]"
 Draw: TypeAlias = "Callable[[Key, int], Array]"
 
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = np.uint32(0x1BD11BDA)
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = np.uint32(0x1BD11BDA)
 _BELOW_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
 
 
@@ -138,12 +138,12 @@ def _fold_in(key: Key, numbers: Array) -> Key:
 
 def _threefry(key: Key, first: Array, second: Array) -> tuple[Array, Array]:
     """The hash of counters, given as two arrays of uint32 words, which are overwritten."""
-    words = (*key, key[0] ^ key[1] ^ _PARITY)
+    words = (*key, key[0] ^ key[1] ^ PARITY)
     first += words[0]
     second += words[1]
     moved = np.empty_like(second)
     for group in range(5):
-        for by in _ROTATIONS[group % 2]:
+        for by in ROTATIONS[group % 2]:
             first += second
             np.left_shift(second, np.uint32(by), out=moved)
             second >>= np.uint32(32 - by)

@@ -118,8 +118,9 @@ def dropout(x: Array, p: float, is_test: bool, mode: str, key: Array) -> Array:
         return x
     if p == 1:
         return jnp.zeros_like(x)
-    # a probability in float32 keeps the draw at 32 bits per element
-    keep = jax.random.bernoulli(key, np.float32(1 - p), x.shape)
+    # a mask that is drawn already, or else with a probability in float32: 32 bits per element
+    is_drawn = key.dtype == np.bool_
+    keep = key if is_drawn else jax.random.bernoulli(key, np.float32(1 - p), x.shape)
     return jnp.where(keep, x / (1 - p) if upscale else x, jnp.zeros((), x.dtype))
 
 
