@@ -53,7 +53,7 @@ def import_model(
     """
     model = read_model(path, params)
     for name, array in model.parameters.items():
-        (global_scope().find_var(name) or global_scope().var(name)).put(np.array(array))
+        (global_scope().find_var(name) or global_scope().var(name)).write(array)
     return model
 
 

@@ -164,7 +164,7 @@ def scope_value(variable: Variable) -> np.ndarray[Any, Any]:
         raise ScopeError(
             f"variable '{variable.name}' has no value to save; run the startup_program first"
         )
-    array = slot.numpy()
+    array = slot.read()
     check_value(variable, array, "the scope holds")
     return array
 
@@ -274,7 +274,7 @@ def deserialize_persistables(program: Program, data: bytes | None, executor: Any
 def put_value(name: str, array: np.ndarray[Any, Any]) -> None:
     """Give a variable of the global scope a copy of an array as its value."""
     scope = global_scope()
-    (scope.find_var(name) or scope.var(name)).put(np.array(array))
+    (scope.find_var(name) or scope.var(name)).write(array)
 
 
 def load_inference_model(path_prefix: str | None, executor: Any, **kwargs: Any) -> list[Any]:

@@ -107,7 +107,7 @@ def _values(variables: Sequence[Variable]) -> dict[str, SavedTensor]:
             raise ScopeError(
                 f"variable '{variable.name}' has no value to save; run the startup program first"
             )
-        tensors[variable.name] = SavedTensor(slot.numpy())
+        tensors[variable.name] = SavedTensor(slot.read())
     return tensors
 
 
@@ -168,7 +168,7 @@ def load_vars(
     """
     variables = _chosen(main_program, vars, predicate)
     for name, tensor in _read(variables, dirname, filename).items():
-        global_scope().var(name).put(np.array(tensor.array))
+        global_scope().var(name).write(tensor.array)
 
 
 def _read(

@@ -30,6 +30,7 @@ from graphopt.runtime.steps.policy import (
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "compile-once.md"
 BEGUN, CHEAP = History(runs=1), History(runs=2, ended=True, spent=0.1)
+SEEDED = Facts(seeded=True)
 IN_NUMPY, LOOPS = Facts(on_host=True), Facts(on_host=True, loops=True)
 AGAIN = {"runs": 2, "ended": True, "spent": 0.6}
 
@@ -90,7 +91,30 @@ TABLE: list[tuple[str, Facts, History, str, str]] = [
     ),
     ("training: the full form is there", Facts(), full(), FULL, ""),
     ("a small program", Facts(size=SMALL - 1), BEGUN, FULL, ""),
-    ("a training from a seed", Facts(seeded=True), BEGUN, FULL, ""),
+    # a training from a seed
+    ("a training from a seed: the first run", SEEDED, BEGUN, FAST, ""),
+    ("from a seed: it runs again", SEEDED, History(runs=2, trained=2), FAST, FULL),
+    (
+        "from a seed: the full form is there, or on disk",
+        SEEDED,
+        History([FULL], runs=3, trained=SEEDED.quick_runs),
+        FAST,
+        "",
+    ),
+    (
+        "from a seed: it has run 8 times, and once more for each 50 operators",
+        SEEDED,
+        History(runs=3, trained=SEEDED.quick_runs + 1, thread=FULL),
+        FULL,
+        "",
+    ),
+    (
+        "from a seed: a script has read or written its state",
+        SEEDED,
+        History(runs=3, trained=3, shared=True),
+        FULL,
+        "",
+    ),
     ("a flag requests the same bits", Facts(same_bits=True, on_host=True), BEGUN, FULL, ""),
     ("replicas, a GPU, calls of Python", Facts(only_full="it calls Python"), BEGUN, FULL, ""),
     # sizes that depend on data
@@ -230,13 +254,17 @@ def made(step: Step, left: str, how: str) -> str:
         if form in step.ready:
             return form
         serving = {*step.ready} - ({HOST} if left or step.seen.left else set())
+        if form == FULL and step.facts.quick_runs:
+            serving -= {FAST}
         assert not serving, f"{form} is compiled while there is {serving}"
         if how == "raises":
             return ""
-        if how == "data" and form != BY_OP:
+        # the quick form and the full one are lowered alike
+        if how == "data" and form != BY_OP and FAST not in step.ready:
             step.seen.needs_data = True
         else:
             on_disk = how == "disk" and form != BY_OP and step.facts.asked in (AUTO, FULL)
+            on_disk = on_disk and not step.facts.quick_runs
             step.keep(FULL if on_disk else form)
     raise AssertionError("a caller compiles again and again")
 
@@ -252,6 +280,7 @@ def run(host: str, how: str) -> Event:
     def event(step: Step) -> None:
         seen, rival = step.seen, step.seen.rival
         seen.runs = min(seen.runs + 1, 3)
+        seen.trained = min(seen.trained + 1, step.facts.quick_runs + 1)
         if rival is not None:
             rival.runs = min(rival.runs + 1, policy.RUNS + 1)
         choice = step.choice()
@@ -301,6 +330,11 @@ def forked(step: Step) -> None:
     step.seen.thread = ""
 
 
+def shared(step: Step) -> None:
+    """A script reads what is trained, or writes it."""
+    step.seen.shared = bool(step.facts.quick_runs)
+
+
 HOSTS = ("ends", TOO_LONG, NOT_COMPUTED)
 HOWS = ("well", "raises", "data", "disk")
 ENDS = ("well", "raises", "quick", "slow")
@@ -308,6 +342,7 @@ EVENTS: list[Event] = [
     *(run(host, how) for host in HOSTS for how in HOWS),
     *(thread(how) for how in ENDS),
     forked,
+    shared,
 ]
 
 
@@ -348,8 +383,12 @@ def states() -> Iterator[list[Step]]:
         patched.setattr(policy, "RUNS", 1)
         patched.setattr(policy, "SECONDS", -1.0)
         patched.setattr(policy, "TURNS", 1)
+        patched.setattr(policy, "SEEDED_RUNS", 2)
+        patched.setattr(policy, "SEEDED_RUNS_PER_OP", 0.0)
         # facts that decide the same
-        distinct = {(f.asked, f.first, f.loops, f.came_before): f for f in all_facts()}
+        distinct = {
+            (f.asked, f.first, f.loops, f.came_before, f.quick_runs): f for f in all_facts()
+        }
         yield [state for facts in distinct.values() for state in reachable(facts)]
 
 
@@ -387,8 +426,18 @@ def test_reports_promise_what_comes(states: list[Step]) -> None:
         "is being compiled",
         "tried op by op",
         "tried later",
+        "has the full form",
     )
     for state in states:
         choice = state.choice()
         if choice.form in state.ready:
             assert choice.words.endswith(awaits) is not choice.is_last, choice
+
+
+def test_forms_of_a_seeded_training_are_counted(states: list[Step]) -> None:
+    """The same runs are in the quick form, whatever is ready and whatever a thread does."""
+    for state in states:
+        seen, count = state.seen, state.facts.quick_runs
+        if count and not (seen.needs_data or seen.error):
+            is_quick = seen.trained <= count and not seen.shared
+            assert (state.choice().form == FAST) is is_quick, state

@@ -119,8 +119,8 @@ def test_a_rival_that_wins_beside_a_run(
     timed(0.5)
     original = Forms.next
 
-    def late(self: Forms) -> Form:
-        found, rival = original(self), self.seen.rival
+    def late(self: Forms, *, shared: bool = False) -> Form:
+        found, rival = original(self, shared=shared), self.seen.rival
         if found.name == FULL and rival is not None and KERNELS_FORM in self.seen.ready:
             rival.known = 0.5
             assert original(self).name == KERNELS_FORM

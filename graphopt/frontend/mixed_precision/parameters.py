@@ -32,8 +32,8 @@ def cast_values(
                 f"the parameter '{parameter.name}' has no value to cast: run the startup program "
                 "before amp_init"
             )
-        rounded = np.asarray(np.array(slot.get_tensor()), dtype.numpy)
-        slot.get_tensor().set(rounded)
+        rounded = np.asarray(slot.numpy(), dtype.numpy)
+        slot.put(rounded)
         master = (masters or {}).get(parameter.name)
         if master is not None:
-            place.var(master.name).get_tensor().set(rounded.astype(np.float32))
+            place.var(master.name).put(rounded.astype(np.float32))

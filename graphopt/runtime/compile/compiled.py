@@ -66,6 +66,8 @@ class Compiled:
     """True when no process has kept executables of it: none is looked for on disk."""
     parts: list[CompilationPart] = field(default_factory=list[CompilationPart])
     """The parts of the compilation but the passes, noted when they are done; the report's, too."""
+    trained: int = 0
+    """The runs of a training from a seed that a policy has counted."""
     slow_elements: float = math.inf
     """The elements of feeds for which NumPy took too long."""
     prepares: WeakSet[Prepare] = field(default_factory=WeakSet[Prepare])

@@ -101,8 +101,8 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
         "operators of an inference program; as XLA compiles quickly with `fast`, and as it runs "
         "quickly with `full`. `auto` begins with the first of these that the program has, and has "
         "a thread compile the last when the same sizes come again. Their results differ by "
-        "rounding. `auto` is `full` for small programs, for trainings from a seed and over several "
-        "places, and for programs that call Python (not Paddle's)",
+        "rounding. `auto` is `full` for small programs, over several places, and for programs that "
+        "call Python; in a training from a seed the form changes at a counted run (not Paddle's)",
     ),
     "cpu_deterministic": (False, _REPEATS),
     "cudnn_deterministic": (False, _REPEATS),

@@ -69,12 +69,13 @@ class Slot:
     devices: (home, layout, array). The value of a variable that is stored in a stack with others is
     an `Item` of it; `stacks` are the stacks that begin with this variable, by the names in them.
     `lengths` are those of the sequences in it, as scripts set them. With `rows` the value has some
-    rows of a tensor of `height` rows, of which a row may come more than once.
+    rows of a tensor of `height` rows, of which a row may come more than once. What a script has
+    read or written `is_shared`: another process may go on from it, or this one goes on from that.
     """
 
     __slots__ = (
-        *("copy", "height", "home", "layout", "lengths", "lock", "name", "rows", "stacks"),
-        "value",
+        *("copy", "height", "home", "is_shared", "layout", "lengths", "lock", "name", "rows"),
+        *("stacks", "value"),
     )
 
     def __init__(self, name: str, lock: Any = None) -> None:
@@ -85,6 +86,7 @@ class Slot:
         self.lengths: list[list[int]] = []
         self.rows: list[int] | None = None
         self.height = 0
+        self.is_shared = False
         self.value: Any = None
         self.put(None)
 
@@ -104,8 +106,18 @@ class Slot:
             self.value, self.layout, self.home = value, layout, home
             self.copy = (None, AS_IT_IS, None)
 
+    def read(self) -> HostArray:
+        """A copy of the value for a script, which may keep it; ScopeError when there is none."""
+        self.is_shared = True
+        return self.numpy()
+
+    def write(self, array: ArrayLike) -> None:
+        """Replace the value by a copy of what a script has."""
+        self.is_shared = True
+        self.put(np.array(array))
+
     def numpy(self) -> HostArray:
-        """A copy of the value; ScopeError when there is none."""
+        """A copy of the value for the runtime; ScopeError when there is none."""
         with self.lock:
             return self._numpy()
 
@@ -174,7 +186,7 @@ class Tensor:
 
     def set(self, array: ArrayLike, place: object = None) -> None:
         """Replace the value by a copy of `array`; every device sees it from the next run on."""
-        self._slot.put(np.array(array))
+        self._slot.write(array)
 
     def shape(self) -> list[int]:
         """The dimensions."""
@@ -264,10 +276,10 @@ class Tensor:
 
     def numpy(self) -> HostArray:
         """A copy of the value."""
-        return self._slot.numpy()
+        return self._slot.read()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> HostArray:
-        value = self._slot.numpy()
+        value = self._slot.read()
         return value if dtype is None else value.astype(dtype)
 
     def _is_initialized(self) -> bool:
@@ -377,6 +389,11 @@ class Stack:
         if not self.held:
             self.value = None
             self._changed()
+
+    @property
+    def is_shared(self) -> bool:
+        """True when a script has read or written one of the variables."""
+        return any(slot.is_shared for slot in self.members)
 
     def is_initialized(self) -> bool:
         """True once all variables have values."""

@@ -29,7 +29,7 @@ from graphopt.runtime.state.arrays import Arrays, FedArrays, Feeds, HostArray, S
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
-from graphopt.runtime.steps.facts import shall_repeat
+from graphopt.runtime.steps.facts import shall_repeat, trains_from_seed
 from graphopt.runtime.steps.forms import Form, Forms
 from graphopt.runtime.steps.policy import BY_OP, KERNELS
 from graphopt.runtime.steps.size_costs import SizeCosts, Sizes
@@ -77,7 +77,7 @@ class Executable:
         if form is None:  # another one may run later
             if not self.forms.is_ready:
                 self.make_ready(feeds, scope)
-            form = self.form or self.forms.next()
+            form = self.form or self.forms.next(shared=self._is_shared(scope))
             self.form = self.forms.last or self.form
         if form.name == HOST:
             return self._on_host(form, ordered, scope)
@@ -213,9 +213,18 @@ class Executable:
             sizes,
             partial(_described, self.compiled, sizes, self.reason),
             is_first=self.reason != FEED_SHAPE,
+            shared=self._is_shared(scope),
         )
         if (own := self.forms.own()) is not None and own.name == BY_OP:
             self.form = self._by_op("by_op")
+
+    def _is_shared(self, scope: Scope) -> bool:
+        """True for a training from a seed whose state a script has read or written."""
+        if not trains_from_seed(self.compiled):
+            return False
+        with scope.lock:
+            bound = self.state.slots(scope).updated
+            return any(each.slot is not None and each.slot.is_shared for each in bound)
 
     def _arguments(self, feeds: Feeds, scope: Scope) -> Any:
         """The arguments of a step; their types for one that may be lowered again later."""

@@ -27,7 +27,7 @@ def find_facts(
         trains_from_seed(compiled),
         compiled.size,
     )
-    if not facts.may_be_on_host:
+    if not facts.may_be_on_host or compiled.plan.written:
         return facts
     # the reference rules are imported with it
     from graphopt.runtime.host.form import has_host_form, has_loops, price_of

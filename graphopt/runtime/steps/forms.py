@@ -40,7 +40,12 @@ from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.settings.progress import announced
 from graphopt.runtime.state.arrays import FedArrays, Results, Step
 from graphopt.runtime.state.prepare import Prepare
-from graphopt.runtime.steps.facts import count_elements, find_facts, shall_repeat
+from graphopt.runtime.steps.facts import (
+    count_elements,
+    find_facts,
+    shall_repeat,
+    trains_from_seed,
+)
 from graphopt.runtime.steps.policy import (
     BY_OP,
     FROM_RUN,
@@ -114,8 +119,9 @@ class Forms:
         self._beginning = threading.RLock()
         # held for a moment; notified of each form that is ready
         self._lock = threading.Condition()
-        # the caller that compiles
+        # the caller that compiles, and the thread that compiles the full form
         self._maker: int | None = None
+        self._full_maker: int | None = None
         # the process that has the thread
         self._process = 0
         self._began = 0.0
@@ -131,16 +137,18 @@ class Forms:
         describe: Callable[[], str],
         *,
         is_first: bool,
+        shared: bool = False,
     ) -> None:
         """Have a form ready for the first run, with these feeds; the first of the program or not.
 
-        `arguments` gives the arguments of the step or their types, `sizes` are those of the feeds
-        in words, `describe` gives the line about a compilation. Raises NeedsData for replicas, and
-        what compiling raises.
+        `shared` is as for `next`. `arguments` gives the arguments of the step or their types,
+        `sizes` are those of the feeds in words, `describe` gives the line about a compilation.
+        Raises NeedsData for replicas, and what compiling raises.
         """
         compiled, replicated, self._elements = self._compiled, self._replicated, count_elements(fed)
         find = partial(find_facts, compiled, replicated, fed, is_first=is_first)
-        facts = find() if compiled.is_new else None
+        # a training from a seed does not begin with what is on disk
+        facts = find() if compiled.is_new or trains_from_seed(compiled) else None
         if facts is not None and facts.first[0] == HOST and compiled.plan.sizes_are_known:
             types = [(array.shape, array.dtype) for array in fed if not isinstance(array, list)]
             arguments = partial(_types_of_plan, compiled.plan, replicated, types)
@@ -156,6 +164,7 @@ class Forms:
             if may_be_on_disk and self._load(FULL, self._xla_forms()):
                 facts = Facts(asked=tier_flag())  # nothing else is looked at for it
             self._facts = facts or find()
+            self.seen.trained, self.seen.shared = compiled.trained + 1, shared
             if self._facts.first[0] == HOST:
                 from graphopt.runtime.host.form import HostForm
 
@@ -163,10 +172,16 @@ class Forms:
             self._made()
             self.is_ready = True
 
-    def next(self) -> Form:
-        """The form of the run that begins, loaded or compiled here if no other one serves."""
+    def next(self, *, shared: bool = False) -> Form:
+        """The form of the run that begins, loaded or compiled here if no other one serves.
+
+        `shared` is true when a script has read or written what a training from a seed updates.
+        """
         seen, rival = self.seen, self.seen.rival
         seen.runs += 1
+        if self._facts.quick_runs:
+            self._compiled.trained += 1
+            seen.trained, seen.shared = self._compiled.trained, seen.shared or shared
         if seen.thread and self._process != os.getpid():
             seen.thread = ""  # it is one of the process that this one is a child of
         if rival is not None:
@@ -234,21 +249,31 @@ class Forms:
         def name() -> str:
             return choose(self._facts, replace(self.seen, left=left)).form
 
+        def is_free() -> bool:
+            # a handler of a signal may run the step in the middle of a compilation
+            makers = {self._maker, self._full_maker if name() == FULL else None}
+            return makers <= {None, me}
+
         while True:
             try:
-                with self._lock:
-                    # a handler of a signal may run the step in the middle of a compilation
-                    self._lock.wait_for(lambda: name() in self._ready or self._maker in (None, me))
-                    if (form := self._ready.get(needed := name())) is not None:
-                        return form
-                    self._maker = me
                 with announced(self._describe):
+                    with self._lock:
+                        self._lock.wait_for(lambda: name() in self._ready or is_free())
+                        if (form := self._ready.get(needed := name())) is not None:
+                            return form
+                        self._maker = me
+                        self._full_maker = me if needed == FULL else self._full_maker
                     self._make(needed)
             finally:
-                with self._lock:
-                    if self._maker == me:
-                        self._maker = None
-                        self._lock.notify_all()
+                self._give_up_making(me)
+
+    def _give_up_making(self, me: int) -> None:
+        """A thread makes nothing any more."""
+        with self._lock:
+            if me in (self._maker, self._full_maker):
+                self._maker = None if self._maker == me else self._maker
+                self._full_maker = None if self._full_maker == me else self._full_maker
+                self._lock.notify_all()
 
     def _make(self, name: str, began: float | None = None) -> None:
         """Load or compile a form, or find that sizes depend on data; the thread `began` then."""
@@ -256,11 +281,13 @@ class Forms:
             return self._keep(BY_OP, self._compiled.by_op().function)
         import_jax()
         with self._lock:
-            if FULL in self._ready:  # the thread has it by now
+            is_counted = name == FAST and bool(self._facts.quick_runs)
+            if FULL in self._ready and not is_counted:  # the thread has it by now
                 return
             xla = self._xla_forms()
         # nothing is compiled beside a full form on disk
-        names = dict.fromkeys([FULL, name]) if self._facts.asked in (AUTO, FULL) else [name]
+        takes_full = self._facts.asked in (AUTO, FULL) and not is_counted
+        names = dict.fromkeys([FULL, name]) if takes_full else [name]
         if any(self._load(each, xla) for each in names):
             return
         try:
@@ -363,11 +390,11 @@ class Forms:
 
     def work(self) -> None:
         """Make what was submitted, in the thread; errors are kept for reports."""
-        seen, rival = self.seen, self.seen.rival
+        seen, rival, me = self.seen, self.seen.rival, threading.get_ident()
         try:
             if seen.thread == KERNELS:
                 self._make_rival()
-            elif FULL not in self._ready:  # a caller may have found it on disk
+            elif self._begins_full(me):
                 if not seen.needs_data:
                     self._make(FULL, time.monotonic())
                 if seen.needs_data and not self._facts.loops:
@@ -379,6 +406,15 @@ class Forms:
                 seen.error = str(error) or type(error).__name__
         finally:
             seen.thread = ""
+            self._give_up_making(me)
+
+    def _begins_full(self, me: int) -> bool:
+        """True when this thread is to make the full form: no caller has it, or makes it."""
+        with self._lock:
+            if FULL in self._ready or self._full_maker is not None:
+                return False
+            self._full_maker = me
+            return True
 
     def _time_by_op(self) -> None:
         from graphopt.runtime.steps.xla_forms import ratio_of

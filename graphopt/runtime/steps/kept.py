@@ -118,7 +118,7 @@ class OutputSubset:
             return found[place]
         slot = scope.find_var(place)
         assert slot is not None, place
-        return slot.numpy()
+        return slot.read()
 
 
 Runnable: TypeAlias = "Executable | OutputSubset"

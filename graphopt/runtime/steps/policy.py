@@ -13,7 +13,9 @@ state, the same random numbers.
 
 A step begins with one form. A thread compiles the next one, which takes over between two runs. A
 caller waits for a form only where no form that is ready serves its run. A size that never comes
-again costs no more than its first form. docs/how-to/compile-once.md has the function as a table.
+again costs no more than its first form. A training from a seed shall print the same numbers in each
+run of a script, so no time decides there: the full form takes over at a run that is counted, and a
+caller waits for it. docs/how-to/compile-once.md has the function as a table.
 """
 
 from __future__ import annotations
@@ -38,6 +40,9 @@ TINY = 12
 """Programs of fewer operators have no host form: they compile in a fraction of a second."""
 PATIENCE = 0.5
 """The part of the time of compiling that the host form takes before that is done, in a thread."""
+SEEDED_RUNS, SEEDED_RUNS_PER_OP = 8, 0.02
+"""The runs of a seeded training in the quick form, with those for each of its operators: about as
+many as take the time of compiling."""
 GAIN_BY_OP = 0.7
 """XLA's ops take over from NumPy if they take at most this part of its time."""
 RUNS, SECONDS = 20, 10.0
@@ -91,9 +96,14 @@ class Facts:
             return HOST, "NumPy computes it before it is compiled"
         if self.size < SMALL:
             return FULL, "it is small, and compiles quickly"
-        if self.seeded:
-            return FULL, "it trains from a seed, and shall end with the same bits in every run"
         return FAST, "it takes long to compile"
+
+    @property
+    def quick_runs(self) -> int:
+        """The runs of a seeded training in the quick form, of all sizes; 0 for any other step."""
+        if not (self.seeded and self.asked == AUTO and self.first[0] == FAST):
+            return 0
+        return SEEDED_RUNS + int(SEEDED_RUNS_PER_OP * self.size)
 
     @property
     def may_be_on_host(self) -> bool:
@@ -144,6 +154,11 @@ class History:
     thread: str = ""
     runs: int = 0
     """The runs that have begun, with the one that the next form is for."""
+    trained: int = 0
+    """As `runs`, but with those of other sizes of the program."""
+    shared: bool = False
+    """True when a script has read or written what is trained, as for a checkpoint: a process that
+    goes on from there has no quick runs, and so has this one none from then on."""
     ended: bool = False
     """True when NumPy has ended a run."""
     spent: float = 0.0
@@ -177,13 +192,16 @@ class Choice(NamedTuple):
 
 def choose(facts: Facts, seen: History) -> Choice:
     """The form of the next run."""
-    if FULL in seen.ready:
+    is_quick = seen.trained <= facts.quick_runs and not seen.shared
+    if FULL in seen.ready and not (facts.quick_runs and is_quick):
         return _full(facts, seen)
     if seen.needs_data:
         return _op_by_op(facts, seen)
     first, why = facts.first
     if first == FULL:
         return Choice(FULL, f"{FULL}: {why}")
+    if facts.quick_runs and not seen.error:
+        return _seeded(facts, seen, is_quick=is_quick)
     form = FAST if first == HOST and seen.left else first
     if facts.asked != AUTO:
         return Choice(form, f"{form}: {why if form == first else seen.left}", is_last=True)
@@ -195,6 +213,24 @@ def choose(facts: Facts, seen: History) -> Choice:
     is_due = (seen.runs > 1 and not is_cheap) or (facts.came_before and seen.ended)
     which = "a later" if is_cheap else "a second"
     return Choice(form, f"{form}: {which} run has the full form compiled", FULL if is_due else "")
+
+
+def _seeded(facts: Facts, seen: History, *, is_quick: bool) -> Choice:
+    """The form of a training from a seed: the quick one for as many runs in each run of a script.
+
+    The forms round elsewhere, so no run is in the full form earlier because that is there, nor in
+    the quick one because it is not.
+    """
+    if not is_quick:
+        return Choice(FULL, f"{FULL}: {_why_full(seen)}")
+    words = f"{FAST}: it trains from a seed, and run {facts.quick_runs + 1} has the full form"
+    is_due = seen.runs > 1 and not seen.thread and FULL not in seen.ready
+    return Choice(FAST, words, FULL if is_due else "")
+
+
+def _why_full(seen: History) -> str:
+    why = "its state was read or written" if seen.shared else "has had its quick runs"
+    return f"it trains from a seed, and {why}"
 
 
 def _op_by_op(facts: Facts, seen: History) -> Choice:
@@ -234,7 +270,8 @@ def _full(facts: Facts, seen: History) -> Choice:
     measured where it runs: a step that has run for a while is compiled again with the kernels that
     `choose-kernel` chooses, and the two forms alternate.
     """
-    words = f"{FULL}: {seen.came or facts.first[1]}"
+    why = _why_full(seen) if facts.quick_runs else seen.came or facts.first[1]
+    words = f"{FULL}: {why}"
     rival = seen.rival
     if rival is None:
         return Choice(FULL, words, is_last=True)
