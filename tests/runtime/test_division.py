@@ -54,6 +54,25 @@ def test_a_computed_divisor() -> None:
             run([end], x=np.array([2]))
 
 
+def test_a_divisor_that_is_kept() -> None:
+    """State that no step writes is looked at when it is new, and no step calls Python for it."""
+    with fresh():
+        x = static.data("x", [2], "int64")
+        divisor = static.create_global_var([1], 0, "int64", persistable=True, name="divisor")
+        found, executor = x % divisor, static.Executor()
+        executor.run(static.default_startup_program())
+        fed = {"x": np.array([7, 8])}
+        for value in (0, 3, 0, 5):
+            static.global_scope().var("divisor").get_tensor().set(np.array([value]))
+            if value:
+                (rest,) = executor.run(feed=fed, fetch_list=[found])
+                assert rest.tolist() == [7 % value, 8 % value]
+                continue
+            with pytest.raises(CheckError, match=rf"{DIVIDED}.*'divisor' holds 0 at \[0\]"):
+                executor.run(feed=fed, fetch_list=[found])
+        assert not any("Python" in form for form in executor.stats["tiers"])
+
+
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_constant_divisor(name: str) -> None:
     with fresh():

@@ -1,8 +1,8 @@
-"""The numbers that an op may look up or divide by, and the feeds that hold such numbers.
+"""The numbers that an op may look up or divide by, and the inputs that hold such numbers.
 
 Paddle raises for an id that names no row, and for an integer that is divided by 0. A compiled step
-cannot, so what is fed is checked before it. For ids that a step computes there are optional
-asserts, and for divisors there are asserts where they may be 0.
+cannot, so what is fed is checked before it, and so is state that divides and stays. For ids that a
+step computes there are optional asserts, and for divisors there are asserts where they may be 0.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from graphopt.ir.dialect.ops.scatter import (
     TakeAlongAxis,
 )
 from graphopt.ir.dialect.ops.shape import Assign, Flatten, Reshape, Squeeze, Transpose, Unsqueeze
-from graphopt.ir.dialect.signature import FEED, function_signature, main_function
+from graphopt.ir.dialect.signature import FEED, STATE, Port, function_signature, main_function
 from graphopt.ir.dialect.size_rules import Elements
 from graphopt.ir.dialect.sums import Sum, size_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of
@@ -145,6 +145,19 @@ def fed_bounds(module: ModuleOp, sizes: Collection[str] = ()) -> dict[str, tuple
     return {name: tuple(bounds.values()) for name, bounds in found.items()}
 
 
+def kept_divisors(module: ModuleOp) -> dict[str, tuple[IndexBound, ...]]:
+    """The bounds of the state that no step writes and that integers are divided by, by name.
+
+    Ops in branches and loops are left out, as for `fed_bounds`.
+    """
+    found: dict[str, tuple[IndexBound, ...]] = {}
+    for op in main_function(module).body.block.ops:
+        checked = divisor_of(op)
+        if checked and (name := _kept_state(module, checked[0])):
+            found[name] = (*found.get(name, ()), checked[1])
+    return found
+
+
 def assert_bounds(module: ModuleOp) -> None:
     """Insert a `pd.assert` before each op that looks up computed numbers."""
     for op in list(main_function(module).body.block.ops):
@@ -167,8 +180,10 @@ def assert_divisors(module: ModuleOp, sizes: Collection[str] = ()) -> bool:
         return False
     known, inserted = _sizes_known(module, sizes), False
     for op, divisor, bound in divided:
-        is_fed = op.parent is main and _feed_of(module, divisor) is not None
-        if is_fed or _is_positive(divisor) or _are_sizes(known.elements(divisor)):
+        is_checked = op.parent is main and (
+            _feed_of(module, divisor) or _kept_state(module, divisor)
+        )
+        if is_checked or _is_positive(divisor) or _are_sizes(known.elements(divisor)):
             continue
         if op.parent is main and known.array(divisor) is not None:
             raise CheckError(
@@ -257,11 +272,24 @@ def _assertion(ids: SSAValue, bound: IndexBound) -> list[PdOp]:
 
 def _feed_of(module: ModuleOp, value: SSAValue) -> str | None:
     """The feed whose elements a value has, in another shape or dtype at most."""
-    source = _source(value)
-    if not isinstance(source, BlockArgument):
+    port = _port_of(module, value)
+    return port.name if port is not None and port.kind == FEED else None
+
+
+def _kept_state(module: ModuleOp, value: SSAValue) -> str | None:
+    """As `_feed_of`, for state that no step writes."""
+    port = _port_of(module, value)
+    if port is None or port.kind != STATE or port.stack_of:
         return None
-    port = function_signature(main_function(module)).arguments[source.index]
-    return port.name if port.kind == FEED else None
+    written = (result.name for result in function_signature(main_function(module)).results)
+    return None if port.name in written else port.name
+
+
+def _port_of(module: ModuleOp, value: SSAValue) -> Port | None:
+    source, main = _source(value), main_function(module)
+    if not isinstance(source, BlockArgument) or source.owner is not main.body.block:
+        return None
+    return function_signature(main).arguments[source.index]
 
 
 def _source(value: SSAValue) -> SSAValue:

@@ -16,7 +16,12 @@ from graphopt.ir.dialect.callers import callers
 from graphopt.ir.dialect.data_sized import deciding_feeds
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.differentiated import segment_of
-from graphopt.ir.dialect.index_bounds import assert_bounds, assert_divisors, fed_bounds
+from graphopt.ir.dialect.index_bounds import (
+    assert_bounds,
+    assert_divisors,
+    fed_bounds,
+    kept_divisors,
+)
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import Fence, FusionGroup
 from graphopt.ir.dialect.ops.conv import Conv2dBase
@@ -73,7 +78,7 @@ def compile_program(compilation: Compilation) -> Compiled:
             warnings.warn(f"{flag}: {text}", stacklevel=caller_level())
     fed = [port.name for port in signature_of(module).arguments]
     sizes = [name for name in fed if name.endswith(LENGTHS)]
-    bounds = fed_bounds(module, sizes)
+    bounds = {**fed_bounds(module, sizes), **kept_divisors(module)}
     if checks_all_ids():
         assert_bounds(module)
     asserts = checks_ids() and assert_divisors(module, sizes)

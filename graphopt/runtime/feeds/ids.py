@@ -13,8 +13,10 @@ from graphopt.runtime.settings.flags import IDS, checks_ids
 from graphopt.runtime.state.arrays import HostArray
 
 
-def check_ids(bounds: Mapping[str, Sequence[IndexBound]], feeds: Mapping[str, Any]) -> None:
-    """Refuse feeds with numbers that an op could not look up.
+def check_ids(
+    bounds: Mapping[str, Sequence[IndexBound]], feeds: Mapping[str, Any], verb: str = "was fed"
+) -> None:
+    """Refuse feeds with numbers that an op could not look up, or state, which `holds` them.
 
     Raises IndexRangeError with the variable, the number, where it is, and the op, and CheckError
     for a 0 that divides. The flag `FLAGS_graphopt_check_ids` leaves this out.
@@ -27,14 +29,14 @@ def check_ids(bounds: Mapping[str, Sequence[IndexBound]], feeds: Mapping[str, An
             # a part that another process holds is checked there
             if getattr(array, "is_fully_addressable", True):
                 for bound in wanted:
-                    _check(name, np.asarray(array), bound)
+                    _check(name, np.asarray(array), bound, verb)
 
 
-def _check(name: str, ids: HostArray, bound: IndexBound) -> None:
+def _check(name: str, ids: HostArray, bound: IndexBound, verb: str) -> None:
     if not ids.size or ids.dtype.kind not in "iu":
         return
     if bound.divides:
-        _check_divisor(name, ids, bound)
+        _check_divisor(name, ids, bound, verb)
         return
     # a negative number is a large one without a sign: one pass over the ids
     plain = ids.view(f"u{ids.dtype.itemsize}") if ids.dtype.kind == "i" else ids
@@ -54,11 +56,11 @@ def _check(name: str, ids: HostArray, bound: IndexBound) -> None:
     )
 
 
-def _check_divisor(name: str, numbers: HostArray, bound: IndexBound) -> None:
+def _check_divisor(name: str, numbers: HostArray, bound: IndexBound, verb: str) -> None:
     if np.count_nonzero(numbers) == numbers.size:  # several times as quick as all()
         return
     at = np.unravel_index(int((numbers == 0).argmax()), numbers.shape)
     raise CheckError(
-        f"{bound.division}: '{name}' was fed 0 at {[int(i) for i in at]}. Correct the feed; "
+        f"{bound.division}: '{name}' {verb} 0 at {[int(i) for i in at]}. Correct that; "
         f"set_flags({{'{IDS}': 'off'}}) leaves this check out"
     )

@@ -25,7 +25,7 @@ from graphopt.runtime.host.failures import HostFailure
 from graphopt.runtime.settings.flags import AUTO, HOST, tier_flag
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.settings.progress import FEED_SHAPE, NEW_PROGRAM
-from graphopt.runtime.state.arrays import Arrays, FedArrays, Feeds, HostArray, Step
+from graphopt.runtime.state.arrays import Array, Arrays, FedArrays, Feeds, HostArray, Step
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
@@ -62,7 +62,11 @@ class Executable:
         """The form that runs from now on, once that is known."""
         self._steps: CompiledSteps | None = None
         self.prepare = compiled.prepare
-        self.bounds = compiled.bounds
+        named = compiled.bounds.items()
+        self.bounds = {name: bounds for name, bounds in named if name in self.fed}
+        self._divisors = {name: bounds for name, bounds in named if name not in self.fed}
+        self._checked: dict[str, Array | None] = {}
+        """The values of divisors of state that were looked at."""
 
     def __call__(self, feeds: Feeds, scope: Scope) -> Arrays:
         """Run one step: state from and to the scope; fetches as arrays of JAX, or of NumPy.
@@ -72,6 +76,8 @@ class Executable:
         """
         if self.bounds:
             check_ids(self.bounds, feeds)
+        if self._divisors:
+            self._check_divisors(scope)
         ordered = tuple([feeds[name] for name in self.fed])
         form = self.form
         if form is None:  # another one may run later
@@ -217,6 +223,15 @@ class Executable:
         )
         if (own := self.forms.own()) is not None and own.name == BY_OP:
             self.form = self._by_op("by_op")
+
+    def _check_divisors(self, scope: Scope) -> None:
+        """Refuse state with a 0 that divides, when it is another than before."""
+        for name, bounds in self._divisors.items():
+            slot = scope.find_var(name)
+            if slot is not None and slot.value is not None:
+                if slot.value is not self._checked.get(name):
+                    check_ids({name: bounds}, {name: slot.numpy()}, "holds")
+                self._checked[name] = slot.value
 
     def _is_shared(self, scope: Scope) -> bool:
         """True for a training from a seed whose state a script has read or written."""
