@@ -76,7 +76,7 @@ class Context:
     rng_shift: Any = 0
     """Offset of the numbers of random ops, in the layer of a `pd.layers`."""
     masks: Mapping[Operation, Array] = field(default_factory=dict[Operation, Array])
-    """What dropouts keep, where that is drawn already: they take it in place of a key."""
+    """The elements that dropouts keep, where those are drawn already, in place of keys."""
 
     @property
     def is_plain(self) -> bool:

@@ -88,6 +88,55 @@ def test_an_interrupt_while_a_thread_begins(monkeypatch: pytest.MonkeyPatch) -> 
     atexit.unregister(worker.close)
 
 
+@pytest.mark.parametrize("closes", ["while it waits", "when it has waited"])
+def test_the_end_waits_for_no_other_process(closes: str) -> None:
+    """The thread stays where it waits; at any other place in its work the end waits for it."""
+    worker, notes, ends = background._Worker(), list[str](), threading.Event()
+    began, may_end = threading.Event(), threading.Event()
+
+    class Waiting:
+        def work(self) -> None:
+            worker.wait(lambda: (began.set(), ends.wait(10)))
+            notes.append("after it")
+            may_end.wait(10)
+
+    work = Waiting()
+    worker.submit(work)
+    atexit.unregister(worker.close)
+    assert began.wait(10)
+    if closes == "when it has waited":
+        ends.set()
+        while not notes:
+            time.sleep(0.001)
+        threading.Timer(0.1, may_end.set).start()
+    worker.close()
+    assert may_end.is_set() is bool(notes)
+    ends.set()
+    worker._threads[0].join(0.05)
+    assert worker._threads[0].is_alive() is not bool(notes)
+    assert notes == ["after it"][: len(notes)]
+
+
+@pytest.mark.slow
+def test_a_process_ends_beside_one_that_it_waits_for() -> None:
+    """Its exit code, what it has written, and its handlers are as ever."""
+    script = """
+import atexit
+from graphopt.runtime.compile.background import wait_for
+class Waits(Work):
+    def work(self):
+        wait_for(lambda: (self.begun.set(), time.sleep(30)))
+work = Waits()
+atexit.register(print, "handler")
+submit(work); work.begun.wait()
+print("written", end=" ")
+sys.exit(3)
+"""
+    began = time.monotonic()
+    assert ended(script) == (3, "written handler\n")
+    assert time.monotonic() - began < 20
+
+
 @pytest.mark.slow
 def test_a_process_ends_after_the_work_under_way() -> None:
     """What has not begun is left undone."""

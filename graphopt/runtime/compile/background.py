@@ -1,7 +1,8 @@
 """A thread for work whose end no caller needs: it does one thing after the other, in order.
 
 The thread ends with the process, which waits for the work under way: XLA cannot stop a compilation,
-and aborts a process that leaves while it compiles. Work that has not begun is left undone.
+and aborts a process that leaves while it compiles. Work that has not begun is left undone, as is
+work that waits for another process.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ import atexit
 import os
 import signal
 import threading
+import time
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from graphopt.display.progress import AFTER
 from graphopt.runtime.settings.progress import say
+
+T = TypeVar("T")
 
 
 class Work(Protocol):
@@ -35,6 +40,8 @@ class _Worker:
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._closing = False
+        self._waits = False
+        """True while the thread waits for another process, and may be left."""
 
     def submit(self, work: Work) -> None:
         """Have it done, unless it is gone by then."""
@@ -53,14 +60,32 @@ class _Worker:
         self._closing = True
         self._queue.put(None)
         try:
-            for thread in filter(threading.Thread.is_alive, self._threads):
-                thread.join(AFTER)
-                if thread.is_alive():
-                    say("the process ends when what it compiles is compiled")
-                thread.join()
+            for thread in self._threads:
+                since, has_said = time.monotonic(), False
+                while thread.is_alive() and not self._waits:
+                    thread.join(_OFTEN)
+                    if not has_said and time.monotonic() - since > AFTER:
+                        say("the process ends when what it compiles is compiled")
+                        has_said = True
         except KeyboardInterrupt:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
+
+    def wait(self, end: Callable[[], T]) -> T:
+        """The value of `end`, which waits for another process.
+
+        The process may end meanwhile: then the thread stays here, and touches nothing any more.
+        """
+        if threading.current_thread() not in self._threads:
+            return end()
+        self._waits = True
+        try:
+            return end()
+        finally:
+            # `close` sets the second one before it reads the first: one of both sees the other
+            self._waits = False
+            if self._closing:
+                threading.Event().wait()
 
     def _run(self) -> None:
         while (held := self._queue.get()) is not None and not self._closing:
@@ -72,12 +97,19 @@ class _Worker:
         self._queue.put(None)
 
 
+_OFTEN = 0.02
+"""The seconds until the end of a process looks again whether the thread has ended."""
 _worker = [_Worker()]
 
 
 def submit(work: Work) -> None:
     """Have the thread do this, after what was submitted before. It keeps no work alive."""
     _worker[0].submit(work)
+
+
+def wait_for(end: Callable[[], T]) -> T:
+    """The value of `end`, which waits for another process, in work of the thread or elsewhere."""
+    return _worker[0].wait(end)
 
 
 def _after_fork() -> None:

@@ -10,6 +10,7 @@ of `cache.py`, and only where that is ours: like JAX's, they are code that is ru
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -26,6 +27,7 @@ from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.cache import use_cache
 from graphopt.runtime.disk.directory import most_bytes
 from graphopt.runtime.disk.entries import hashed, read_entry, write_entry
+from graphopt.runtime.disk.in_child import CODE, Job
 from graphopt.runtime.disk.lapack import prepare_calls
 from graphopt.runtime.disk.own_code import code_settings, rules_are_ours
 
@@ -108,12 +110,84 @@ class KnownExecutables:
         if write_entry(self._file(options), payload, most_bytes()):
             self._note()
 
+    def job(self, options: Options, lowered: Any, like: Any) -> Job | None:
+        """The compilation of a lowered program for another process, which keeps it.
+
+        `like` is an executable of the same program with other options. None where JAX lacks what
+        this needs.
+        """
+        found = _compilation_of(lowered, options)
+        if found is None or self.compiled.key != self.key:
+            return None
+        module, made_options = found
+        try:
+            record = _record_of(like)
+        except (AttributeError, NotImplementedError, PicklingError, TypeError, ValueError):
+            return None
+        devices = len(self.device.client.devices())
+        file = str(self._file(options))
+        return Job(module, made_options, self.device.id, devices, record, file, most_bytes())
+
     def _note(self) -> None:
         if self.compiled.note is not None:
             self.compiled.note(self.compiled)
 
     def _file(self, options: Options) -> Path:
         return self.folder / hashed((self.name, sorted((options or {}).items())))
+
+
+class _Recorder(serialize_executable._JaxPjrtPickler):
+    """Writes an executable as JAX does, with CODE in place of its code."""
+
+    def persistent_id(self, obj: Any) -> Any:
+        """The name of what is not pickled; None for anything else."""
+        xla: Any = serialize_executable
+        if isinstance(obj, (xla.xc.LoadedExecutable, xla._jax.Executable)):
+            return "exec", CODE
+        return super().persistent_id(obj)
+
+
+def _record_of(executable: Any) -> bytes:
+    """An executable as `serialize` writes it, without its code."""
+    types, _ = jax.tree.flatten(executable.args_info)
+    parts = executable._executable._unloaded_executable, types, executable._no_kwargs
+    with io.BytesIO() as file:
+        _Recorder(file).dump(parts)
+        return file.getvalue()
+
+
+class _HandedOverError(Exception):
+    """The module and the options that JAX would have XLA compile."""
+
+
+_handing = threading.local()
+
+
+def _compilation_of(lowered: Any, options: Options) -> tuple[bytes, bytes] | None:
+    """A module and options as XLA takes them; None where JAX compiles in another way."""
+    try:
+        from jax._src import compiler
+    except ImportError:
+        return None
+    compile_module = getattr(compiler, "compile_or_get_cached", None)
+    if compile_module is None:
+        return None
+
+    def hand_over(backend: Any, module: Any, devices: Any, options: Any, *rest: Any, **more: Any):
+        if not getattr(_handing, "over", False):
+            return compile_module(backend, module, devices, options, *rest, **more)
+        with io.BytesIO() as file:
+            module.operation.write_bytecode(file)
+            raise _HandedOverError(file.getvalue(), options.SerializeAsString())
+
+    compiler.compile_or_get_cached, _handing.over = hand_over, True
+    try:
+        lowered.compile(dict(options) if options else None)
+    except _HandedOverError as handed:
+        return handed.args[0], handed.args[1]
+    finally:
+        compiler.compile_or_get_cached, _handing.over = compile_module, False
+    return None
 
 
 class _Reader(serialize_executable._JaxPjrtUnpickler):

@@ -291,7 +291,9 @@ class Forms:
         if any(self._load(each, xla) for each in names):
             return
         try:
-            step = xla.make(name)
+            quick = self._ready.get(FAST) if began is not None else None
+            step = None if quick is None else xla.make_in_child(name, quick.step)
+            step = step or xla.make(name)
         except NeedsData:
             if self._replicated.name != "alone":
                 raise

@@ -218,7 +218,7 @@ def choose(facts: Facts, seen: History) -> Choice:
 def _seeded(facts: Facts, seen: History, *, is_quick: bool) -> Choice:
     """The form of a training from a seed: the quick one for as many runs in each run of a script.
 
-    The forms round elsewhere, so no run is in the full form earlier because that is there, nor in
+    The forms round elsewhere, so no run is in the full form earlier because that is ready, nor in
     the quick one because it is not.
     """
     if not is_quick:

@@ -18,8 +18,11 @@ import jax
 from graphopt.ir.dialect.collector import paused_collector
 from graphopt.lowering.plan import Replicated
 from graphopt.passes.table.parts import LOAD, LOWER, TRACE, XLA, CompilationPart
+from graphopt.runtime.compile.background import wait_for
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk.cache import least_seconds, times_found
+from graphopt.runtime.disk.in_child import has_children
+from graphopt.runtime.disk.in_child import start as start_child
 from graphopt.runtime.disk.known import Arguments, KnownExecutables, Options
 from graphopt.runtime.settings.flags import FAST, FULL
 from graphopt.runtime.state.arrays import Step
@@ -101,6 +104,28 @@ class XlaForms:
         is_whole = times_found() == found
         if self.known is not None and is_whole and seconds >= least_seconds():
             self.known.save(options, made)
+        return made
+
+    def make_in_child(self, name: str, like: Step) -> Step | None:
+        """The form, compiled by another process, which keeps it; None where that does not.
+
+        `like` is another form. The process may end meanwhile, and the other one goes on.
+        """
+        known = self.known
+        if known is None or not has_children() or not isinstance(like, jax.stages.Compiled):
+            return None
+        options, lowered, start = self._options_of(name), self._lower(), time.perf_counter()
+        with jax.enable_x64(True):
+            job = known.job(options, lowered, like)
+        if job is None:
+            return None
+        try:
+            ended = wait_for(start_child(job).wait)
+        except OSError:
+            return None
+        made = known.load(options) if ended == 0 else None
+        if made is not None:
+            self._note(XLA, time.perf_counter() - start, _IN_REPORTS[name])
         return made
 
     def _options_of(self, name: str) -> Options:

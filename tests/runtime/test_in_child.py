@@ -1,0 +1,117 @@
+"""Compilations in a process of their own: what it is given, and what it writes."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.runtime.disk import in_child
+from graphopt.runtime.disk.in_child import CODE, Job
+from graphopt.runtime.disk.known import KnownExecutables
+from graphopt.runtime.settings.flags import TIER
+from graphopt.runtime.state import generator
+from graphopt.runtime.steps import forms, policy, xla_forms
+from graphopt_tests.runtime.nets import Net, build
+
+
+@pytest.mark.parametrize("size", [0, 10, 1 << 17])
+def test_code_takes_its_place_in_a_record(size: int) -> None:
+    """However long it is, and what is around it."""
+    code, around = bytes(range(256)) * (size // 256 + 1), ["x" * 70_000, {"a": (1, 2)}, b"y" * 99]
+    record = pickle.dumps([*around, CODE, *around])
+    assert pickle.loads(in_child._with_code(record, code[:size])) == [*around, code[:size], *around]
+
+
+def training() -> Net:
+    def make() -> tuple[Any, Any]:
+        x = static.data("x", [None, 4], "float32")
+        hidden = static.nn.fc(x, 8, activation="relu")
+        loss = paddle.mean(paddle.square(static.nn.fc(hidden, 1)))
+        paddle.optimizer.Adam(0.1).minimize(loss)
+        return loss, hidden
+
+    paddle.seed(1)
+    generator.default_generator().seeded = False
+    return build(make)
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Programs count as large, have a cache of their own, and work is done at once."""
+    monkeypatch.setattr(policy, "SMALL", 0)
+    monkeypatch.setattr(forms, "submit", lambda work: work.work())
+    monkeypatch.setattr(xla_forms, "least_seconds", lambda: 0.0)
+    of = KnownExecutables.of.__func__  # pyright: ignore[reportFunctionMemberAccess]
+    folder = tmp_path / "kept"
+    folder.mkdir(0o700)
+    monkeypatch.setitem(of.__globals__, "use_cache", lambda: folder)
+    paddle.set_flags({TIER: "auto"})
+    yield folder
+    paddle.set_flags({TIER: "full"})
+
+
+def run(net: Net, times: int) -> list[bytes]:
+    feed = {"x": np.arange(12, dtype="float32").reshape(3, 4)}
+    return [net.run(feed, net.loss)[0].tobytes() for _ in range(times)]
+
+
+def form_of(net: Net) -> str:
+    return list(net.executor.stats["tiers"])[-1]
+
+
+@pytest.mark.parametrize("way", ["no process", "it fails"])
+def test_the_thread_compiles_where_no_process_does(
+    way: str, large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ended:
+        def wait(self) -> int:
+            return 1
+
+    def start(job: Job) -> Ended:
+        jobs.append(job)
+        if way == "no process":
+            raise OSError
+        return Ended()
+
+    jobs = list[Job]()
+    monkeypatch.setattr(xla_forms, "start_child", start)
+    net = training()
+    run(net, 3)
+    (job,) = jobs
+    assert form_of(net).startswith("full: from run 3 on")
+    assert job.module and job.options and CODE in job.record
+    assert Path(job.file).parent.parent == large
+
+
+@pytest.mark.slow
+def test_the_bits_are_those_of_a_compilation_here(
+    large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = list[Any]()
+    in_process: Callable[..., Any] = xla_forms.XlaForms.make_in_child
+
+    def noted(self: Any, name: str, like: Any) -> Any:
+        made.append(in_process(self, name, like))
+        return made[-1]
+
+    with static.scope_guard(static.Scope()):
+        monkeypatch.setattr(xla_forms, "has_children", lambda: False)
+        wanted = run(training(), 6)
+    for file in (large / "steps").iterdir():
+        file.unlink()
+    monkeypatch.setattr(xla_forms, "has_children", in_child.has_children)
+    monkeypatch.setattr(xla_forms.XlaForms, "make_in_child", noted)
+    with static.scope_guard(static.Scope()):
+        net = training()
+        assert run(net, 6) == wanted
+    assert isinstance(made[0], jax.stages.Compiled)
+    assert form_of(net).startswith("full:") and threading.active_count() >= 1
