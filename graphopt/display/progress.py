@@ -22,10 +22,16 @@ _busy = threading.Lock()
 
 
 @contextmanager
-def progress(describe: Callable[[], str], *, files: bool = False) -> Iterator[None]:
+def progress(
+    describe: Callable[[], str],
+    *,
+    files: bool = False,
+    live: Callable[[float], str] | None = None,
+) -> Iterator[None]:
     """Report what is done here, if it takes long; `describe` is called again for each second.
 
-    With `files` streams that are no terminals get a line as well.
+    With `files` streams that are no terminals get a line as well. `live` gives the line of a
+    terminal for the seconds so far; without it that is the description, and the seconds.
     """
     if not (files or is_terminal(sys.stderr)) or not _busy.acquire(blocking=False):
         yield
@@ -42,7 +48,9 @@ def progress(describe: Callable[[], str], *, files: bool = False) -> Iterator[No
             print(f"graphopt: {text} ...", file=stream, flush=True)
             return
         while not done.wait(0.5):
-            _write_over(f"graphopt: {describe()}: {time.monotonic() - start:.0f} s")
+            seconds = time.monotonic() - start
+            line = f"{describe()}: {seconds:.0f} s" if live is None else live(seconds)
+            _write_over(f"graphopt: {line}")
         _write_over("")
 
     thread = threading.Thread(target=report, name="graphopt-progress", daemon=True)

@@ -6,6 +6,7 @@ import io
 import sys
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.display import progress
 from graphopt.runtime.settings.progress import announced
+from graphopt.runtime.steps.xla_forms import XlaForms
 
 
 class Terminal(io.StringIO):
@@ -85,6 +87,24 @@ def test_it_can_be_quiet(
         time.sleep(0.05)
     if how != "no console":
         assert not capsys.readouterr().err
+
+
+def test_a_terminal_has_the_part_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And whether the next process waits, too."""
+    stream, make = Terminal(), XlaForms.make
+
+    def slow(self: XlaForms, name: str) -> Any:
+        made = make(self, name)
+        time.sleep(0.7)
+        return made
+
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress.os, "get_terminal_size", lambda _: SimpleNamespace(columns=80))
+    monkeypatch.setattr(XlaForms, "make", slow)
+    with static.program_guard(static.Program(), static.Program()):
+        y = paddle.tanh(static.data("x", [2, 4], "float32"))
+        static.Executor().run(feed={"x": np.ones((2, 4), "float32")}, fetch_list=[y])
+    assert "graphopt: compiling the step: XLA, " in stream.getvalue()
 
 
 def test_a_run_says_what_and_why(capsys: pytest.CaptureFixture[str]) -> None:

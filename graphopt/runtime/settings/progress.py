@@ -30,15 +30,21 @@ REMEDIES = {
 
 
 @contextmanager
-def announced(describe: Callable[[], str], *, files: bool = True) -> Iterator[None]:
+def announced(
+    describe: Callable[[], str],
+    *,
+    files: bool = True,
+    live: Callable[[float], str] | None = None,
+) -> Iterator[None]:
     """Report on standard error what is done here, if it takes long and no flag forbids that.
 
-    `describe` is called then. Without `files` a terminal alone gets the line.
+    `describe` is called then. Without `files` a terminal alone gets the line. `live` is as for
+    `progress`.
     """
     if not _is_shown():
         yield
         return
-    with progress(describe, files=files):
+    with progress(describe, files=files, live=live):
         yield
 
 

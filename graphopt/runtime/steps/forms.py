@@ -255,8 +255,10 @@ class Forms:
             return makers <= {None, me}
 
         while True:
+            if (form := self._ready.get(name())) is not None:
+                return form
             try:
-                with announced(self._describe):
+                with announced(self._describe, live=self._live):
                     with self._lock:
                         self._lock.wait_for(lambda: name() in self._ready or is_free())
                         if (form := self._ready.get(needed := name())) is not None:
@@ -266,6 +268,14 @@ class Forms:
                     self._make(needed)
             finally:
                 self._give_up_making(me)
+
+    def _live(self, seconds: float) -> str:
+        """The line of a terminal about the compilation under way."""
+        xla = self._xla
+        if xla is None:
+            return f"compiling the step: {seconds:.0f} s"
+        later = "" if xla.known is None else " (next time from the cache)"
+        return f"compiling the step: {xla.now}{seconds:.0f} s{later}"
 
     def _give_up_making(self, me: int) -> None:
         """A thread makes nothing any more."""

@@ -70,6 +70,8 @@ class XlaForms:
         self._sizes = sizes
         self._kept = kept
         self._lowered: Any = None
+        self.now = ""
+        """The part of the compilation that is under way, for a line about it."""
         self._lock = threading.Lock()
 
     @classmethod
@@ -93,6 +95,7 @@ class XlaForms:
     def make(self, name: str) -> Step:
         """The form, compiled now, and kept if that takes long."""
         lowered, start, found = self._lower(), time.perf_counter(), times_found()
+        self.now = f"{XLA}, "
         options = self._options_of(name)
         # Not in JAX's cache too: after an upgrade it would find there what is unknown here, which
         # cannot be written then.
@@ -115,6 +118,7 @@ class XlaForms:
         if known is None or not has_children() or not isinstance(like, jax.stages.Compiled):
             return None
         options, lowered, start = self._options_of(name), self._lower(), time.perf_counter()
+        self.now = f"{XLA}, "
         with jax.enable_x64(True):
             job = known.job(options, lowered, like)
         if job is None:
@@ -136,9 +140,9 @@ class XlaForms:
         with self._lock:  # a thread may compile one form while a caller compiles another one
             if self._lowered is None:
                 with jax.enable_x64(True), paused_collector():
-                    start = time.perf_counter()
+                    start, self.now = time.perf_counter(), f"{TRACE}, "
                     traced = self._function.trace(*self._arguments)
-                    middle = time.perf_counter()
+                    middle, self.now = time.perf_counter(), f"{LOWER}, "
                     self._lowered = traced.lower()
                 self._note(TRACE, middle - start)
                 self._note(LOWER, time.perf_counter() - middle)
