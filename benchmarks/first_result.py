@@ -3,6 +3,7 @@
     python benchmarks/first_result.py --quick
     python benchmarks/first_result.py --paddle PYTHON --packages FOLDER --models FOLDER
     python benchmarks/first_result.py --only jieba --fluid PYTHON --jieba FOLDER
+    python benchmarks/first_result.py --trainings --paddle PYTHON
 
 Pictures of random sizes go through rapidocr-paddle, sentences through jieba's paddle mode, and
 models are run one by one: each in a process of its own, by Paddle (`--paddle`, the Python of an
@@ -14,6 +15,10 @@ NumPy, for both engines (`pip install --target`), and `--jieba` one with jieba 0
 Times are those of the process from its start, imports included: by the clock, and of its CPU. On a
 machine that does other work the second ones count. For a model whose first result takes longer than
 the goal, a second table has the CPU seconds of each stage. Prints Markdown.
+
+With `--trainings` networks are trained, each with a seed and without, and scripts of
+`examples/scripts`: the first result is the first loss, and "a new size" is each further step. The
+last column is the whole process, until it has ended.
 """
 
 from __future__ import annotations
@@ -41,6 +46,10 @@ PADDLE = "Paddle"
 EMPTY, FULL, BUNDLE = "empty cache", "full cache", "bundle"
 # the most that a first result may take, in times of Paddle's
 GOALS = {EMPTY: 2.0, FULL: 1.0, BUNDLE: 1.0}
+TRAINING_GOALS = {EMPTY: 2.5}
+# of `first_trainings.py`, and scripts that Paddle 2.6 runs, too
+NETWORKS = ("resnet18", "bert_mini", "encoder", "bi_lstm", "deepfm", "critic")
+SCRIPTS = ("mnist_dataloader", "char_lstm", "transformer_encoder", "half_precision")
 
 
 class Task(NamedTuple):
@@ -50,6 +59,11 @@ class Task(NamedTuple):
     kind: str
     given: Any
     sizes: str = ""
+
+    @property
+    def goals(self) -> dict[str, float]:
+        """The most that its first result may take, in times of Paddle's, by the way it is run."""
+        return TRAINING_GOALS if self.kind in ("training", "script") else GOALS
 
 
 # -- tasks -----------------------------------------------------------------------------------------
@@ -68,6 +82,19 @@ def model_tasks(folders: Sequence[Path], new_sizes: int, most: int) -> Iterator[
             first = shapes[0].items()
             sizes = ",".join(f"{name}={'x'.join(map(str, s))}" for name, (_, s) in first)
             yield Task(case.name, "model", given, sizes)
+
+
+def training_tasks(steps: int) -> Iterator[Task]:
+    """The networks and the scripts, without a seed and with one."""
+    for seed in (None, 3):
+        ending = "" if seed is None else ", seed"
+        for name in NETWORKS:
+            given = {"network": name, "seed": seed, "steps": steps}
+            yield Task(f"{name}{ending}", "training", given)
+        for name in SCRIPTS:
+            path = HERE.parent / "examples" / "scripts" / f"{name}.py"
+            given = {"path": str(path), "seeded": seed is not None}
+            yield Task(f"{name}.py{ending}", "script", given)
 
 
 def shapes_of(program: Path, new_sizes: int) -> list[dict[str, Any]]:
@@ -107,16 +134,19 @@ def shapes_of(program: Path, new_sizes: int) -> list[dict[str, Any]]:
 def run(command: Sequence[str], task: Task, environment: dict[str, str]) -> dict[str, Any] | str:
     """The worker's numbers, or the last line of its error."""
     text = json.dumps({"kind": task.kind, "given": task.given})
+    began, before = time.time(), os.times()
     found = subprocess.run(
         [*command, str(WORKER), text],
-        env=os.environ | environment | {"FIRST_RESULT_BEGAN": repr(time.time())},
+        env=os.environ | environment | {"FIRST_RESULT_BEGAN": repr(began)},
         capture_output=True,
         text=True,
         check=False,
     )
+    wall, after = time.time() - began, os.times()
+    cpu = sum(after[2:4]) - sum(before[2:4])
     for line in found.stdout.splitlines():
         if line.startswith("FIRST_RESULT "):
-            return json.loads(line.removeprefix("FIRST_RESULT "))
+            return {**json.loads(line.removeprefix("FIRST_RESULT ")), "end": [[wall, cpu]]}
     return (found.stderr.strip().splitlines() or ["it ended without a result"])[-1]
 
 
@@ -220,7 +250,7 @@ def median(rounds: Sequence[Any], key: str, clock: int) -> float | None:
     values = (
         [each[key][clock] for each in good]
         if key == "first"
-        else [time[clock] for each in good for time in each[key]]
+        else [time[clock] for each in good for time in each.get(key, ())]
     )
     return statistics.median(values) if values else None
 
@@ -241,8 +271,8 @@ def cell(wall: float | None, cpu: float | None) -> str:
 def report(tasks: Sequence[Task], found: dict[str, Any]) -> list[str]:
     """The table of all tasks, what failed, and the stages of those that miss a goal."""
     lines = [
-        "| what | how | first result | a new size | p99 | a known size |",
-        "|---|---|---|---|---|---|",
+        "| what | how | first result | a new size | p99 | a known size | to its end |",
+        "|---|---|---|---|---|---|---|",
     ]
     missed: list[Task] = []
     trouble: list[str] = []
@@ -255,8 +285,9 @@ def report(tasks: Sequence[Task], found: dict[str, Any]) -> list[str]:
             cells += [cell(*(median(rounds, "new", clock) for clock in (0, 1)))]
             cells += [cell(*(highest(rounds, "new", clock) for clock in (0, 1)))]
             cells += [cell(*(median(rounds, "known", clock) for clock in (0, 1)))]
-            own = median(rounds, "first", 1)
-            if way in GOALS and theirs and own and own > GOALS[way] * theirs:
+            cells += [cell(*(median(rounds, "end", clock) for clock in (0, 1)))]
+            own, goal = median(rounds, "first", 1), task.goals.get(way)
+            if goal and theirs and own and own > goal * theirs:
                 cells[0] += f", {own / theirs:.1f} x"
                 if task.kind == "model" and task not in missed:
                     missed.append(task)
@@ -276,8 +307,9 @@ def differences(tasks: Sequence[Task], found: dict[str, Any]) -> Iterator[str]:
     for task in tasks:
         ways = found[task.name]
         theirs = next((r for r in ways.get(PADDLE, ()) if not isinstance(r, str)), None)
+        compared = theirs is not None and task.kind not in ("training", "script")
         for way, rounds in ways.items():
-            for each in rounds if theirs is not None and way != PADDLE else ():
+            for each in rounds if theirs is not None and compared and way != PADDLE else ():
                 if isinstance(each, str):
                     continue
                 pairs = list(zip(each["results"], theirs["results"], strict=False))
@@ -304,18 +336,20 @@ def main() -> None:
     options.add_argument("--packages", default="", help="a folder with rapidocr_paddle")
     options.add_argument("--jieba", default="", help="a folder with jieba")
     options.add_argument("--models", type=Path, action="append", default=[])
+    options.add_argument("--trainings", action="store_true", help="trainings in place of models")
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--items", type=int, default=100, help="pictures, sentences, new sizes")
     options.add_argument("--only", default="", help="tasks with this in their name")
     arguments = options.parse_args()
     if arguments.quick:
         arguments.rounds, arguments.items = 1, min(arguments.items, 4)
-    tasks = list(
-        model_tasks(arguments.models or [MODELS], arguments.items, 6 if arguments.quick else 0)
-    )
-    if arguments.packages:
+    folders = arguments.models or [MODELS]
+    tasks = [*model_tasks(folders, arguments.items, 6 if arguments.quick else 0)]
+    if arguments.trainings:
+        tasks = [*training_tasks(min(arguments.items, 20))]
+    elif arguments.packages:
         tasks.append(Task("rapidocr", "pictures", arguments.items))
-    if arguments.jieba:
+    if arguments.jieba and not arguments.trainings:
         tasks.append(Task("jieba", "sentences", arguments.items))
     tasks = [task for task in tasks if arguments.only in task.name]
     found: dict[str, Any] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -106,6 +107,41 @@ def of_model(files: list[str], shapes: list[dict[str, Any]]) -> Any:
     return inputs, run
 
 
+def of_training(network: str, seed: int | None, steps: int) -> tuple[list[Any], Any]:
+    """Steps of a network of `first_trainings.py`."""
+    from first_trainings import begin
+
+    made: list[Any] = []
+
+    def run(_: int) -> Any:
+        if not made:
+            made.extend((begin(network, seed), np.random.default_rng(0)))
+        take_step, chance = made
+        return [float(np.asarray(take_step(chance)).reshape(-1)[0]).hex()]
+
+    return list(range(steps)), run
+
+
+def of_script(path: str, *, seeded: bool) -> dict[str, Any]:
+    """The times until the first loss of a script, which takes no seed unless it is `seeded`."""
+    import paddle
+    from paddle import static
+
+    run, times = static.Executor.run, list[list[float]]()
+
+    def noted(self: Any, *given: Any, **named: Any) -> Any:
+        found = run(self, *given, **named)
+        if named.get("fetch_list"):
+            times.append([time.time() - BEGAN, time.process_time()])
+        return found
+
+    static.Executor.run = noted
+    if not seeded:
+        paddle.seed = lambda _: None
+    runpy.run_path(path, run_name="__main__")
+    return {"first": times[0], "new": [], "known": [], "results": []}
+
+
 def measured(items: list[Any], run: Callable[[Any], Any]) -> dict[str, Any]:
     """The times of the first item, of each further one, and of the last one again."""
     result = run(items[0])
@@ -134,7 +170,12 @@ def main() -> None:
     """Run the task that is given as JSON."""
     task = json.loads(sys.argv[1])
     kind, given = task["kind"], task["given"]
-    if kind == "pictures":
+    if kind == "script":
+        print("FIRST_RESULT " + json.dumps(of_script(**given)))
+        return
+    if kind == "training":
+        items, run = of_training(**given)
+    elif kind == "pictures":
         items, run = of_pictures(given)
     elif kind == "sentences":
         items, run = of_sentences(given)

@@ -53,3 +53,13 @@ def test_results_that_are_alike(benchmark: Any) -> None:
     assert benchmark.alike([["a", 0.5]], [["a", 0.5002]])
     assert not benchmark.alike([["a", 0.5]], [["b", 0.5]])
     assert not benchmark.alike([0.5, 0.5], [0.5])
+
+
+def test_tasks_of_trainings(benchmark: Any) -> None:
+    """Each network and script without a seed and with one; their goal is another."""
+    tasks = {task.name: task for task in benchmark.training_tasks(5)}
+    assert len(tasks) == 2 * (len(benchmark.NETWORKS) + len(benchmark.SCRIPTS))
+    assert tasks["deepfm"].given["seed"] is None and tasks["deepfm, seed"].given["seed"] == 3
+    scripts = [task.given["path"] for task in tasks.values() if task.kind == "script"]
+    assert all(Path(path).exists() for path in scripts)
+    assert {task.goals[benchmark.EMPTY] for task in tasks.values()} == {2.5}
