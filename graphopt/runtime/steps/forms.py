@@ -183,7 +183,8 @@ class Forms:
             self._compiled.trained += 1
             seen.trained, seen.shared = self._compiled.trained, seen.shared or shared
         if seen.thread and self._process != os.getpid():
-            seen.thread = ""  # it is one of the process that this one is a child of
+            # it is one of the process that this one is a child of
+            seen.thread, self._full_maker = "", None
         if rival is not None:
             rival.runs += 1
             rival.seconds = time.monotonic() - self._began
@@ -417,8 +418,8 @@ class Forms:
             else:
                 seen.error = str(error) or type(error).__name__
         finally:
-            seen.thread = ""
             self._give_up_making(me)
+            seen.thread = ""
 
     def _begins_full(self, me: int) -> bool:
         """True when this thread is to make the full form: no caller has it, or makes it."""
