@@ -65,7 +65,7 @@ class _Worker:
                 while thread.is_alive() and not self._waits:
                     thread.join(_OFTEN)
                     if not has_said and time.monotonic() - since > AFTER:
-                        say("the script has ended; what it compiles has not (Ctrl-C: at once)")
+                        say("waiting for a compilation; Ctrl-C ends the process at once")
                         has_said = True
         except KeyboardInterrupt:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
