@@ -46,8 +46,11 @@ class Job(NamedTuple):
 
 
 def has_children() -> bool:
-    """True where a process can compile for this one: one that runs a Python, on POSIX."""
-    return fcntl is not None and bool(sys.executable)
+    """True where a process can compile for this one: on POSIX, where Python is no part of a program
+    that would start once more.
+    """
+    name = Path(sys.executable or "").name
+    return fcntl is not None and name.startswith("python") and not hasattr(sys, "frozen")
 
 
 def start(job: Job) -> subprocess.Popen[bytes]:
