@@ -76,7 +76,7 @@ def form_of(net: Net) -> str:
     return list(net.executor.stats["tiers"])[-1]
 
 
-@pytest.mark.parametrize("way", ["no process", "it fails"])
+@pytest.mark.parametrize("way", ["no process", pytest.param("it fails", marks=pytest.mark.slow)])
 def test_the_thread_compiles_where_no_process_does(
     way: str, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
