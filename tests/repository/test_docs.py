@@ -7,7 +7,9 @@ import contextlib
 import doctest
 import importlib.util
 import io
+import json
 import linecache
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -24,12 +26,20 @@ from graphopt.cli import opt
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+NOTEBOOKS = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.ipynb"))
 PAGES = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
+# trains a network
+LONG = "tutorials/from-nothing.md"
 WITH_CODE = [
-    page for page in PAGES if re.search(r"^```python", (DOCS / page).read_text("utf-8"), re.M)
+    pytest.param(page, marks=pytest.mark.exhaustive) if page == LONG else page
+    for page in PAGES
+    if re.search(r"^```python", (DOCS / page).read_text("utf-8"), re.M)
 ]
 # What the blocks of a page need besides the package.
-NEEDED = {"how-to/take-a-model-out.md": ("flatbuffers", "safetensors")}
+NEEDED = {
+    "how-to/take-a-model-out.md": ("flatbuffers", "safetensors"),
+    LONG: ("sklearn",),
+}
 OUTPUT_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -61,6 +71,7 @@ def generator() -> ModuleType:
 def fresh_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Programs, scope, names and a folder of this test's own; `tests` is there by a link."""
     monkeypatch.setenv("CPU_NUM", "1")
+    monkeypatch.setenv("XLA_FLAGS", os.environ["XLA_FLAGS"])  # a page adds to it
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     np.random.seed(0)
@@ -156,12 +167,20 @@ def test_blocks_run(page: str, names: dict[str, Any]) -> None:
     assert not printed, f"{page}: the last block prints, but it is not shown"
 
 
-@pytest.mark.parametrize("page", PAGES)
+def prose(page: str) -> str:
+    """A page without its fenced blocks, or the prose of a notebook."""
+    source = (DOCS / page).read_text("utf-8")
+    if page in NOTEBOOKS:
+        cells = [cell for cell in json.loads(source)["cells"] if cell["cell_type"] == "markdown"]
+        return "\n\n".join("".join(cell["source"]) for cell in cells)
+    return re.sub(r"^```.*?^```$", "", source, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *NOTEBOOKS])
 def test_links_lead_somewhere(page: str) -> None:
     """Each relative link names a file or folder, and its fragment a heading there."""
-    source = (DOCS / page).read_text("utf-8")
-    for target, fragment in re.findall(r"\]\(([^)#:]+)(?:#([^)]+))?\)", source):
-        path = (DOCS / page).parent / target
+    for target, fragment in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", prose(page)):
+        path = (DOCS / page).parent / target if target else DOCS / page
         assert path.exists(), target
         if fragment:
             headings = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
@@ -169,10 +188,19 @@ def test_links_lead_somewhere(page: str) -> None:
             assert fragment in [heading.replace(" ", "-") for heading in plain]
 
 
+def linked_from(page: str) -> set[str]:
+    """The pages that a page links to."""
+    targets = re.findall(r"\]\(([^)#:]+)", prose(page))
+    paths = [Path(os.path.normpath(DOCS / page / ".." / target)) for target in targets]
+    return {str(path.relative_to(DOCS)) for path in paths if path.is_relative_to(DOCS)}
+
+
 def test_every_page_is_linked() -> None:
-    """Each page can be reached from the first one."""
-    linked = set(re.findall(r"\]\(([^)#:]+)\)", (DOCS / "README.md").read_text("utf-8")))
-    assert {page for page in PAGES if page != "README.md"} <= linked
+    """Each page is two steps away from the first one, which has twelve links at most."""
+    first = linked_from("README.md")
+    assert len(first) <= 12
+    second = {page for each in first for page in linked_from(each)}
+    assert {*PAGES, *NOTEBOOKS} - {"README.md"} <= first | second
 
 
 def test_every_reason_of_the_engine_is_explained() -> None:
