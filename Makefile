@@ -12,6 +12,7 @@ MAKEFLAGS += --no-builtin-rules
 
 VENV ?= .venv
 LATEST_VENV ?= .venv-latest
+DOCS_VENV ?= .venv-docs
 BIN := $(VENV)/bin
 LATEST_BIN := $(LATEST_VENV)/bin
 
@@ -148,8 +149,10 @@ types: $(VENV)/.dev ## check types (strict in graphopt/ir and graphopt/passes), 
 	$(BIN)/mypy --python-executable $(BIN)/python --cache-dir $(VENV)/.mypy_cache
 
 .PHONY: docs
-docs: $(VENV)/.dev ## write the reference pages and the stub of variables from the code
+docs: $(VENV)/.dev $(DOCS_VENV)/.installed ## write the reference pages and stubs from the code, and build the site out/site
 	$(BIN)/python docs/generate.py
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet
+	@echo "out/site; to read it with its search: $(BIN)/python -m http.server --bind 127.0.0.1 -d out/site"
 
 .PHONY: wheel
 wheel: $(VENV)/.dev ## build wheel and sdist into dist/ and check what is in the wheel
@@ -176,7 +179,7 @@ has-latest: # which Python test-latest would use; fails when there is none
 
 .PHONY: clean
 clean: ## remove what the other targets made, environments included
-	rm -rf $(VENV) $(LATEST_VENV) $(PEERS) dist out .hypothesis .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(LATEST_VENV) $(DOCS_VENV) $(PEERS) dist out .hypothesis .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.demo: pyproject.toml $(CONSTRAINTS) | $(BIN)/pip
@@ -193,6 +196,14 @@ $(VENV)/.browser: pyproject.toml | $(VENV)/.dev
 
 $(VENV)/.notebook: pyproject.toml | $(VENV)/.dev
 	$(BIN)/python $(PIP_INSTALL) --constraint $(CONSTRAINTS) --editable '.[notebook]'
+	@touch $@
+
+# what the extra `docs` names, without the package and what that needs
+$(DOCS_VENV)/.installed: pyproject.toml $(CONSTRAINTS)
+	"$(PYTHON)" -m venv $(DOCS_VENV)
+	"$(PYTHON)" -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+		print("\n".join(project["optional-dependencies"]["docs"]))' >$(DOCS_VENV)/needed.txt
+	$(DOCS_VENV)/bin/python $(PIP_INSTALL) --constraint $(CONSTRAINTS) --requirement $(DOCS_VENV)/needed.txt
 	@touch $@
 
 $(LATEST_VENV)/.dev: pyproject.toml constraints-latest.txt | $(LATEST_BIN)/pip

@@ -203,6 +203,13 @@ def test_every_page_is_linked() -> None:
     assert {*PAGES, *NOTEBOOKS} - {"README.md"} <= first | second
 
 
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    """As a notebook is, under the name of the page that is made of it."""
+    listed = re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    made = [page.replace(".ipynb", ".md") for page in NOTEBOOKS]
+    assert sorted(listed) == sorted([*PAGES, *made])
+
+
 def test_every_reason_of_the_engine_is_explained() -> None:
     """The page on declined fusions has a row for each reason that the fusion engine gives."""
     engine = (ROOT / "graphopt" / "passes" / "engine" / "fusion.py").read_text("utf-8")
