@@ -79,7 +79,6 @@ WITHOUT_EFFECT: dict[str, tuple[str, Any, str]] = {
     "enable_lite_engine": ("use_lite", True, _LIBRARY),
     "exp_disable_tensorrt_ops": ("tensorrt_ops_left_out", True, _LIBRARY),
     "set_bfloat16_op": ("bfloat16_ops", True, _PRECISION),
-    "set_cpu_math_library_num_threads": ("cpu_math_thread", 1, "XLA uses every core"),
     "set_mkldnn_cache_capacity": ("mkldnn_cache_capacity", 0, _XLA),
     "set_mkldnn_op": ("mkldnn_ops", True, _XLA),
     "set_optim_cache_dir": ("optim_cache_dir", "", "FLAGS_graphopt_cache_dir names the cache"),
@@ -93,7 +92,6 @@ WITHOUT_EFFECT: dict[str, tuple[str, Any, str]] = {
 
 # method of Config that returns an option -> the option, and its value before it is set
 QUERIES: dict[str, tuple[str, Any]] = {
-    "cpu_math_library_num_threads": ("cpu_math_thread", 1),
     "glog_info_disabled": ("log_disabled", True),
     "ir_optim": ("ir_optim", True),
     "mkldnn_enabled": ("enable_mkldnn", False),
@@ -120,6 +118,7 @@ class Config:
         self._folder = self._program = self._parameters = ""
         self._buffers: tuple[bytes, bytes] | None = None
         self._gpu: int | None = None
+        self.threads = 0
         self._deleted: list[str] = []
         self._set: dict[str, Any] = {}
         if files:
@@ -196,6 +195,18 @@ class Config:
         """The device of the predictor."""
         return CPUPlace() if self._gpu is None else CUDAPlace(self._gpu)
 
+    def set_cpu_math_library_num_threads(self, cpu_math_library_num_threads: int) -> None:
+        """Compute on the CPU with so many threads at most, in the whole process, as in Paddle.
+
+        It counts from the creation of the predictor on. XLA has its threads from the first run of
+        the process on: a later number is for computations in NumPy alone, and warns.
+        """
+        self.threads = cpu_math_library_num_threads
+
+    def cpu_math_library_num_threads(self) -> int:
+        """The number of threads that was set, else Paddle's default of 1, which is not obeyed."""
+        return self.threads or 1
+
     def delete_pass(self, name: str) -> None:
         """Note the name of a pass of Paddle's, of which there is none here."""
         self._deleted.append(name)
@@ -212,6 +223,7 @@ class Config:
             "params_file": self._parameters,
             "use_gpu": str(self.use_gpu()).lower(),
             "gpu_device_id": "" if self._gpu is None else str(self._gpu),
+            "cpu_math_thread": str(self.threads or ""),
         }
         rows = [(name, value, "obeyed") for name, value in obeyed.items() if value]
         reasons = {option: why for option, _, why in WITHOUT_EFFECT.values()}

@@ -17,6 +17,7 @@ from graphopt.frontend.sequence_notes import levels_of
 from graphopt.frontend.version import version
 from graphopt.inference.config import Config, DataType
 from graphopt.models.model import ImportedModel, has_parameters, read_model
+from graphopt.runtime.devices.threads import limit_threads
 from graphopt.runtime.executor import Executor
 from graphopt.runtime.settings.flags import pads_sizes
 from graphopt.runtime.state.slots import Tensor as Fetched
@@ -110,6 +111,8 @@ class Predictor:
 
     def __init__(self, config: Config, model: ImportedModel | None = None) -> None:
         self._config = config
+        if model is None and config.threads:
+            limit_threads(config.threads)
         self._model = _read(config) if model is None else model
         executor = _executor_of(self._model)
         self._executor = executor(config.place())

@@ -3,5 +3,45 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def quota(own: Path = Path("/proc/self/cgroup"), mounted: Path = Path("/sys/fs/cgroup")) -> int:
+    """The cores whose time this process gets, by the limits of its container; CORES without any.
+
+    `own` lists its control groups, which are below `mounted`. A limit of one and a half cores
+    counts as two.
+    """
+    try:
+        lines = own.read_text("utf-8").splitlines()
+    except OSError:  # no Linux
+        return CORES
+    limits = [CORES]
+    for line in lines:
+        _, kinds, path = line.split(":", 2)
+        if kinds and "cpu" not in kinds.split(","):
+            continue
+        # version 2 has no kinds; beside version 1 it is mounted as `unified`
+        for folder in (mounted / kinds, mounted / ("cpu" if kinds else "unified")):
+            inner = folder / path.lstrip("/")
+            around = (each for each in (inner, *inner.parents) if each.is_relative_to(folder))
+            limits += [cores for each in around for cores in _limits(each)]
+    return min(limits)
+
+
+def _limits(group: Path) -> Iterator[int]:
+    """The limit of a control group in cores, if it has one."""
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+        try:
+            words = [word for name in names for word in (group / name).read_text("utf-8").split()]
+        except OSError:
+            continue
+        # `max` in version 2 and -1 in version 1 are no limits
+        if len(words) == 2 and all(word.isdigit() for word in words):
+            time, period = map(int, words)
+            yield max(-(-time // max(period, 1)), 1)

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, SupportsIndex
 from graphopt.display.units import several
 from graphopt.errors import DeviceError, OperandError, ProgramError
 from graphopt.ir.program.location import caller_level
+from graphopt.runtime.devices.threads import give_xla_its_threads
 from graphopt.runtime.distributed.group import join
 from graphopt.runtime.settings.flags import CUDA_PLACE, replaces_gpus
 from graphopt.runtime.settings.jax_import import import_jax
@@ -133,8 +134,10 @@ _KINDS: Mapping[str, type[Place]] = {
 def start_backend() -> None:
     """Do what JAX allows only before its first use.
 
-    Make the host look like `CPU_NUM` devices, and join the job that the environment describes.
+    Set the number of XLA's threads, make the host look like `CPU_NUM` devices, and join the job
+    that the environment describes.
     """
+    give_xla_its_threads()
     _make_cpu_devices()
     join()
 

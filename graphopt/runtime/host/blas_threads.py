@@ -7,7 +7,8 @@ has a core, each product waits until the scheduler lets both threads run: one of
 
 So the host form looks at the ops that take long. One whose thread had a core for a part of its time
 only shows that cores are taken: until another one had it for all of its time, one thread computes.
-Outside of the host form NumPy has as many threads as before.
+A limit that a script or its container has (`devices/threads.py`) holds in any case. Outside of the
+host form NumPy has as many threads as before.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
+
+from graphopt.runtime.devices.threads import most_threads
 
 LONG = 2e-3
 """The seconds of an op from which on it shows something."""
@@ -30,7 +33,7 @@ class BlasThreads:
     def __init__(self) -> None:
         self.is_crowded = False
         self._runs = 0
-        # the libraries with one thread, and how many they had
+        # the libraries with fewer threads, and how many they had
         self._narrowed: list[tuple[Any, int]] = []
         self._lock = threading.RLock()  # a handler of a signal may run a program, too
 
@@ -39,8 +42,7 @@ class BlasThreads:
         """A run is under way in this block."""
         with self._lock:
             self._runs += 1
-            if self.is_crowded:
-                self._narrow()
+            self._narrow()
         try:
             yield
         finally:
@@ -54,16 +56,20 @@ class BlasThreads:
         with self._lock:
             if not self.is_crowded and on_core < CROWDED * seconds:
                 self.is_crowded = True
+                self._widen()
                 self._narrow()
             elif self.is_crowded and on_core > FREE * seconds:
                 self.is_crowded = False
                 self._widen()
+                self._narrow()
 
     def _narrow(self) -> None:
-        if self._runs and not self._narrowed:  # else nothing would give them back
-            self._narrowed = [(each, each.get_num_threads()) for each in _libraries()]
+        most = 1 if self.is_crowded else most_threads()
+        if most and self._runs and not self._narrowed:  # else nothing would give them back
+            had = [(each, each.get_num_threads()) for each in _libraries()]
+            self._narrowed = [(library, threads) for library, threads in had if threads > most]
             for library, _ in self._narrowed:
-                library.set_num_threads(1)
+                library.set_num_threads(most)
 
     def _widen(self) -> None:
         for library, threads in self._narrowed:

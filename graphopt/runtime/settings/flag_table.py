@@ -50,6 +50,11 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
         "how many megabytes `fuse_all_reduce_ops` puts in a group; -1 for a group per layer, 0 for "
         "one group",
     ),
+    "paddle_num_threads": (
+        1,
+        "how many threads compute on the CPU at most, set before the first run; one for each core "
+        "where it is not set (docs/how-to/run-on-a-cpu.md)",
+    ),
     "selected_gpus": ("", "which GPUs `cuda_places()` means, read from the environment"),
     "graphopt_cuda_place": (
         "strict",
@@ -148,7 +153,7 @@ _WITHOUT_EFFECT: Mapping[str, str] = {
         embedding_deterministic 0, enable_api_kernel_fallback True,
         enable_cublas_tensor_op_math False, gemm_use_half_precision_compute_type False,
         inner_op_parallelism 0, low_precision_op_list 0, npu_storage_format False,
-        paddle_num_threads 1, run_kp_kernel False, search_cache_max_number 1000000,
+        run_kp_kernel False, search_cache_max_number 1000000,
         use_autotune False, use_fast_math False, use_mkldnn False, use_ngraph False,
         use_stride_kernel True, tracer_mkldnn_ops_off '', tracer_mkldnn_ops_on '', einsum_opt False,
         trt_ibuilder_cache False, set_to_1d False""",

@@ -50,6 +50,7 @@ SCRATCH = "FLAGS_graphopt_keep_scratch"
 TIER = "FLAGS_graphopt_tier"
 HOST, FAST, FULL, AUTO = TIERS = ("host", "fast", "full", "auto")
 KERNELS = "FLAGS_graphopt_kernels"
+THREADS = "FLAGS_paddle_num_threads"
 # Paddle's requests for the same bits in every run
 REPEATS = ("FLAGS_cpu_deterministic", "FLAGS_cudnn_deterministic")
 CUDA_PLACE = "FLAGS_graphopt_cuda_place"
@@ -131,6 +132,11 @@ def tier_flag() -> str:
         expected = ", ".join(TIERS[:-1])
         raise ValueError(f"{TIER} should be {expected} or {AUTO}, found {name!r}")
     return name
+
+
+def threads_flag() -> int:
+    """The number of threads that FLAGS_paddle_num_threads requests, 0 where it is not set."""
+    return int(_value(THREADS)) if THREADS in _set or THREADS in os.environ else 0
 
 
 def uses_kernels() -> bool:

@@ -1,0 +1,68 @@
+"""The number of threads that compute on the CPU.
+
+XLA starts its threads once, with JAX's backend: as many as PJRT_NPROC says, else one for each core
+that the process may use. `taskset` is a limit of cores, the quota of a container is not. BLAS
+computes the runs in NumPy; it starts as many as OPENBLAS_NUM_THREADS or OMP_NUM_THREADS says when
+NumPy is imported, and can have fewer at any time.
+
+Both get one number here: that of the script, else of OMP_NUM_THREADS, else of the quota.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+
+from graphopt.lowering.cores import CORES, quota
+from graphopt.runtime.settings.flags import threads_flag
+
+# the variables by which XLA's number is set; the user's own value wins
+_XLA = ("PJRT_NPROC", "NPROC")
+_asked = 0
+_given_to_xla = 0
+
+
+def limit_threads(count: int) -> None:
+    """Compute with so many threads at most from now on; the latest call counts.
+
+    Warns where XLA has started its threads with another number already, which nothing changes.
+    """
+    global _asked
+    _asked = count
+    if _xla_is_started() and _given_to_xla != count:
+        had = f"{_given_to_xla}" if _given_to_xla else "its number of"
+        warnings.warn(
+            f"XLA has started with {had} threads in this process and keeps them; {count} are for "
+            "computations in NumPy. Set the number of threads before the first run, or start "
+            f"the process with PJRT_NPROC={count}",
+            stacklevel=4,
+        )
+
+
+def most_threads() -> int:
+    """The number of threads that may compute, 0 for as many as there are cores."""
+    # with commas it is a number for each level of nesting
+    named = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    allowed = quota()
+    return (
+        _asked
+        or threads_flag()
+        or (int(named) if named.isdigit() else 0)
+        or (allowed if allowed < CORES else 0)
+    )
+
+
+def give_xla_its_threads() -> None:
+    """Say the number to XLA, which reads it when the backend of JAX is made."""
+    global _given_to_xla
+    if _xla_is_started() or (not _given_to_xla and any(name in os.environ for name in _XLA)):
+        return
+    if most := most_threads():
+        os.environ["PJRT_NPROC"] = str(most)
+        _given_to_xla = most
+
+
+def _xla_is_started() -> bool:
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    return bridge is not None and bridge.backends_are_initialized()
