@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 import re
 import runpy
+import shutil
+import subprocess
+import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -306,3 +312,86 @@ def test_broken_entry_points_name_themselves(
     (info / "entry_points.txt").write_text("[graphopt.passes]\ncse = json:JSONDecoder\n")
     with pytest.raises(PassError, match="takes the name of a built-in pass"):
         all_passes()
+
+
+def ask(url: str, body: bytes | None = None) -> tuple[int, bytes]:
+    """The status and the body of an answer."""
+    try:
+        with urllib.request.urlopen(url, body, timeout=60) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+@pytest.mark.exhaustive
+def test_a_model_is_served() -> None:
+    """Health before and after warming up, outputs, and what is wrong with a request."""
+    serve = runpy.run_path(str(EXAMPLES / "serve" / "serve.py"))
+    folder = ROOT / "tests" / "data" / "models" / "infer_lenet"
+    inputs = dict(np.load(folder / "inputs.npz"))
+    model = serve["Model"](str(folder), [inputs], at_once=2)
+    handler = type("Handler", (serve["Handler"],), {"model": model, "log_message": lambda *_: None})
+    server = serve["ThreadingHTTPServer"](("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert ask(f"{url}/health") == (503, b"warming up")
+        model.warm_up()
+        assert ask(f"{url}/health") == (200, b"ok")
+        written = io.BytesIO()
+        np.savez(written, **inputs)
+        status, body = ask(f"{url}/run", written.getvalue())
+        assert status == 200
+        (found,) = np.load(io.BytesIO(body)).values()
+        (expected,) = np.load(folder / "outputs.npz").values()
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+        written = io.BytesIO()
+        np.savez(written, y=inputs["x"])
+        assert ask(f"{url}/run", written.getvalue()) == (400, b"missing inputs: x")
+        assert ask(f"{url}/run", b"no arrays")[0] == 400
+        assert ask(f"{url}/other")[0] == 404
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def instructions() -> list[list[str]]:
+    """The instructions of the Dockerfile, each in words."""
+    text = (EXAMPLES / "serve" / "Dockerfile").read_text("utf-8")
+    lines = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)).splitlines()
+    return [line.split() for line in lines if line]
+
+
+def test_the_container_has_what_it_starts() -> None:
+    """What is copied is what the comment says is there, and what is started was copied or made."""
+    copied = [word for verb, *words in instructions() if verb == "COPY" for word in words[:-1]]
+    names = [name for name in copied if not name.startswith(("--from", "/app"))]
+    assert names == ["graphopt-*.whl", "constraints.txt", "model", "serve.py", "inputs.npz"]
+    assert (EXAMPLES / "serve" / "serve.py").exists()
+    assert (ROOT / "constraints.txt").exists()
+    made = {"/app/bin/python", "/app/model.graphopt", "/app/serve.py", "/app/inputs.npz"}
+    started = next(" ".join(words) for verb, *words in instructions() if verb == "CMD")
+    assert set(re.findall(r"/app/[\w./]+", started)) == made
+    users = [words for verb, *words in instructions() if verb == "USER"]
+    assert users == [["65534"]], "not as root"
+
+
+@pytest.mark.slow
+def test_the_container_is_built(tmp_path: Path) -> None:
+    """Where there is a container tool that works."""
+    tool = shutil.which("docker") or shutil.which("podman")
+    if tool is None or subprocess.run([tool, "info"], capture_output=True).returncode:
+        pytest.skip("no container tool here")
+    build = [*("python", "-m", "build", "--wheel", "--no-isolation"), "--outdir", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True)
+    for path in ((ROOT / "constraints.txt"), *(EXAMPLES / "serve").iterdir()):
+        shutil.copy(path, tmp_path)
+    saved = ROOT / "tests" / "data" / "models" / "infer_lenet"
+    shutil.copy(saved / "inputs.npz", tmp_path)
+    shutil.copytree(saved, tmp_path / "model")
+    sizes = "SIZES=x=1x1x28x28"
+    command = [tool, "build", "--build-arg", sizes, "-t", "graphopt-serve-test", str(tmp_path)]
+    subprocess.run(command, check=True)
