@@ -91,7 +91,12 @@ def file_page(path: Path) -> str:
     head = f"---\nsearch:\n  exclude: true\n---\n\n# {name}\n\n"
     if path.is_dir():
         listed = (each for each in sorted(path.iterdir()) if not each.name.startswith(("_", ".")))
-        return head + "".join(f"- `{each.name}{'/' * each.is_dir()}`\n" for each in listed)
+        return head + "".join(
+            f"- [{each.stem}]({path.name}/{each.name})\n"
+            if each.suffix == ".md"
+            else f"- `{each.name}{'/' * each.is_dir()}`\n"
+            for each in listed
+        )
     text = path.read_text("utf-8")
     return head + f"`````{LANGUAGES.get(path.suffix, 'text')}\n{text}\n`````\n"
 
