@@ -21,7 +21,7 @@ class BuildStrategy(BuildFlags):
     """The optimisations to apply to a program; defaults and checks are those of Paddle 2.6.
 
     Setting a wrong type raises TypeError, an unknown name AttributeError, and a frozen strategy
-    RuntimeError.
+    RuntimeError. docs/reference/build-strategy.md has the flags.
     """
 
     ReduceStrategy = ReduceStrategy
