@@ -367,7 +367,7 @@ def test_what_takes_long_is_announced(monkeypatch: pytest.MonkeyPatch, tmp_path:
     said: list[str] = []
 
     @contextmanager
-    def watched(describe: Callable[[], str], *, files: bool) -> Iterator[None]:
+    def watched(describe: Callable[[], str], **_: object) -> Iterator[None]:
         said.append(describe())
         yield
 
