@@ -23,6 +23,7 @@ import pytest
 from graphopt import static, utils
 from graphopt.cli import main as cli
 from graphopt.cli import opt
+from graphopt.passes.table import registry
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -69,10 +70,12 @@ def generator() -> ModuleType:
 
 @pytest.fixture
 def fresh_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Programs, scope, names and a folder of this test's own; `tests` is there by a link."""
+    """Programs, scope, names, passes and a folder of this test's own; `tests` is there by a link."""
     monkeypatch.setenv("CPU_NUM", "1")
     monkeypatch.setenv("XLA_FLAGS", os.environ["XLA_FLAGS"])  # a page adds to it
     monkeypatch.chdir(tmp_path)
+    # a pass that a page registers is gone with it
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     np.random.seed(0)
     with (
