@@ -70,7 +70,7 @@ def generator() -> ModuleType:
 
 @pytest.fixture
 def fresh_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Programs, scope, names, passes and a folder of this test's own; `tests` is there by a link."""
+    """Programs, scope, names, passes and a folder of a test of its own, with a link `tests`."""
     monkeypatch.setenv("CPU_NUM", "1")
     monkeypatch.setenv("XLA_FLAGS", os.environ["XLA_FLAGS"])  # a page adds to it
     monkeypatch.chdir(tmp_path)
