@@ -61,10 +61,14 @@ def test_work_inside_shows_no_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_terminal_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Commands report to people only; what they say changes as the work goes on."""
+    """Commands report to people, unless they are asked to; what they say goes on with the work."""
     with announced(lambda: "bisecting", files=False):
         time.sleep(0.05)
     assert not capsys.readouterr().err
+    monkeypatch.setenv("FLAGS_graphopt_progress", "1")
+    with announced(lambda: "bisecting", files=False):
+        time.sleep(0.05)
+    assert capsys.readouterr().err == "graphopt: bisecting ...\n"
     stream, counts = Terminal(), iter(range(9))
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(progress.os, "get_terminal_size", lambda _: SimpleNamespace(columns=60))

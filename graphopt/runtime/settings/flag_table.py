@@ -114,7 +114,8 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
     "graphopt_progress": (
         True,
         "compiling for more than two seconds is reported on standard error, with what, how large "
-        "and why; GLOG_minloglevel=1 in the environment silences it, too (not Paddle's)",
+        "and why; set to 1, the work of commands is reported to files, too, and not to terminals "
+        "alone; GLOG_minloglevel=1 in the environment silences it (not Paddle's)",
     ),
     "graphopt_check_ids": (
         "fed",

@@ -224,6 +224,11 @@ def shows_progress() -> bool:
     return _value(PROGRESS)
 
 
+def asks_for_progress() -> bool:
+    """True when a script or the environment sets the flag: files get all lines, too."""
+    return (PROGRESS in _set or PROGRESS in os.environ) and _value(PROGRESS)
+
+
 def full_traceback() -> bool:
     """True when errors shall show the frames of graphopt too."""
     return _value(FULL_TRACEBACK)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from graphopt.display.progress import progress
-from graphopt.runtime.settings.flags import shows_progress
+from graphopt.runtime.settings.flags import asks_for_progress, shows_progress
 
 # the reasons for a compilation
 NEW_PROGRAM = "new program"
@@ -38,13 +38,13 @@ def announced(
 ) -> Iterator[None]:
     """Report on standard error what is done here, if it takes long and no flag forbids that.
 
-    `describe` is called then. Without `files` a terminal alone gets the line. `live` is as for
-    `progress`.
+    `describe` is called then. Without `files` a terminal alone gets the line, unless the flag is
+    set to 1. `live` is as for `progress`.
     """
     if not _is_shown():
         yield
         return
-    with progress(describe, files=files, live=live):
+    with progress(describe, files=files or asks_for_progress(), live=live):
         yield
 
 
