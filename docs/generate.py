@@ -19,6 +19,7 @@ from xdsl.irdl import OptOperandDef, VarOperandDef, VarResultDef
 
 import graphopt.ir.program
 import graphopt.lowering.rules
+import graphopt.models.export.onnx.rules
 from graphopt import launch
 from graphopt.cli import main as cli
 from graphopt.cli import opt_arguments
@@ -31,6 +32,8 @@ from graphopt.ir.translate.blocks.program import HANDLERS
 from graphopt.ir.translate.operators.registry import TRANSLATIONS
 from graphopt.ir.translate.operators.table import BY_TYPE
 from graphopt.lowering.registry import RULES
+from graphopt.models.export.onnx.regions import REGIONS
+from graphopt.models.export.onnx.registry import ENTRIES
 from graphopt.nn.layer import of_functions
 from graphopt.passes.table import order
 from graphopt.passes.table.flags import BUILD_FLAGS
@@ -55,6 +58,7 @@ HEAD = (
     "attributes",
     "type rule",
     "lowering",
+    "ONNX",
     "recorded cases",
     "computes",
 )
@@ -289,6 +293,11 @@ def lowering_rule(op: type[PdOp]) -> str:
     return code(rule.__name__) if rule is not None else "with the program"
 
 
+def is_in_onnx(op: type[PdOp]) -> bool:
+    """True for an op that can be written as ONNX, in some uses at least."""
+    return op in ENTRIES or any(issubclass(op, kind) for kind in REGIONS)
+
+
 def recorded_cases() -> dict[str, int]:
     """How many recorded cases with each operator pass, as `make conformance` wrote down."""
     lines = OPERATORS.read_text("utf-8").splitlines() if OPERATORS.exists() else []
@@ -309,6 +318,7 @@ def operators_page() -> str:
                 attributes(op),
                 type_rule(op),
                 lowering_rule(op),
+                "yes" if is_in_onnx(op) else "",
                 str(sum(passed.get(type, 0) for type in paddle_types(op)) or ""),
                 summary(op.__doc__ or ""),
             )
@@ -326,6 +336,9 @@ def operators_page() -> str:
         "absent and `x*` stands for any number; attributes without a default have to be given. The",
         "last number counts the cases recorded from Paddle that have the op and pass (see",
         "[conformance](conformance.md)).",
+        "",
+        f"{sum(map(is_in_onnx, ALL))} of them can be written as ONNX; in which uses they cannot,",
+        "`graphopt info MODEL --can onnx` says ([how-to](../how-to/take-a-model-out.md#onnx)).",
         *lines,
     )
 

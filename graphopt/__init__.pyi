@@ -27,6 +27,7 @@ from graphopt import jit as jit
 from graphopt import linalg as linalg
 from graphopt import metric as metric
 from graphopt import nn as nn
+from graphopt import onnx as onnx
 from graphopt import optimizer as optimizer
 from graphopt import pir as pir
 from graphopt import pir_utils as pir_utils

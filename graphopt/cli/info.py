@@ -20,6 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
+        "--can",
+        choices=("onnx",),
+        help="whether the model can be written as ONNX, and what is in the way; 1 when it cannot",
+    )
+    parser.add_argument(
         "--fits",
         metavar="8GB",
         help="the memory of a step, compiled and not run, and whether it fits into so much",
@@ -39,8 +44,30 @@ def main(arguments: argparse.Namespace) -> int:
         from graphopt.cli.fits import print_fits
 
         return print_fits(arguments.model, arguments.fits, arguments.dim)
+    if arguments.can is not None:
+        return _print_refusals(arguments.model)
     from graphopt.cli.model_facts import info_of, text_of
 
     info = info_of(arguments.model, arguments.params)
     print(json.dumps(asdict(info), indent=1) if arguments.json else text_of(info))
     return 0
+
+
+def _print_refusals(path: str) -> int:
+    """Print what of a model cannot be written as ONNX; 1 when there is something."""
+    from graphopt.display.table import table
+    from graphopt.models.export.onnx import refusals
+    from graphopt.models.model import read_program_only
+    from graphopt.runtime.compile.compilation import Compilation
+    from graphopt.runtime.settings.strategies import BuildStrategy
+
+    read = read_program_only(path)
+    names = tuple(read.feed_names), tuple(read.fetch_names)
+    module = Compilation(read.program, *names, BuildStrategy(), ()).optimized().module
+    found = refusals(module)
+    if not found:
+        print("every op can be written as ONNX: graphopt convert MODEL -o MODEL.onnx")
+        return 0
+    rows = ((op, len(values), values[0], why) for (op, why), values in found.items())
+    print(table(("op", "count", "first", "why not"), rows))
+    return 1

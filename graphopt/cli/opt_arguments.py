@@ -82,7 +82,7 @@ def _form(text: str) -> str:
     if name not in FORMS:
         if name == "onnx":
             raise argparse.ArgumentTypeError(
-                "no form is ONNX; graphopt convert writes .pdmodel, which paddle2onnx converts"
+                "no form is ONNX; graphopt convert MODEL -o MODEL.onnx writes it"
             )
         near = get_close_matches(name, FORMS, 1) or FORMS
         raise argparse.ArgumentTypeError(

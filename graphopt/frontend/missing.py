@@ -94,7 +94,6 @@ MODULES: Mapping[str, str] = {
     "paddle.nn.attention": "paddle.nn.functional.scaled_dot_product_attention, which XLA compiles",
     "paddle.nn.initializer.lazy_init": "paddle.nn.Layer: the startup program sets first values",
     "paddle.nn.quant": _QUANTISED,
-    "paddle.onnx": "static.save_inference_model, and paddle2onnx on the model that it saves",
     "paddle.quantization": _QUANTISED,
     "paddle.random": "paddle.seed",
     "paddle.special": "the functions of paddle and paddle.nn.functional",

@@ -8,6 +8,7 @@ FORMATS = {
     ".stablehlo": "stablehlo",
     ".jaxexport": "jaxexport",
     ".mlir": "mlir",
+    ".onnx": "onnx",
     ".safetensors": "safetensors",
     ".npz": "npz",
     ".pdmodel": "pdmodel",

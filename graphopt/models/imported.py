@@ -153,8 +153,8 @@ class ImportedModel(LoadedModel):
         """
         from graphopt.models.export import export
 
-        def module() -> ModuleOp:
-            return self.module(build_strategy, portable=True)
+        def module(strategy: BuildStrategy | None) -> ModuleOp:
+            return self.module(strategy, portable=True)
 
         return export(self, module, path, format, build_strategy, **options)
 

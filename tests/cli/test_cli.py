@@ -139,14 +139,14 @@ def test_files_of_another_kind(data: bytes, words: str, tmp_path: Path) -> None:
         assert (status, words in error) == (1, True), error
 
 
-def test_onnx_is_written_by_another_tool() -> None:
-    """Of the saved model, which is named."""
-    for command in (
-        ("convert", LENET / "model", "-o", "lenet.onnx"),
-        ("opt", LENET / "model.pdmodel", "--emit", "onnx"),
-    ):
-        status, _, error = graphopt(*command)
-        assert (status != 0, "paddle2onnx" in error) == (True, True), error
+def test_what_can_be_onnx() -> None:
+    """A list of what is in the way, and where to write it."""
+    pytest.importorskip("onnx_ir")
+    assert "every op can be written as ONNX" in output("info", LENET, "--can", "onnx")
+    status, out, _ = graphopt("info", MODELS / "infer_decode_beam", "--can", "onnx")
+    assert status == 1 and "pd.gather_tree" in out and "ONNX has no operator for it" in out
+    status, _, error = graphopt("opt", LENET / "model.pdmodel", "--emit", "onnx")
+    assert status != 0 and "graphopt convert MODEL -o MODEL.onnx" in error
 
 
 def test_info() -> None:
@@ -254,7 +254,7 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     assert "inputs are x" in error("run", lenet, "--random", "--dim", "y=2x2")
     assert "fuse_it" in error("run", lenet, "--random", "--build-strategy", "fuse_it")
     assert "unknown_dtype.pdmodel" in error("info", MODELS / "hostile" / "unknown_dtype.pdmodel")
-    assert "suffixes" in error("convert", lenet, "-o", tmp_path / "m.onnx")
+    assert "suffixes" in error("convert", lenet, "-o", tmp_path / "m.tflite")
     assert "--dim" in error("convert", lenet, "-o", tmp_path / "m.stablehlo")
     assert not (tmp_path / "m.stablehlo").exists()
 
@@ -266,6 +266,7 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
         (".stablehlo", ("--dim", "2"), ""),
         (".stablehlo.mlir", ("--dim", "x=2x1x28x28", "--build-strategy", "fuse_gemm_epilogue"), ""),
         (".mlir", ("--build-strategy", "fuse_gemm_epilogue"), ""),
+        (".onnx", ("--build-strategy", "fuse_gemm_epilogue", "--opset", "21"), "onnxruntime"),
         (".pdmodel", (), ""),
         (".safetensors", (), "safetensors"),
         (".npz", (), ""),

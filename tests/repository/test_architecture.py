@@ -82,7 +82,9 @@ LAW = {
     "reference": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
     "frontend": rule(f"errors display {IR} {RUN}", "PIL ml_dtypes numpy"),
     "api": rule(f"errors display {IR} frontend {RUN} models debug", f"PIL scipy {JAX}"),
-    "models": rule(f"{STAGED} frontend api", f"flatbuffers safetensors {JAX}"),
+    "models": rule(
+        f"{STAGED} frontend api", f"flatbuffers onnx onnx_ir onnxruntime safetensors {JAX}"
+    ),
     "debug": rule(f"{STAGED} frontend models reference", JAX),
     "testing": rule(f"{STAGED} reference debug", f"hypothesis {JAX}"),
     "conformance": rule("errors display api", f"PIL {XDSL}"),
@@ -99,7 +101,7 @@ API_ORDER = (
     *("fft", "signal", "linalg", "geometric", "distribution", "utils", "distributed", "io"),
     *("hapi", "callbacks", "inference", "dataset", "vision", "text", "fluid"),
     *("amp", "autograd", "framework", "common_ops_import", "incubate", "pir", "pir_utils"),
-    *("compat", "launch", "profiler", "regularizer", "sparse", "version"),
+    *("compat", "launch", "onnx", "profiler", "regularizer", "sparse", "version"),
 )
 
 

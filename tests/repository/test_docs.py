@@ -38,7 +38,7 @@ WITH_CODE = [
 ]
 # What the blocks of a page need besides the package.
 NEEDED = {
-    "how-to/take-a-model-out.md": ("flatbuffers", "safetensors"),
+    "how-to/take-a-model-out.md": ("flatbuffers", "onnx_ir", "onnxruntime", "safetensors"),
     LONG: ("sklearn",),
 }
 OUTPUT_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

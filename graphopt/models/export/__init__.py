@@ -5,6 +5,7 @@
 | `.pdmodel` (and `.pdiparams`) | the program in Paddle's format | Paddle 2.x, graphopt |
 | `.jaxexport` | a function with its parameters | JAX alone: `jax.export` |
 | `.stablehlo`, `.stablehlo.mlir` | StableHLO as portable bytecode or text | XLA and its relatives |
+| `.onnx` | the program by ONNX's operators | ONNX Runtime and its relatives |
 | `.mlir` | the (optimised) `pd` module, parameters by reference | graphopt-opt |
 | `.safetensors`, `.npz` | the parameters | anything that reads arrays |
 """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +35,13 @@ def model_outputs(model: LoadedModel, feed: Mapping[str, Any]) -> list[Array]:
 def exported_outputs(
     exported: Exported, model: LoadedModel, feed: Mapping[str, Any]
 ) -> list[Array] | None:
-    """The outputs of the written file; None for formats that hold no program."""
+    """The outputs of the written file; None for formats that nothing here runs."""
     if exported.format in PROGRAMS:
         return _program_outputs(exported, model, feed)
     if exported.format == "mlir":
         return module_outputs(exported.path.read_text("utf-8"), model.parameters, feed)
+    if exported.format == "onnx":
+        return onnx_outputs(exported.path, feed)
     if exported.format == "pdmodel":
         from graphopt.models.model import import_model
 
@@ -85,6 +89,18 @@ def call_stablehlo(path: Path, arguments: Sequence[Array]) -> list[Array]:
         placed = [jax.device_put(array, client.local_devices()[0]) for array in arguments]
         results = loaded.execute_sharded(placed).disassemble_into_single_device_arrays()
         return [np.asarray(result[0]) for result in results]
+
+
+def onnx_outputs(path: Path, feed: Mapping[str, Any]) -> list[Array] | None:
+    """The outputs of a model of ONNX, by ONNX Runtime on the CPU; None where there is none."""
+    if find_spec("onnxruntime") is None:
+        return None
+    runtime: Any = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3  # errors alone
+    session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    given = {port.name: np.asarray(feed[port.name]) for port in session.get_inputs()}
+    return [np.asarray(value) for value in session.run(None, given)]
 
 
 def module_outputs(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphopt.models.export.function import ExportedFunction
     from graphopt.models.export.sizes import Sizes
 
-OPTIMISED = ("mlir", *PROGRAMS)
+OPTIMISED = ("mlir", "onnx", *PROGRAMS)
 
 
 @dataclass(frozen=True)
@@ -52,16 +52,14 @@ def format_of(path: Path, format: str | None = None) -> str:
     for suffix, name in FORMATS.items():
         if path.name.endswith(suffix):
             return name
-    onnx = "write .pdmodel, and convert it with paddle2onnx" if path.suffix == ".onnx" else ""
     raise ValueError(
-        f"{path} has none of the suffixes {', '.join(FORMATS)}; "
-        f"{onnx or 'use one, or say the format'}"
+        f"{path} has none of the suffixes {', '.join(FORMATS)}; use one, or say the format"
     )
 
 
 def export(
     model: LoadedModel,
-    module: Callable[[], ModuleOp],
+    module: Callable[[BuildStrategy | None], ModuleOp],
     path: str | os.PathLike[str],
     format: str | None = None,
     build_strategy: BuildStrategy | None = None,
@@ -70,10 +68,12 @@ def export(
     symbolic: bool | None = None,
     parameters: str | None = None,
     platforms: Sequence[str] | None = None,
+    opset: int | None = None,
 ) -> Exported:
     """Write a model in the format of the suffix of `path` (see `FORMATS`), or in `format`.
 
-    * `module` makes the model's module with the optimisations of `build_strategy`; `.pdmodel` and
+    * `module` makes the model's module with the optimisations of a BuildStrategy, or with none.
+      `.onnx` has those of `build_strategy`, or else of a plain one, which cleans up; `.pdmodel` and
       parameters have none.
     * `sizes`: numbers for sizes that the program leaves open: one for all, or shapes by input.
     * `symbolic`: whether open sizes may vary in what is written, where the ops allow it; `sizes`
@@ -82,6 +82,7 @@ def export(
     * `parameters`: "inside" the function (the default) or "arguments" in front of the inputs, the
       only choice for a training step, whose new state comes in front of the outputs.
     * `platforms`: of `.jaxexport`, by default cpu, cuda and tpu; of StableHLO one, by default cpu.
+    * `opset`: of `.onnx`, the version of its operators: 20, the default, to 23.
 
     A `.json` file beside an executable format has the names, dtypes and shapes of arguments and
     results in order, and `.state.npz` the values of the state that are arguments. Files are
@@ -101,9 +102,11 @@ def export(
     unused = [key for key, value in given.items() if value is not None]
     if unused and name not in PROGRAMS:
         raise ValueError(f"the format {name} has no {', '.join(unused)}; {PROGRAMS} have")
+    if opset is not None and name != "onnx":
+        raise ValueError(f"the format {name} has no opset; onnx has")
     target.parent.mkdir(parents=True, exist_ok=True)
     if name == "mlir":
-        write_files({target: [module_text(module()).encode()]})
+        write_files({target: [module_text(module(build_strategy)).encode()]})
         return Exported(name, (target,))
     if name == "safetensors":
         from graphopt.models.export.safetensors_file import write_safetensors
@@ -120,9 +123,15 @@ def export(
 
         return Exported(name, tuple(write_pdmodel(target, model)))
     import_jax()
+    if name == "onnx":
+        from graphopt.models.export.onnx import write_onnx
+
+        cleaned = module(build_strategy or BuildStrategy())
+        files, function = write_onnx(target, model, cleaned, opset)
+        return Exported(name, tuple(files), function=function)
     from graphopt.models.export.function import function_of
 
-    function = function_of(model, module(), parameters)
+    function = function_of(model, module(build_strategy), parameters)
     return _write_program(model, function, target, name, sizes, symbolic, platforms)
 
 

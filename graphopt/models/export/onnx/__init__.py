@@ -1,0 +1,50 @@
+"""ONNX: one rule for each op, in files of the same names as those of the dialect and the lowering.
+
+`onnx` and `onnx-ir` are imported when a model is written, and by nothing else.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphopt.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from graphopt.ir.formats.model import LoadedModel
+    from graphopt.models.export.function import ExportedFunction
+
+OPSET = 20
+"""The version of ONNX's operators that is written unless another one is requested."""
+
+
+def _needed(module: str) -> Any:
+    """A module of this room; UnsupportedError without the packages that it needs."""
+    try:
+        return import_module(f"{__name__}.{module}")
+    except ModuleNotFoundError as error:
+        if error.name not in ("onnx", "onnx_ir"):
+            raise
+        raise UnsupportedError(
+            f".onnx files need the package {error.name}: pip install 'graphopt[onnx]'"
+        ) from None
+
+
+def write_onnx(
+    path: Path, model: LoadedModel, module: ModuleOp, opset: int | None = None
+) -> tuple[list[Path], ExportedFunction]:
+    """Write a model as `.onnx`: the files, the main one first, and the function that they hold.
+
+    Raises UnsupportedError for a program that updates state, and with all ops that ONNX has no
+    operators for; ValueError for an opset that cannot be written. Nothing is written then.
+    """
+    return _needed("file").write(path, model, module, opset)
+
+
+def refusals(module: ModuleOp, opset: int | None = None) -> dict[tuple[str, str], list[str]]:
+    """The ops of a module that ONNX has no operators for, with reasons: the values of each."""
+    file = _needed("file")
+    return file.refusals_of(module, file.checked_opset(opset))

@@ -1,0 +1,277 @@
+"""The nodes of one ONNX graph, as rules write them, and what all graphs of a model share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+from onnx.defs import OpSchema, get_schema
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.types import UNKNOWN
+from graphopt.ir.dtypes import DType, as_dtype, converted
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Value: TypeAlias = ir.Value
+# the elements of an integer property, or the tensor that has them when the model runs
+Ints: TypeAlias = Sequence[int] | ir.Value
+
+LAST = np.iinfo(np.int64).max
+"""The end of any axis, for Slice."""
+FIRST = np.iinfo(np.int64).min
+
+# What an operator without this dtype computes in: numbers of it are numbers of the other, too.
+_WIDER: Mapping[str, tuple[str, ...]] = {
+    "float16": ("float32",),
+    "bfloat16": ("float32",),
+    "int8": ("int32", "int64"),
+    "uint8": ("int32", "int64"),
+    "int16": ("int32", "int64"),
+    "int32": ("int64",),
+}
+# The dtypes of results where they are not that of the first operand.
+_RESULTS: Mapping[str, str] = {
+    **dict.fromkeys(("Shape", "Size", "ArgMax", "ArgMin", "NonZero"), "int64"),
+    **dict.fromkeys(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"), "bool"),
+    **dict.fromkeys(("IsNaN", "IsInf"), "bool"),
+}
+_NAMES = {"float32": "float", "float64": "double"}
+# Operators that are applied to constants at once, so that no run has to.
+_FOLDED: Mapping[str, Callable[..., Array]] = {
+    "Cast": lambda x, to: converted(x, _dtype(ir.DataType(to))),
+    "Gather": lambda x, places, axis: np.take(x, places, axis),
+    "Concat": lambda *parts, axis: np.concatenate(parts, axis),
+    "Reshape": lambda x, shape, allowzero=0: x.reshape(_resolved(x.shape, shape, allowzero)),
+    "Squeeze": lambda x, axes: np.squeeze(x, tuple(axes.tolist())),
+    "Transpose": lambda x, perm: np.transpose(x, perm),
+    "Unsqueeze": lambda x, axes: np.expand_dims(x, tuple(axes.tolist())),
+}
+
+
+class NotInOnnx(UnsupportedError):
+    """An op, or a use of it, that ONNX has no operators for; the message says what of it."""
+
+
+def _resolved(shape: Sequence[int], wanted: Array, allowzero: int) -> list[int]:
+    sizes = wanted.tolist()
+    return sizes if allowzero else [shape[i] if n == 0 else n for i, n in enumerate(sizes)]
+
+
+def _dtype(type_: ir.DataType) -> DType:
+    return as_dtype(type_.numpy())
+
+
+def dtype_of(value: Value) -> DType:
+    """The element type of a value."""
+    assert value.dtype is not None, value
+    return _dtype(value.dtype)
+
+
+def sizes_of(value: Value) -> tuple[int, ...]:
+    """The dimensions of a value; UNKNOWN for open ones."""
+    assert value.shape is not None, value
+    return tuple(dim if isinstance(dim, int) else UNKNOWN for dim in value.shape)
+
+
+def is_half(value: Value) -> bool:
+    """True for the floating-point types of 16 bits."""
+    return dtype_of(value) in ("float16", "bfloat16")
+
+
+@dataclass
+class Shared:
+    """The opset, the constants and the names that the graphs of one model have in common."""
+
+    opset: int
+    taken: set[str] = field(default_factory=set[str])
+    constants: dict[tuple[Any, ...], Value] = field(default_factory=dict[tuple[Any, ...], Value])
+
+    def name(self, wanted: str) -> str:
+        """A name that no other value has: the wanted one, or that with a number."""
+        name, number = wanted, 0
+        while name in self.taken:
+            number += 1
+            name = f"{wanted}.{number}"
+        self.taken.add(name)
+        return name
+
+
+@dataclass
+class Emitter:
+    """Adds nodes to one graph: `emit("Relu", x)` is the value of a new node.
+
+    An operator that ONNX does not declare for a dtype is applied in a wider one, and its result
+    converted back. `base` begins the names of new values.
+    """
+
+    shared: Shared
+    nodes: list[ir.Node] = field(default_factory=list[ir.Node])
+    base: str = "value"
+
+    def __call__(
+        self, op: str, *inputs: Value | None, dtype: str | None = None, **attrs: Any
+    ) -> Value:
+        """The first result of an operator."""
+        return self.all(op, *inputs, dtypes=(dtype,), **attrs)[0]
+
+    def all(
+        self, op: str, *inputs: Value | None, dtypes: Sequence[str | None], **attrs: Any
+    ) -> tuple[Value, ...]:
+        """All results of an operator, one for each dtype; None is the usual one."""
+        while inputs and inputs[-1] is None:  # ONNX Runtime reads an empty name at the end
+            inputs = inputs[:-1]
+        schema = get_schema(op, self.shared.opset, "")
+        given = {name: value for name, value in attrs.items() if value is not None}
+        widened: dict[str, DType] = {}
+        values = [
+            None if value is None else self._widened(schema, at, value, widened)
+            for at, value in enumerate(inputs)
+        ]
+        folded = self._folded(op, values, given)
+        if folded is not None:
+            return (folded,)
+        outputs: list[Value] = []
+        for dtype in dtypes:
+            found = dtype or _RESULTS.get(op) or dtype_of(_first(op, values))
+            outputs.append(self._new(op, found))
+        self.nodes.append(ir.node(op, values, given, outputs=outputs))
+        return tuple(
+            self.cast(value, widened[formal.type_str]) if formal.type_str in widened else value
+            for value, formal in zip(outputs, _formals(schema.outputs, len(outputs)), strict=True)
+        )
+
+    def _new(self, op: str, dtype: str) -> Value:
+        type_ = ir.TensorType(ir.DataType.from_numpy(as_dtype(dtype).numpy))
+        return ir.Value(name=self.shared.name(f"{self.base}.{op}"), type=type_)
+
+    def _widened(self, schema: OpSchema, at: int, value: Value, widened: dict[str, DType]) -> Value:
+        """The operand in the first dtype that the operator takes; notes the one that it had."""
+        variable = _formals(schema.inputs, at + 1)[at].type_str
+        allowed, own = _allowed(schema.name, schema.since_version).get(variable), dtype_of(value)
+        if allowed is None or _spelled(own) in allowed:
+            return value
+        for wide in _WIDER.get(own, ()):
+            if _spelled(wide) in allowed:
+                widened[variable] = own
+                return self.cast(value, wide)
+        raise NotInOnnx(f"its operator {schema.name} is not for {own!s}")
+
+    def _folded(
+        self, op: str, values: Sequence[Value | None], attrs: Mapping[str, Any]
+    ) -> Value | None:
+        arrays = [None if value is None else value.const_value for value in values]
+        if op not in _FOLDED or any(array is None for array in arrays):
+            return None
+        return self.constant(_FOLDED[op](*(array.numpy() for array in arrays if array), **attrs))
+
+    def constant(self, array: Array) -> Value:
+        """A constant; equal ones are one."""
+        array = np.ascontiguousarray(array).reshape(np.shape(array))
+        key = (array.dtype.name, array.shape, array.tobytes() if array.size < 1024 else id(array))
+        found = self.shared.constants.get(key)
+        if found is None:
+            found = initializer(self.shared.name(f"{self.base}.constant"), array)
+            self.shared.constants[key] = found
+        return found
+
+    def number(self, number: float, like: Value | str) -> Value:
+        """A constant of no dimensions, of this dtype or that of a value."""
+        dtype = as_dtype(like) if isinstance(like, str) else dtype_of(like)
+        return self.constant(converted(number, dtype))
+
+    def ints(self, numbers: Ints) -> Value:
+        """A vector of int64, constant or computed."""
+        if not isinstance(numbers, ir.Value):
+            return self.constant(np.asarray(numbers, np.int64))
+        return self("Reshape", self.cast(numbers, "int64"), self.ints([-1]))
+
+    def cast(self, value: Value, dtype: str) -> Value:
+        """The value in another dtype, or itself."""
+        if dtype_of(value) == dtype:
+            return value
+        to = ir.DataType.from_numpy(as_dtype(dtype).numpy)
+        converted_ = self("Cast", value, dtype=dtype, to=int(to))
+        converted_.shape = value.shape
+        return converted_
+
+    def size(self, value: Value, axis: int) -> Value:
+        """The size of an axis, as a vector of one number."""
+        known = sizes_of(value)[axis]
+        if known != UNKNOWN:
+            return self.ints([known])
+        return self("Shape", value, start=axis, end=axis + 1)
+
+    def shape(self, value: Value, start: int = 0, end: int | None = None) -> Value:
+        """The sizes of some axes, as a vector."""
+        known = sizes_of(value)[start:end]
+        if UNKNOWN not in known:
+            return self.ints(known)
+        return self("Shape", value, start=start, end=end)
+
+    def joined(self, parts: Sequence[int | Value]) -> Value:
+        """Sizes, each a number or a vector, as one vector."""
+        if all(isinstance(part, int) for part in parts):
+            return self.ints([part for part in parts if isinstance(part, int)])
+        vectors = [self.ints([part]) if isinstance(part, int) else part for part in parts]
+        return vectors[0] if len(vectors) == 1 else self("Concat", *vectors, axis=0)
+
+    def reshape(self, value: Value, sizes: Sequence[int | Value] | Value) -> Value:
+        """The same elements; 0 keeps the size at its place, one -1 takes the rest."""
+        wanted = sizes if isinstance(sizes, ir.Value) else self.joined(sizes)
+        return self("Reshape", value, wanted)
+
+    def transpose(self, value: Value, perm: Sequence[int]) -> Value:
+        """The axes in another order."""
+        if list(perm) == list(range(len(perm))):
+            return value
+        return self("Transpose", value, perm=list(perm))
+
+    def unsqueeze(self, value: Value, *axes: int) -> Value:
+        """New axes of size 1."""
+        return self("Unsqueeze", value, self.ints(axes)) if axes else value
+
+    def squeeze(self, value: Value, *axes: int) -> Value:
+        """Without these axes, of size 1."""
+        return self("Squeeze", value, self.ints(axes)) if axes else value
+
+    def cut(
+        self, value: Value, axes: Sequence[int], starts: Ints, ends: Ints, steps: Ints = ()
+    ) -> Value:
+        """A range of some axes."""
+        strides = steps if isinstance(steps, ir.Value) or steps else [1] * len(axes)
+        vectors = [self.ints(part) for part in (starts, ends, axes, strides)]
+        return self("Slice", value, *vectors)
+
+
+def initializer(name: str, array: Array) -> Value:
+    """A value that the model holds."""
+    tensor = ir.Tensor(array, name=name)
+    type_ = ir.TensorType(tensor.dtype)
+    return ir.Value(name=name, type=type_, shape=ir.Shape(array.shape), const_value=tensor)
+
+
+def _first(op: str, values: Sequence[Value | None]) -> Value:
+    """The operand whose dtype the results have."""
+    at = {"Where": 1, "OneHot": 2, "If": 0, "Loop": 1}.get(op, 0)
+    found = values[at]
+    assert found is not None, op
+    return found
+
+
+def _formals(declared: Sequence[Any], count: int) -> list[Any]:
+    """The declaration of each operand or result; the last one may be for any number of them."""
+    return [declared[min(at, len(declared) - 1)] for at in range(count)]
+
+
+@cache
+def _allowed(op: str, version: int) -> dict[str, frozenset[str]]:
+    constraints = get_schema(op, version, "").type_constraints
+    return {c.type_param_str: frozenset(c.allowed_type_strs) for c in constraints}
+
+
+def _spelled(dtype: str) -> str:
+    return f"tensor({_NAMES.get(dtype, dtype)})"

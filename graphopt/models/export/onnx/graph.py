@@ -1,0 +1,268 @@
+"""A module as an ONNX graph: ports become inputs, initializers and outputs, regions subgraphs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.op import PdOp, bind_groups, class_of
+from graphopt.ir.dialect.ops.control import Yield
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, grouped
+from graphopt.ir.dialect.signature import FEED, STATE, Port, main_function, signature_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
+from graphopt.ir.dtypes import DType, as_dtype
+from graphopt.models.export.onnx import rules as rules  # every rule is registered
+from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Shared, Value, initializer
+from graphopt.models.export.onnx.regions import REGIONS, RegionWriter
+from graphopt.models.export.onnx.registry import written
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Writer(RegionWriter):
+    """Writes the ops of blocks; what cannot be written is listed in `refusals` by op and reason."""
+
+    shared: Shared
+    refusals: dict[tuple[str, str], list[str]] = field(
+        default_factory=dict[tuple[str, str], list[str]]
+    )
+    values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
+    names: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+
+    def block(self, emit: Emitter, block: Block) -> list[Value]:
+        """Write the ops of a block; the values that it ends with."""
+        ended: Sequence[SSAValue] = ()
+        for op in block.ops:
+            if isinstance(op, (Yield, ReturnOp)):
+                ended = op.operands
+            else:
+                self._op(emit, op)
+        return [self.values[value] for value in ended]
+
+    def _op(self, emit: Emitter, op: Operation) -> None:
+        assert isinstance(op, PdOp), op
+        emit.base = _hint(op.results[0]) if op.results else op.name
+        first = len(emit.nodes)
+        try:
+            self._check_types(op)
+            results = self._results(emit, op)
+        except NotInOnnx as error:
+            found = self.refusals.setdefault((_named(op), str(error)), [])
+            found.append(emit.base)
+            results = tuple(self._stand_in(emit, value) for value in op.results)
+            del emit.nodes[first:]
+        for value, result in zip(op.results, results, strict=True):
+            if result is not None:
+                self.values[value] = self._typed(value, result, emit.nodes[first:])
+
+    def _results(self, emit: Emitter, op: PdOp) -> tuple[Value | None, ...]:
+        for op_class in type(op).__mro__:
+            if op_class in REGIONS:
+                return tuple(REGIONS[op_class](self, emit, op))
+        groups = [[self.values[v] for v in group] for group in op.operand_groups()]
+        types = [value.type for value in op.results]
+        used = [bool(value.uses) for value in op.results]
+        op_class, attrs = type(op), op.attr_values()
+        if isinstance(op, Dynamic):
+            op_class = class_of(op.attr("op"))
+            attrs = decoded(op_class, op.attr("attrs"))
+            attrs |= dict(zip(op.attr("dynamic"), groups[1], strict=True))
+            groups = grouped(groups[0], op.attr("groups"))
+        bound = bind_groups(op_class, groups)
+        return written(emit, op_class, {**bound, **attrs}, types, used)  # pyright: ignore
+
+    def _check_types(self, op: PdOp) -> None:
+        if any(dtype_of(v.type).is_complex for v in (*op.operands, *op.results)):
+            raise NotInOnnx("ONNX has no operators on complex numbers")
+
+    def _stand_in(self, emit: Emitter, value: SSAValue) -> Value:
+        """A value for one that cannot be written, so that the ops after it are looked at, too."""
+        type_ = ir.TensorType(ir.DataType.from_numpy(_storable(value).numpy))
+        return ir.Value(name=self.shared.name(emit.base), type=type_)
+
+    def _typed(self, value: SSAValue, result: Value, new: Sequence[ir.Node]) -> Value:
+        """The result with its type and its name; one that was there before keeps its own."""
+        if result.producer() in new:
+            result.name = self.shared.name(self.names.get(value) or _hint(value))
+        if result.shape is None:
+            result.shape = onnx_shape(value.type)
+        return result
+
+    def subgraph(
+        self, emit: Emitter, block: Block, first: Sequence[Value] = (), flags: Sequence[int] = ()
+    ) -> ir.Graph:
+        """A region as a graph; its inputs are `first`, then the arguments of the block.
+
+        Results at the places in `flags` are conditions, which have no dimensions.
+        """
+        own = Emitter(self.shared)
+        arguments = [self.argument(value) for value in block.args]
+        results = self.block(own, block)
+        given: set[Value] = set()
+        for at, value in enumerate(results):
+            own.base = value.name or own.base
+            if at in flags:
+                results[at] = value = own.reshape(value, own.ints([]))
+            # a graph gives what its own nodes make, each value once
+            if value.producer() not in own.nodes or value in given:
+                results[at] = copied(own, value)
+            given.add(results[at])
+        return ir.Graph([*first, *arguments], results, nodes=named(own.nodes), name="region")
+
+    def argument(self, value: SSAValue) -> Value:
+        """The argument of a block as an input of a graph."""
+        made = ir.Value(
+            name=self.shared.name(_hint(value)),
+            type=ir.TensorType(ir.DataType.from_numpy(dtype_of(value.type).numpy)),
+            shape=onnx_shape(value.type),
+        )
+        self.values[value] = made
+        return made
+
+
+def graph_of(
+    module: ModuleOp,
+    parameters: Mapping[str, Array],
+    inputs: Sequence[Port],
+    opset: int,
+) -> ir.Model:
+    """The module as a model that takes `inputs` and gives what the module fetches.
+
+    Raises UnsupportedError with all ops that ONNX has no operators for.
+    """
+    writer, emit, graph_inputs, initial, results = _written(module, parameters, inputs, opset)
+    if writer.refusals:
+        raise UnsupportedError(refused(writer.refusals))
+    held = [*initial, *writer.shared.constants.values()]
+    read = set(_read(emit.nodes)) | set(results)
+    graph = ir.Graph(
+        graph_inputs,
+        results,
+        nodes=named(emit.nodes),
+        initializers=[value for value in held if value in read],
+        opset_imports={"": opset},
+        name="main",
+    )
+    return ir.Model(graph, ir_version=IR_VERSIONS[opset], producer_name="graphopt")
+
+
+IR_VERSIONS = {20: 9, 21: 10, 22: 10, 23: 11}
+"""The versions of opsets that can be written, with the version of the file format of each."""
+
+
+def refusals_of(module: ModuleOp, opset: int) -> Mapping[tuple[str, str], list[str]]:
+    """The ops of a module that ONNX has no operators for, with reasons: the values of each."""
+    ports = signature_of(module).arguments
+    zeros = {p.name: np.broadcast_to(p.dtype.numpy.type(0), _closed(p)) for p in ports}
+    feeds = [port for port in ports if port.kind == FEED]
+    return _written(module, zeros, feeds, opset)[0].refusals
+
+
+def _closed(port: Port) -> tuple[int, ...]:
+    return tuple(max(dim, 0) for dim in port.shape)
+
+
+def _written(
+    module: ModuleOp, parameters: Mapping[str, Array], inputs: Sequence[Port], opset: int
+) -> tuple[Writer, Emitter, list[Value], list[Value], list[Value]]:
+    """The writer with what it refused, the nodes, the inputs, the parameters and the outputs."""
+    function, signature = main_function(module), signature_of(module)
+    shared = Shared(opset)
+    fetched = [port.name for port in signature.results]
+    # the names of the ports come first: these are the interface
+    made = {port.name: _input(port) for port in inputs}
+    initial: list[Value] = []
+    writer = Writer(shared)
+    for port, argument in zip(signature.arguments, function.body.block.args, strict=True):
+        if port.kind == STATE:
+            initial.append(initializer(port.name, np.asarray(parameters[port.name])))
+            writer.values[argument] = initial[-1]
+        else:
+            writer.values[argument] = made[port.name]
+    shared.taken |= {*made, *fetched, *(value.name or "" for value in initial)}
+    emit = Emitter(shared)
+    found = writer.block(emit, function.body.block)
+    outputs: list[Value] = []
+    for name, value in zip(fetched, found, strict=True):
+        if value.name != name or value in outputs:
+            is_own = value.producer() in emit.nodes and value not in outputs
+            value = value if is_own else copied(emit, value)
+            value.name = name
+        outputs.append(value)
+    return writer, emit, list(made.values()), initial, outputs
+
+
+def refused(refusals: Mapping[tuple[str, str], Sequence[str]]) -> str:
+    """One message with everything that cannot be written."""
+    lines = [
+        f"{name} ({', '.join(values[:3])}{', ...' if len(values) > 3 else ''}): {reason}"
+        for (name, reason), values in refusals.items()
+    ]
+    return (
+        "the program cannot be written as ONNX:\n  "
+        + "\n  ".join(lines)
+        + "\nwrite .jaxexport or .stablehlo, which have them, or compute this outside of the model"
+    )
+
+
+def _input(port: Port) -> Value:
+    """An input; its open sizes are named after it, so that they may vary."""
+    dims = [
+        f"{port.name}.{axis}" if size == UNKNOWN else size for axis, size in enumerate(port.shape)
+    ]
+    type_ = ir.TensorType(ir.DataType.from_numpy(port.dtype.numpy))
+    return ir.Value(name=port.name, type=type_, shape=ir.Shape(dims))
+
+
+def onnx_shape(type_: Any) -> ir.Shape:
+    """The shape of a tensor type; open sizes are not known."""
+    return ir.Shape([None if size == UNKNOWN else size for size in shape_of(type_)])
+
+
+def copied(emit: Emitter, value: Value) -> Value:
+    """The same value under another name."""
+    made = emit("Identity", value)
+    made.shape = value.shape
+    return made
+
+
+def named(nodes: Iterable[ir.Node]) -> list[ir.Node]:
+    """The nodes, each with the name of its first result."""
+    found = list(nodes)
+    for node in found:
+        node.name = node.outputs[0].name
+    return found
+
+
+def _read(nodes: Collection[ir.Node]) -> Iterator[Value]:
+    """All values that nodes read, in subgraphs too."""
+    for node in nodes:
+        yield from (value for value in node.inputs if value is not None)
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                inner = attribute.as_graph()
+                yield from _read(list(inner))
+                yield from inner.outputs
+
+
+def _hint(value: SSAValue) -> str:
+    return value.name_hint or "value"
+
+
+def _named(op: PdOp) -> str:
+    """The name of an op; of one whose sizes a run decides, that of the op which it stands for."""
+    return op.attr("op") if isinstance(op, Dynamic) else op.name
+
+
+def _storable(value: SSAValue) -> DType:
+    dtype = dtype_of(value.type)
+    return as_dtype("float32") if dtype.is_complex else dtype

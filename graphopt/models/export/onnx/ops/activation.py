@@ -1,0 +1,153 @@
+"""Activations."""
+
+from __future__ import annotations
+
+from graphopt.ir.dialect.ops import activation as ops
+from graphopt.ir.dialect.types import normalize_axis
+from graphopt.models.export.onnx.emitter import Emitter, Value, sizes_of
+from graphopt.models.export.onnx.registry import exports, exports_as
+
+exports_as(
+    {
+        ops.Relu: "Relu",
+        ops.Sigmoid: "Sigmoid",
+        ops.Tanh: "Tanh",
+        ops.Hardswish: "HardSwish",
+        ops.Softsign: "Softsign",
+        ops.Mish: "Mish",
+    }
+)
+
+
+@exports(ops.Relu6)
+def relu6(emit: Emitter, x: Value) -> Value:
+    return emit("Clip", x, emit.number(0, x), emit.number(6, x))
+
+
+@exports(ops.Gelu)
+def gelu(emit: Emitter, x: Value, approximate: bool) -> Value:
+    return emit("Gelu", x, approximate="tanh" if approximate else "none")
+
+
+@exports(ops.Silu, wide=True)
+def silu(emit: Emitter, x: Value) -> Value:
+    return emit("Mul", x, emit("Sigmoid", x))
+
+
+@exports(ops.Swish, wide=True)
+def swish(emit: Emitter, x: Value, beta: float) -> Value:
+    return silu(emit, x) if beta == 1 else emit("Mul", x, emit("Sigmoid", _times(emit, x, beta)))
+
+
+def _times(emit: Emitter, x: Value, factor: float) -> Value:
+    return x if factor == 1 else emit("Mul", x, emit.number(factor, x))
+
+
+@exports(ops.Hardsigmoid)
+def hardsigmoid(emit: Emitter, x: Value, slope: float, offset: float) -> Value:
+    return emit("HardSigmoid", x, alpha=slope, beta=offset)
+
+
+@exports(ops.LeakyRelu)
+def leaky_relu(emit: Emitter, x: Value, negative_slope: float) -> Value:
+    return emit("LeakyRelu", x, alpha=negative_slope)
+
+
+@exports(ops.Elu)
+def elu(emit: Emitter, x: Value, alpha: float) -> Value:
+    return emit("Elu", x, alpha=alpha)
+
+
+@exports(ops.Selu)
+def selu(emit: Emitter, x: Value, scale: float, alpha: float) -> Value:
+    return emit("Selu", x, alpha=alpha, gamma=scale)
+
+
+@exports(ops.Celu)
+def celu(emit: Emitter, x: Value, alpha: float) -> Value:
+    return emit("Celu", x, alpha=alpha)
+
+
+@exports(ops.Softplus, wide=True)
+def softplus(emit: Emitter, x: Value, beta: float, threshold: float) -> Value:
+    scaled = _times(emit, x, beta)
+    soft = _times(emit, emit("Softplus", scaled), 1 / beta)
+    if threshold >= 20:  # from there on x is what the formula gives, too
+        return soft
+    return emit("Where", emit("Greater", scaled, emit.number(threshold, x)), x, soft)
+
+
+@exports(ops.LogSigmoid, wide=True)
+def log_sigmoid(emit: Emitter, x: Value) -> Value:
+    return emit("Neg", emit("Softplus", emit("Neg", x)))
+
+
+@exports(ops.Softshrink)
+def softshrink(emit: Emitter, x: Value, threshold: float) -> Value:
+    return emit("Shrink", x, lambd=threshold, bias=threshold)
+
+
+@exports(ops.Hardshrink)
+def hardshrink(emit: Emitter, x: Value, threshold: float) -> Value:
+    return emit("Shrink", x, lambd=threshold, bias=0.0)
+
+
+@exports(ops.Hardtanh)
+def hardtanh(emit: Emitter, x: Value, t_min: float, t_max: float) -> Value:
+    return emit("Clip", x, emit.number(t_min, x), emit.number(t_max, x))
+
+
+@exports(ops.Tanhshrink, wide=True)
+def tanhshrink(emit: Emitter, x: Value) -> Value:
+    return emit("Sub", x, emit("Tanh", x))
+
+
+@exports(ops.ThresholdedRelu)
+def thresholded_relu(emit: Emitter, x: Value, threshold: float, value: float) -> Value:
+    above = emit("Greater", x, emit.number(threshold, x))
+    return emit("Where", above, x, emit.number(value, x))
+
+
+@exports(ops.Prelu)
+def prelu(emit: Emitter, x: Value, alpha: Value, mode: str, data_format: str) -> Value:
+    shape = ops.prelu_alpha_shape(sizes_of(x), mode, data_format)
+    return emit("PRelu", x, emit.reshape(alpha, emit.ints(shape)))
+
+
+@exports(ops.Maxout)
+def maxout(emit: Emitter, x: Value, groups: int, axis: int) -> Value:
+    sizes = sizes_of(x)
+    axis = normalize_axis(axis, len(sizes))
+    after = [emit.size(x, at) for at in range(axis + 1, len(sizes))]
+    split = emit.reshape(x, [*[0] * axis, -1, groups, *after])
+    return emit("ReduceMax", split, emit.ints([axis + 1]), keepdims=0)
+
+
+@exports(ops.Softmax, wide=True)
+def softmax(emit: Emitter, x: Value, axis: int) -> Value:
+    return _along_axis(emit, "Softmax", x, axis)
+
+
+@exports(ops.LogSoftmax, wide=True)
+def log_softmax(emit: Emitter, x: Value, axis: int) -> Value:
+    return _along_axis(emit, "LogSoftmax", x, axis)
+
+
+def _along_axis(emit: Emitter, op: str, x: Value, axis: int) -> Value:
+    if sizes_of(x):
+        return emit(op, x, axis=axis)
+    return emit.squeeze(emit(op, emit.unsqueeze(x, 0), axis=0), 0)
+
+
+def activate(emit: Emitter, name: str, x: Value, attrs: dict[str, object]) -> Value:
+    """The op `pd.<name>` on one tensor, or x itself for `none`: the activation of fused ops."""
+    from graphopt.ir.dialect.definition import default_attrs
+    from graphopt.ir.dialect.op import call_rule, class_of
+    from graphopt.models.export.onnx.registry import ENTRIES
+
+    if name == "none":
+        return x
+    op_class = class_of(f"pd.{name}")
+    return call_rule(
+        ENTRIES[op_class].rule, {**default_attrs(op_class), **attrs, "x": x, "emit": emit}
+    )

@@ -1,0 +1,68 @@
+"""Ops whose sizes depend on data, and tensor arrays, each one tensor of its elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphopt.ir.dialect.ops import dynamic as ops
+from graphopt.ir.dialect.types import normalize_axis
+from graphopt.ir.dtypes import DType
+from graphopt.models.export.onnx.emitter import LAST, Emitter, Value, sizes_of
+from graphopt.models.export.onnx.registry import exports
+
+
+@exports(ops.Nonzero)
+def nonzero(emit: Emitter, condition: Value) -> Value:
+    return emit.transpose(emit("NonZero", condition), (1, 0))
+
+
+@exports(ops.MaskedSelect)
+def masked_select(emit: Emitter, x: Value, mask: Value) -> Value:
+    whole = emit("Expand", x, emit.shape(mask))
+    chosen = emit("Expand", mask, emit.shape(x))
+    return emit("Compress", emit.reshape(whole, [-1]), emit.reshape(chosen, [-1]))
+
+
+@exports(ops.Unique)
+def unique(emit: Emitter, x: Value, axis: tuple[int, ...], dtype: DType) -> tuple[Value, ...]:
+    along = normalize_axis(axis[0], len(sizes_of(x))) if axis else None
+    dtypes = (None, "int64", "int64", "int64")
+    out, *found = emit.all("Unique", x, dtypes=dtypes, axis=along, sorted=1)
+    return out, *(emit.cast(each, dtype) for each in found)
+
+
+def _place(emit: Emitter, position: Value) -> Value:
+    return emit.reshape(emit.cast(position, "int64"), [1])
+
+
+@exports(ops.ArrayRead)
+def array_read(emit: Emitter, array: Value, position: Value) -> Value:
+    place = emit.reshape(emit.cast(position, "int64"), emit.ints([]))
+    return emit("Gather", array, place, axis=0)
+
+
+@exports(ops.ArrayWrite)
+def array_write(emit: Emitter, array: Value, position: Value, x: Value) -> Value:
+    """The elements before the position, x, and the elements after it."""
+    place = _place(emit, position)
+    after = emit("Add", place, emit.ints([1]))
+    before = emit.cut(array, [0], [0], place)
+    rest = emit.cut(array, [0], after, [LAST])
+    return emit("Concat", before, emit.unsqueeze(x, 0), rest, axis=0)
+
+
+@exports(ops.ArrayToTensor)
+def array_to_tensor(
+    emit: Emitter, array: Value, axis: int, use_stack: bool, used: Sequence[bool]
+) -> tuple[Value, Value | None]:
+    rank = len(sizes_of(array)) - (not use_stack)
+    at = normalize_axis(axis, rank)
+    order = [*range(1, at + 1), 0, *range(at + 1, len(sizes_of(array)))]
+    moved = emit.transpose(array, order)
+    if not use_stack:
+        after = [emit.size(array, i) for i in range(at + 2, len(sizes_of(array)))]
+        moved = emit.reshape(moved, [*[0] * at, -1, *after])
+    if not used[1]:
+        return moved, None
+    size = emit.ints([1]) if use_stack else emit.size(array, at + 1)
+    return moved, emit.cast(emit("Expand", size, emit.size(array, 0)), "int32")

@@ -1,0 +1,96 @@
+"""Elements by number along axes.
+
+Where Paddle raises for a number that is out of range, ONNX counts from the end or stops.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphopt.ir.dialect.ops import index as ops
+from graphopt.ir.dialect.types import UNKNOWN, normalize_axis
+from graphopt.ir.dtypes import DType
+from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.registry import exports
+
+
+@exports(ops.Embedding)
+def embedding(emit: Emitter, x: Value, weight: Value, padding_idx: int) -> Value:
+    rows = emit("Gather", weight, x, axis=0)
+    if padding_idx == -1:  # Paddle's spelling of none
+        return rows
+    padding = emit("Equal", x, emit.number(padding_idx, x))
+    is_padding = emit.unsqueeze(padding, len(sizes_of(x)))
+    return emit("Where", is_padding, emit.number(0, weight), rows)
+
+
+@exports(ops.OneHot, open=("depth",))
+def one_hot(emit: Emitter, x: Value, depth: int | Value, dtype: DType) -> Value:
+    """By a comparison: ONNX's operator would count numbers below zero from the end."""
+    x = emit.cast(x, "int64")
+    if isinstance(depth, Value):
+        end = emit.reshape(emit.cast(depth, dtype_of(x)), emit.ints([]))
+        numbers = emit("Range", emit.number(0, x), end, emit.number(1, x))
+    else:
+        numbers = emit.constant(np.arange(depth))
+    return emit.cast(emit("Equal", emit.unsqueeze(x, len(sizes_of(x))), numbers), dtype)
+
+
+@exports(ops.Gather, open=("axis",))
+def gather(emit: Emitter, x: Value, index: Value, axis: int | Value) -> Value:
+    if isinstance(axis, Value):
+        raise NotInOnnx("'axis' is known only when the model runs")
+    rows = emit.reshape(index, [-1]) if len(sizes_of(index)) > 1 else index
+    return emit("Gather", x, rows, axis=axis)
+
+
+@exports(ops.Multiplex)
+def multiplex(emit: Emitter, inputs: tuple[Value, ...], index: Value) -> Value:
+    stacked = emit("Concat", *(emit.unsqueeze(value, 1) for value in inputs), axis=1)
+    chosen = emit.reshape(emit.cast(index, "int64"), [-1, 1])
+    return emit("GatherND", stacked, chosen, batch_dims=1)
+
+
+@exports(ops.IndexAdd)
+def index_add(emit: Emitter, x: Value, index: Value, add_value: Value, axis: int) -> Value:
+    rank = len(sizes_of(x))
+    at = normalize_axis(axis, rank)
+    order = [at, *(i for i in range(rank) if i != at)]
+    rows, updates = emit.transpose(x, order), emit.transpose(add_value, order)
+    sizes = [emit.size(index, 0), *(emit.size(x, i) for i in order[1:])]
+    updates = emit("Expand", updates, emit.joined(sizes))
+    places = emit.unsqueeze(emit.cast(index, "int64"), 1)
+    out = emit("ScatterND", rows, places, updates, reduction="add")
+    return emit.transpose(out, [order.index(i) for i in range(rank)])
+
+
+@exports(ops.IndexPut)
+def index_put(
+    emit: Emitter, x: Value, indices: tuple[Value, ...], value: Value, accumulate: bool
+) -> Value:
+    places = [emit.cast(index, "int64") for index in indices]
+    shapes = [sizes_of(index) for index in indices]
+    picked = emit.shape(places[0])
+    if len(places) > 1:
+        if any(UNKNOWN in shape for shape in shapes):
+            raise NotInOnnx("the sizes of its index tensors are open")
+        picked = emit.ints(np.broadcast_shapes(*shapes))
+        places = [emit("Expand", index, picked) for index in places]
+    columns = [emit.unsqueeze(index, -1) for index in places]
+    rows = columns[0] if len(columns) == 1 else emit("Concat", *columns, axis=-1)
+    if len(sizes_of(x)) > len(indices):
+        picked = emit("Concat", picked, emit.shape(x, len(indices)), axis=0)
+    updates = emit("Expand", value, picked)
+    reduction = "add" if accumulate else "none"
+    return emit("ScatterND", x, rows, updates, reduction=reduction)
+
+
+@exports(ops.ShardIndex)
+def shard_index(
+    emit: Emitter, input: Value, index_num: int, nshards: int, shard_id: int, ignore_value: int
+) -> Value:
+    size = emit.number(-(-index_num // nshards), input)
+    own = emit("Mod", input, size)
+    shard = emit("Div", emit("Sub", input, own), size)
+    mine = emit("Equal", shard, emit.number(shard_id, input))
+    return emit("Where", mine, own, emit.number(ignore_value, input))

@@ -1,0 +1,144 @@
+"""Reductions over axes, and running results along an axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops import reduce as ops
+from graphopt.ir.dialect.types import UNKNOWN, Tensor, element_count, normalize_axis, shape_of
+from graphopt.ir.dtypes import DType
+from graphopt.models.export.onnx.emitter import Emitter, Ints, NotInOnnx, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.registry import exports
+
+IntTuple = tuple[int, ...]
+
+
+def reduced(emit: Emitter, op: str, x: Value, axis: Ints = (), keepdim: bool = False) -> Value:
+    """x combined over axes, over all of them where none is named."""
+    axes = None if not isinstance(axis, Value) and not axis else emit.ints(axis)
+    return emit(op, x, axes, keepdims=int(keepdim))
+
+
+def _reduction(op_class: type[PdOp], name: str, *, wide: bool = False) -> None:
+    @exports(op_class, wide=wide, open=("axis",))
+    def rule(emit: Emitter, x: Value, axis: Ints, keepdim: bool) -> Value:
+        if dtype_of(x) == "bool":
+            return emit.cast(reduced(emit, name, emit.cast(x, "int32"), axis, keepdim), "bool")
+        return reduced(emit, name, x, axis, keepdim)
+
+
+_reduction(ops.Mean, "ReduceMean", wide=True)
+_reduction(ops.Max, "ReduceMax")
+_reduction(ops.Min, "ReduceMin")
+_reduction(ops.Amax, "ReduceMax")
+_reduction(ops.Amin, "ReduceMin")
+_reduction(ops.Prod, "ReduceProd", wide=True)
+_reduction(ops.Logsumexp, "ReduceLogSumExp", wide=True)
+
+
+@exports(ops.Sum, wide=True, open=("axis",))
+def sum_(
+    emit: Emitter, x: Value, axis: Ints, keepdim: bool, dtype: DType | None, types: Sequence[Tensor]
+) -> Value:
+    total = ops.sum_dtype(dtype_of(x), dtype)
+    if total in ("float16", "bfloat16"):  # which add up in float32, and round once
+        total = DType("float32")
+    return reduced(emit, "ReduceSum", emit.cast(x, total), axis, keepdim)
+
+
+def _of_flags(op_class: type[PdOp], name: str) -> None:
+    @exports(op_class, open=("axis",))
+    def rule(emit: Emitter, x: Value, axis: Ints, keepdim: bool) -> Value:
+        flags = emit.cast(emit.cast(x, "bool"), "int32")
+        return emit.cast(reduced(emit, name, flags, axis, keepdim), "bool")
+
+
+_of_flags(ops.All, "ReduceMin")
+_of_flags(ops.Any, "ReduceSum")
+
+
+@exports(ops.PNorm, wide=True)
+def p_norm(emit: Emitter, x: Value, porder: float, axis: IntTuple, keepdim: bool) -> Value:
+    if porder in (1, 2):
+        return reduced(emit, "ReduceL1" if porder == 1 else "ReduceL2", x, axis, keepdim)
+    sizes = emit("Abs", x)
+    if math.isinf(porder):
+        name = "ReduceMax" if porder > 0 else "ReduceMin"
+        return reduced(emit, name, sizes, axis, keepdim)
+    if porder == 0:
+        counts = emit.cast(emit.cast(x, "bool"), dtype_of(x))
+        return reduced(emit, "ReduceSum", counts, axis, keepdim)
+    powers = emit("Pow", sizes, emit.number(porder, x))
+    total = reduced(emit, "ReduceSum", powers, axis, keepdim)
+    return emit("Pow", total, emit.number(1 / porder, x))
+
+
+@exports(ops.SquaredL2Norm, wide=True)
+def squared_l2_norm(emit: Emitter, x: Value) -> Value:
+    return emit.reshape(reduced(emit, "ReduceSumSquare", x), [1])
+
+
+@exports(ops.ClipByNorm, wide=True)
+def clip_by_norm(emit: Emitter, x: Value, max_norm: float) -> Value:
+    norm, most = reduced(emit, "ReduceL2", x), emit.number(max_norm, x)
+    return (
+        emit("Mul", x, emit("Div", most, emit("Max", norm, most)))
+        if max_norm
+        else emit("Mul", x, emit.number(0, x))
+    )
+
+
+@exports(ops.ReduceAs, wide=True)
+def reduce_as(emit: Emitter, x: Value, target: Value) -> Value:
+    sizes, own = sizes_of(target), sizes_of(x)
+    outer = len(own) - len(sizes)
+    if UNKNOWN in sizes:
+        raise NotInOnnx("which axes it adds up depends on an open size")
+    inner = [outer + at for at, size in enumerate(sizes) if size == 1]
+    axes = [*range(outer), *inner]
+    if not axes:
+        return x
+    return emit.reshape(reduced(emit, "ReduceSum", x, axes), emit.ints(sizes))
+
+
+@exports(ops.Numel)
+def numel(emit: Emitter, x: Value) -> Value:
+    count = element_count(sizes_of(x))
+    return emit("Size", x) if count == UNKNOWN else emit.number(count, "int64")
+
+
+def _index_of_first(op_class: type[PdOp], name: str) -> None:
+    @exports(op_class)
+    def rule(
+        emit: Emitter,
+        x: Value,
+        axis: int,
+        keepdim: bool,
+        flatten: bool,
+        dtype: DType,
+        types: Sequence[Tensor],
+    ) -> Value:
+        if flatten:
+            found = emit(name, emit.reshape(x, [-1]), axis=0, keepdims=0)
+            found = emit.reshape(found, emit.ints(shape_of(types[0])))
+        else:
+            found = emit(
+                name, x, axis=normalize_axis(axis, len(sizes_of(x))), keepdims=int(keepdim)
+            )
+        return emit.cast(found, dtype)
+
+
+_index_of_first(ops.Argmax, "ArgMax")
+_index_of_first(ops.Argmin, "ArgMin")
+
+
+@exports(ops.Cumsum, wide=True)
+def cumsum(
+    emit: Emitter, x: Value, axis: int, flatten: bool, exclusive: bool, reverse: bool
+) -> Value:
+    at = 0 if flatten else normalize_axis(axis, len(sizes_of(x)))
+    x = emit.reshape(x, [-1]) if flatten else x
+    place = emit.number(at, "int64")
+    return emit("CumSum", x, place, exclusive=int(exclusive), reverse=int(reverse))

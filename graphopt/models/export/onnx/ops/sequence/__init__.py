@@ -1,0 +1,1 @@
+"""Sequences: padded, with a number of steps for each."""

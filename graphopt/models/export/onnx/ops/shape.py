@@ -1,0 +1,115 @@
+"""Ops that move, join or cut elements without computing on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphopt.ir.dialect.ops import shape as ops
+from graphopt.ir.dialect.types import UNKNOWN, Tensor, normalize_axes, normalize_axis, shape_of
+from graphopt.models.export.onnx.emitter import Emitter, Ints, Value, sizes_of
+from graphopt.models.export.onnx.registry import exports
+
+IntTuple = tuple[int, ...]
+
+
+@exports(ops.Assign, ops.StopGradient)
+def assign(emit: Emitter, x: Value) -> Value:
+    return x
+
+
+@exports(ops.Reshape, open=("shape",))
+def reshape(emit: Emitter, x: Value, shape: Ints, types: Sequence[Tensor]) -> Value:
+    if 0 in sizes_of(x) and UNKNOWN not in shape_of(types[0]):
+        return emit("Reshape", x, emit.ints(shape_of(types[0])), allowzero=1)
+    return emit.reshape(x, emit.ints(shape))
+
+
+@exports(ops.ReshapeLike)
+def reshape_like(emit: Emitter, x: Value, like: Value, shape: IntTuple) -> Value:
+    sizes = [emit.size(like, at) if size == 0 else size for at, size in enumerate(shape)]
+    return emit("Reshape", x, emit.joined(sizes), allowzero=int(-1 not in shape))
+
+
+@exports(ops.Transpose)
+def transpose(emit: Emitter, x: Value, perm: IntTuple) -> Value:
+    return emit.transpose(x, [normalize_axis(axis, len(sizes_of(x))) for axis in perm])
+
+
+@exports(ops.Flatten)
+def flatten(emit: Emitter, x: Value, start_axis: int, stop_axis: int) -> Value:
+    rank = len(sizes_of(x))
+    if not rank:
+        return emit.reshape(x, [1])
+    start, stop = normalize_axis(start_axis, rank), normalize_axis(stop_axis, rank)
+    after = [emit.size(x, axis) for axis in range(stop + 1, rank)]
+    return emit.reshape(x, [*[0] * start, -1, *after])
+
+
+@exports(ops.Squeeze)
+def squeeze(emit: Emitter, x: Value, axis: IntTuple) -> Value:
+    sizes = sizes_of(x)
+    candidates = normalize_axes(axis, len(sizes)) if axis else range(len(sizes))
+    ones = (1, UNKNOWN) if axis else (1,)
+    return emit.squeeze(x, *(i for i in candidates if sizes[i] in ones))
+
+
+@exports(ops.Unsqueeze)
+def unsqueeze(emit: Emitter, x: Value, axis: IntTuple) -> Value:
+    new = [False] * len(sizes_of(x))
+    for position in axis:  # each counts those before it
+        new.insert(normalize_axis(position, len(new) + 1), True)
+    return emit.unsqueeze(x, *(at for at, is_new in enumerate(new) if is_new))
+
+
+@exports(ops.Concat)
+def concat(emit: Emitter, inputs: tuple[Value, ...], axis: int) -> Value:
+    return inputs[0] if len(inputs) == 1 else emit("Concat", *inputs, axis=axis)
+
+
+@exports(ops.Stack)
+def stack(emit: Emitter, inputs: tuple[Value, ...], axis: int) -> Value:
+    at = normalize_axis(axis, len(sizes_of(inputs[0])) + 1)
+    parts = [emit.unsqueeze(value, at) for value in inputs]
+    return parts[0] if len(parts) == 1 else emit("Concat", *parts, axis=at)
+
+
+@exports(ops.Split, open=("sections",))
+def split(
+    emit: Emitter, x: Value, axis: int, num: int, sections: Ints, types: Sequence[Tensor]
+) -> tuple[Value, ...]:
+    if len(types) == 1:
+        return (x,)
+    axis, dtypes = normalize_axis(axis, len(sizes_of(x))), [None] * len(types)
+    parts = [shape_of(type_)[axis] for type_ in types]
+    if isinstance(sections, Value):
+        return emit.all("Split", x, emit.ints(sections), dtypes=dtypes, axis=axis)
+    if not sections and UNKNOWN in parts:
+        return emit.all("Split", x, dtypes=dtypes, axis=axis, num_outputs=num)
+    if UNKNOWN not in parts:
+        return emit.all("Split", x, emit.ints(parts), dtypes=dtypes, axis=axis)
+    rest = emit("Sub", emit.size(x, axis), emit.ints([sum(s for s in sections if s != -1)]))
+    sizes = emit.joined([rest if size == -1 else size for size in sections])
+    return emit.all("Split", x, sizes, dtypes=dtypes, axis=axis)
+
+
+@exports(ops.Slice, open=("starts", "ends"))
+def slice_(
+    emit: Emitter, input: Value, axes: IntTuple, starts: Ints, ends: Ints, decrease_axis: IntTuple
+) -> Value:
+    part = emit.cut(input, axes, starts, ends) if axes else input
+    return emit.squeeze(part, *normalize_axes(decrease_axis, len(sizes_of(input))))
+
+
+@exports(ops.Expand, open=("shape",))
+def expand(emit: Emitter, x: Value, shape: Ints) -> Value:
+    """-1 keeps a size, as 1 does for ONNX."""
+    if isinstance(shape, Value):
+        sizes, one = emit.ints(shape), emit.ints([1])
+        kept = emit("Less", sizes, emit.ints([0]))
+        return emit("Expand", x, emit("Where", kept, one, sizes))
+    return emit("Expand", x, emit.ints([1 if size == -1 else size for size in shape]))
+
+
+@exports(ops.ShapeOf)
+def shape(emit: Emitter, input: Value) -> Value:
+    return emit.cast(emit("Shape", input), "int32")

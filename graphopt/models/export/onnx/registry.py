@@ -1,0 +1,97 @@
+"""The registry of rules for ONNX: op class -> a function from values to values.
+
+A rule is called as a lowering rule is: operands by field name, properties by name. If its signature
+has them, it also gets `emit` (an `Emitter`), `types` (the result types) and `used` (which results
+are read). A property in `open` may be a vector of the graph instead of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar, cast
+
+import onnx_ir as ir
+
+from graphopt.ir.dialect.definition import attr_kinds
+from graphopt.ir.dialect.op import PdOp, call_rule
+from graphopt.ir.dialect.types import Tensor
+from graphopt.ir.dialect.types import dtype_of as element_type
+from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Value, is_half
+
+Rule: TypeAlias = Callable[..., Any]
+R = TypeVar("R", bound=Rule)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A rule; `wide` lets it see half types as float32, so that a result rounds only once."""
+
+    rule: Rule
+    wide: bool = False
+    open: Collection[str] = ()
+
+
+ENTRIES: dict[type[PdOp], Entry] = {}
+
+
+def exports(
+    *op_classes: type[PdOp], wide: bool = False, open: Collection[str] = ()
+) -> Callable[[R], R]:
+    """Register the decorated function as the rule of these op classes."""
+
+    def register(rule: R) -> R:
+        for op_class in op_classes:
+            assert op_class not in ENTRIES, f"{op_class.name} has two rules for ONNX"
+            ENTRIES[op_class] = Entry(rule, wide, open)
+        return rule
+
+    return register
+
+
+def exports_as(operators: Mapping[type[PdOp], str], wide: bool = False) -> None:
+    """Register ops that are one operator of their operands, in order, without attributes."""
+    for op_class, name in operators.items():
+        exports(op_class, wide=wide)(_one_node(name))
+
+
+def _one_node(name: str) -> Rule:
+    def rule(emit: Emitter, x: Value, y: Value | None = None) -> Value:
+        return emit(name, x) if y is None else emit(name, x, y)
+
+    return rule
+
+
+def written(
+    emit: Emitter,
+    op_class: type[PdOp],
+    values: Mapping[str, Any],
+    types: Sequence[Tensor],
+    used: Sequence[bool],
+) -> tuple[Value | None, ...]:
+    """The results of an op, for operands and properties by name; None for some that nothing reads.
+
+    Raises NotInOnnx where there is no rule, or it has no operators for such a use.
+    """
+    entry = ENTRIES.get(op_class)
+    if entry is None:
+        raise NotInOnnx("ONNX has no operator for it")
+    for name, value in values.items():
+        is_open = isinstance(value, ir.Value) and name in attr_kinds(op_class)
+        if is_open and name not in entry.open:
+            raise NotInOnnx(f"'{name}' is known only when the model runs")
+    given = {name: _widened(emit, v) for name, v in values.items()} if entry.wide else values
+    found = call_rule(entry.rule, {**given, "emit": emit, "types": types, "used": used})
+    results = cast("tuple[Value | None, ...]", found if isinstance(found, tuple) else (found,))
+    return tuple(
+        None if value is None else emit.cast(value, element_type(type_)) if entry.wide else value
+        for value, type_ in zip(results, types, strict=True)
+    )
+
+
+def _widened(emit: Emitter, operand: Any) -> Any:
+    if isinstance(operand, tuple):
+        return tuple(_widened(emit, each) for each in cast("tuple[Any, ...]", operand))
+    if isinstance(operand, ir.Value) and is_half(operand):
+        return emit.cast(operand, "float32")
+    return operand

@@ -1,0 +1,176 @@
+"""Models as ONNX: valid, named like the program, with the outputs that Paddle recorded."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static, utils
+from graphopt.errors import UnsupportedError
+from graphopt.models.export import Exported
+from graphopt.models.export.onnx import refusals
+from graphopt_tests.runtime.test_export import check_outputs, load
+from graphopt_tests.runtime.test_models import CASES, recorded
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx_ir")
+runtime = pytest.importorskip("onnxruntime")
+
+QUICK = {"infer_crnn_ctc", "infer_bert_mini", "infer_loop_if", "infer_lstm_classifier"}
+# what they need is refused by name
+REFUSED = {
+    "infer_decode_beam": {"pd.gather_tree"},
+}
+MODELS = [
+    pytest.param(n, marks=() if n in QUICK else pytest.mark.exhaustive)
+    for n in CASES
+    if n not in REFUSED
+]
+
+
+def checked(exported: Exported) -> Any:
+    """The written model, which ONNX's checker has passed."""
+    onnx.checker.check_model(exported.path, full_check=True)
+    return onnx.load(exported.path)
+
+
+def shape_of(port: Any) -> list[Any]:
+    return [dim.dim_param or dim.dim_value for dim in port.type.tensor_type.shape.dim]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_recorded_outputs(name: str, tmp_path: Path) -> None:
+    """For every recorded batch: sizes that the program leaves open may vary."""
+    model = load(name)
+    exported = model.export(tmp_path / "m.onnx")
+    graph = checked(exported).graph
+    assert [port.name for port in graph.input] == model.feed_names
+    assert [port.name for port in graph.output] == model.fetch_names
+    assert {held.name for held in graph.initializer} >= set(model.parameters) & {
+        name for node in graph.node for name in node.input
+    }
+    for run in recorded(CASES[name]):
+        check_outputs(exported, model, run)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_models(name: str) -> None:
+    found = refusals(load(name).module(static.BuildStrategy(), portable=True))
+    assert {op for op, _ in found} == REFUSED[name]
+
+
+def program(build: Any, *inputs: tuple[str, Any, str]) -> paddle.ImportedModel:
+    """A program as a saved model has it."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        given = [static.data(*each) for each in inputs]
+        made = build(*given)
+    outputs = made if isinstance(made, tuple) else (made,)
+    names = [variable.name for variable in outputs]
+    feeds = [name for name, _, _ in inputs]
+    return paddle.models.imported.ImportedModel(main, feeds, names, Path("made"), True, b"")
+
+
+X = ("x", [None, 4], "float32")
+
+
+def test_all_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """Each op with a variable and the reason, in one message, and nothing is written."""
+    model = program(
+        lambda x: (paddle.erfinv(x) + paddle.lgamma(x), paddle.cumprod(paddle.digamma(x), 1)), X
+    )
+    with pytest.raises(UnsupportedError) as raised:
+        model.export(tmp_path / "m.onnx")
+    lines = str(raised.value).splitlines()
+    assert [line.split()[0] for line in lines[1:-1]] == [
+        "pd.erfinv",
+        "pd.lgamma",
+        "pd.digamma",
+        "pd.cumprod",
+    ]
+    assert "pd.erfinv (erfinv_0.tmp): ONNX has no operator for it" in lines[1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_state_is_not_updated(tmp_path: Path) -> None:
+    """A training program says what to write instead."""
+    with pytest.raises(UnsupportedError, match=r"updates '.*save_inference_model"):
+        trained().export(tmp_path / "m.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def trained() -> paddle.ImportedModel:
+    return paddle.import_model(Path(__file__).parents[1] / "data/models/train_mlp_sgd/pdmodel/main")
+
+
+def test_sizes_and_opset(tmp_path: Path) -> None:
+    model = program(lambda x: paddle.nn.functional.relu(x), X)
+    made = checked(model.export(tmp_path / "m.onnx", opset=23))
+    assert made.opset_import[0].version == 23 and shape_of(made.graph.input[0]) == ["x.0", 4]
+    with pytest.raises(ValueError, match=r"opset 9 cannot be written; .* 20, 21, 22, 23"):
+        model.export(tmp_path / "m.onnx", opset=9)
+    with pytest.raises(ValueError, match="the format mlir has no opset; onnx has"):
+        model.export(tmp_path / "m.mlir", opset=20)
+
+
+def test_a_value_that_is_given_twice(tmp_path: Path) -> None:
+    """An input, a constant and one result under several names are outputs of their own."""
+
+    def build(x: Any) -> Any:
+        doubled = paddle.scale(x, 2.0)
+        return paddle.assign(doubled), doubled, paddle.assign(x), paddle.full([2], 3.0)
+
+    model = program(build, X)
+    exported = model.export(tmp_path / "m.onnx")
+    checked(exported)
+    x = np.ones((3, 4), "float32")
+    check_outputs(exported, model, ({"x": x}, [2 * x, 2 * x, x, np.full(2, 3, "float32")]))
+
+
+def test_parameters_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they are more than a message of protobuf can hold."""
+    from graphopt.models.export.onnx import file
+
+    monkeypatch.setattr(file, "INSIDE", 1000)
+    model = load("infer_lenet")
+    exported = model.export(tmp_path / "m.onnx")
+    assert [path.name for path in exported.files] == ["m.onnx", "m.onnx.data"]
+    assert exported.path.stat().st_size < 10_000 < exported.files[1].stat().st_size
+    checked(exported)
+    check_outputs(exported, model, recorded(CASES["infer_lenet"])[0])
+
+
+def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load("infer_lenet")
+    for name in [n for n in sys.modules if n.startswith("graphopt.models.export.onnx.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "onnx_ir", None)
+    with pytest.raises(UnsupportedError, match=r"pip install 'graphopt\[onnx\]'"):
+        model.export(tmp_path / "m.onnx")
+
+
+def test_a_layer(tmp_path: Path) -> None:
+    """`paddle.onnx.export`, with Paddle's arguments."""
+    with static.scope_guard(static.Scope()), utils.unique_name.guard():
+        _check_a_layer(tmp_path)
+
+
+def _check_a_layer(tmp_path: Path) -> None:
+    layer = paddle.nn.Linear(4, 2)
+    spec = [static.InputSpec([None, 4], "float32", "x")]
+    with pytest.warns(UserWarning, match=r"opset 11 is not written; .*m.onnx has opset 20"):
+        paddle.onnx.export(layer, str(tmp_path / "m"), input_spec=spec, opset_version=11)
+    made = onnx.load(tmp_path / "m.onnx")
+    onnx.checker.check_model(made, full_check=True)
+    assert [port.name for port in made.graph.input] == ["x"]
+    weights = {held.name for held in made.graph.initializer}
+    assert weights == {parameter.name for parameter in layer.parameters()}
+    session = runtime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    assert session.run(None, {"x": np.ones((3, 4), "float32")})[0].shape == (3, 2)
+    with pytest.raises(ValueError, match="the file_prefix is empty"):
+        paddle.onnx.export(layer, "folder/", input_spec=spec)

@@ -1,0 +1,201 @@
+"""Every op that is written as ONNX, on its samples: valid, run by ONNX Runtime, the same numbers.
+
+`make test` takes a sample of each op whose numbers a formula of NumPy says, and runs those of a
+family in one session; all samples are exhaustive, compared with the lowering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, SSAValue
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.families import BY_NAME, FAMILIES, family_of
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.signature import FEED, FETCH, signature_of
+from graphopt_tests.ir.test_ops import SAMPLES, with_floats
+from graphopt_tests.op_calls import flat, groups_of, rule_of, type_of
+from graphopt_tests.ops.base import Array, Sample, f32, f64
+
+onnx = pytest.importorskip("onnx")
+ir = pytest.importorskip("onnx_ir")
+runtime = pytest.importorskip("onnxruntime")
+
+from graphopt.models.export.onnx.graph import graph_of  # noqa: E402  (needs the packages)
+from graphopt.models.export.onnx.registry import ENTRIES  # noqa: E402
+
+# What of Paddle ONNX Runtime does otherwise (docs/how-to/take-a-model-out.md).
+OTHERWISE = {
+    ("pd.relu", 1): "of nan Paddle makes 0",
+    ("pd.log_softmax", 2): "no logarithm of Paddle is below -64",
+    ("pd.argmax", 5): "Paddle passes over nan",
+    ("pd.argmin", 2): "Paddle passes over nan",
+    ("pd.embedding", 3): "a number out of range is an error",
+    ("pd.gather", 5): "a number out of range is an error",
+}
+TOLERANCE = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-5}
+Case = tuple[type[PdOp], Sample]
+
+
+@pytest.fixture(autouse=True)
+def sixty_four_bits() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+def module_of(cases: Sequence[Case]) -> ModuleOp:
+    """A module that computes samples of ops side by side, from x0, x1, ... to y0, y1, ..."""
+    arrays = [array for _, case in cases for array in flat(case)]
+    block = Block(arg_types=[type_of(array) for array in arrays])
+    arguments = iter(block.args)
+    results: list[SSAValue] = []
+    for op_class, case in cases:
+        operands = [
+            operand if operand is None else [next(arguments) for _ in group]
+            for operand, group in zip(case.operands, groups_of(case), strict=True)
+        ]
+        op = op_class.make(*operands, **case.attrs)
+        block.add_op(op)
+        results += op.results
+    block.add_op(ReturnOp(*results))
+    function = FuncOp("main", (block.arg_types, [value.type for value in results]))
+    function.body.detach_block(0)
+    function.body.add_block(block)
+    for role, kind, letter, count in (
+        ("arg_attrs", FEED, "x", len(arrays)),
+        ("res_attrs", FETCH, "y", len(results)),
+    ):
+        entries = [DictionaryAttr({kind: StringAttr(f"{letter}{at}")}) for at in range(count)]
+        setattr(function, role, ArrayAttr(entries))
+    return ModuleOp([function])
+
+
+def valid(cases: Sequence[Case], opset: int = 20) -> Any:
+    """The model of samples, which ONNX's checker has passed; UnsupportedError for no model."""
+    module = module_of(cases)
+    made = ir.to_proto(graph_of(module, {}, signature_of(module).arguments, opset))
+    onnx.checker.check_model(made, full_check=True)
+    return made
+
+
+def ran(model: Any, cases: Sequence[Case]) -> list[Array] | None:
+    """The results by ONNX Runtime; None where it has no kernel for a dtype."""
+    arrays = [array for _, case in cases for array in flat(case)]
+    outputs = [output.type.tensor_type.elem_type for output in model.graph.output]
+    halves = [array.dtype for array in arrays if array.dtype == ml_dtypes.bfloat16]
+    if halves or onnx.TensorProto.BFLOAT16 in outputs:  # its Python has no arrays of them
+        return None
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
+    feed = {f"x{at}": np.asarray(array) for at, array in enumerate(arrays)}
+    try:
+        session = runtime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        given = {port.name: feed[port.name] for port in session.get_inputs()}
+        return session.run(None, given)
+    except Exception as error:
+        if "NOT_IMPLEMENTED" in str(error) or "does not support double" in str(error):
+            return None
+        raise
+
+
+def check(found: Sequence[Array], wanted: Sequence[Any], dtypes: Sequence[Any]) -> None:
+    for place, (new, old, dtype) in enumerate(zip(found, wanted, dtypes, strict=True)):
+        assert (new.dtype, new.shape) == (dtype, np.shape(old)), place
+        near = TOLERANCE.get(str(dtype), 0)
+        with np.errstate(all="ignore"):
+            both = [np.asarray(array).astype(np.float64) for array in (new, old)]
+        finite = np.abs(both[1][np.isfinite(both[1])])
+        most = max(1.0, float(finite.max(initial=0)))
+        np.testing.assert_allclose(*both, rtol=near, atol=near * most)
+
+
+def with_a_formula(op_class: type[PdOp]) -> Sample | None:
+    """The first sample that can be written and whose numbers a formula says."""
+    known = {"float32", "int64", "bool"}
+    numbered = [
+        (number, case, {str(array.dtype) for array in flat(case)})
+        for number, case in enumerate(SAMPLES[op_class])
+        if case.expected is not None and (op_class.name, number) not in OTHERWISE
+    ]
+    # those on floats first: ONNX Runtime has fewer kernels for integers
+    for _, case, dtypes in sorted(numbered, key=lambda each: "float32" not in each[2]):
+        if not dtypes <= known:
+            continue
+        try:
+            valid([(op_class, case)])
+        except UnsupportedError:
+            continue
+        return case
+    return None
+
+
+@pytest.mark.parametrize("family", sorted({family_of(op_class) for op_class in ENTRIES}), ids=str)
+def test_a_sample_of_each_op(family: str) -> None:
+    """In one session for the family."""
+    own = [op_class for op_class in ENTRIES if family_of(op_class) == family]
+    chosen = [(op, case) for op in own if (case := with_a_formula(op)) is not None]
+    if not chosen:
+        return
+    model = valid(chosen)
+    found = ran(model, chosen)
+    assert found is not None
+    wanted: list[Any] = []
+    for _, case in chosen:
+        assert case.expected is not None
+        given = with_floats(case, f64)
+        with np.errstate(all="ignore"):
+            results = case.expected(*given.operands)
+        wanted += results if isinstance(results, tuple) else (results,)
+    check(found, wanted, [array.dtype for array in found])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", sorted(op_class.name for op_class in ENTRIES))
+def test_every_sample(name: str) -> None:
+    """Against the lowering; where ONNX Runtime has no kernel for a dtype, in float32, too."""
+    op_class, written = BY_NAME[name], 0
+    cases = list(enumerate(SAMPLES[op_class]))
+    for number, case in cases:
+        if (name, number) in OTHERWISE:
+            continue
+        try:
+            model = valid([(op_class, case)])
+        except UnsupportedError as error:
+            assert name in str(error)
+            continue
+        written += 1
+        found = ran(model, [(op_class, case)])
+        if found is None:
+            if number >= 0:
+                cases.append((-1, with_floats(case, f32)))
+            continue
+        with np.errstate(all="ignore"):
+            wanted = rule_of(op_class, case)(*flat(case))
+        check(found, wanted, [np.asarray(value).dtype for value in wanted])
+    assert written, "no sample of it can be written"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("opset", [21, 22, 23])
+def test_later_opsets(opset: int) -> None:
+    """The same rules hold for them."""
+    chosen = [(op, case) for op in ENTRIES if (case := with_a_formula(op)) is not None]
+    assert len(chosen) > 100 and ran(valid(chosen, opset), chosen) is not None
+
+
+def test_rules_are_in_files_named_like_those_of_the_dialect() -> None:
+    families = {family.__name__.rpartition("dialect.ops.")[2] for family in FAMILIES}
+    for op_class, entry in ENTRIES.items():
+        file = entry.rule.__module__.rpartition("onnx.ops.")[2]
+        # a table of one-node rules makes them in the registry
+        assert file in families or file.endswith("registry"), op_class.name
