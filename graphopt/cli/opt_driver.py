@@ -23,7 +23,8 @@ from graphopt.cli.opt_arguments import MODEL_EXPLORER, SVG, declare
 from graphopt.cli.report_options import platform_of
 from graphopt.cli.universe import UNIVERSE
 from graphopt.display.units import several
-from graphopt.errors import GraphoptError
+from graphopt.errors import GraphoptError, UnsupportedError
+from graphopt.ir.formats.foreign import foreign_kind, is_ir
 from graphopt.passes.table.instrumentation import Together
 from graphopt.passes.table.parts import PARSE, CompilationPart
 from graphopt.passes.table.pipeline import passes_of
@@ -263,8 +264,15 @@ class OptMain(xDSLOptMain):
     def _read_text(self, stream: IO[bytes]) -> ModuleOp:
         from graphopt.ir.dialect.text import ModuleParser
 
-        parser = ModuleParser(self.ctx, stream.read(), self.get_input_name())
-        return parser.parse_module(not self.args.no_implicit_module)
+        data = stream.read()
+        try:
+            parser = ModuleParser(self.ctx, data, self.get_input_name())
+            return parser.parse_module(not self.args.no_implicit_module)
+        except (ParseError, UnicodeDecodeError):
+            kind = foreign_kind(data.encode() if isinstance(data, str) else data)
+            if kind is None or is_ir(str(data)) or self.get_input_name().endswith(".mlir"):
+                raise
+            raise UnsupportedError(f"{self.get_input_name()}: this is {kind}") from None
 
     def _read_model(self, stream: IO[bytes]) -> ModuleOp:
         from graphopt.ir.formats.graph_check import column_names

@@ -38,14 +38,20 @@ def main(arguments: argparse.Namespace) -> int:
     """Run the file."""
     from graphopt.debug.program_source import load_imports
     from graphopt.debug.replay import replayed
-    from graphopt.errors import FeedError
+    from graphopt.errors import FeedError, UnsupportedError
     from graphopt.ir.formats.files import read_file
+    from graphopt.ir.formats.foreign import foreign_kind, is_ir
     from graphopt.models.feeds import load_arrays
     from graphopt.passes.engine import replay_file
     from graphopt.passes.engine.crash import versions
 
     load_imports(arguments.imports)
-    text = read_file(Path(arguments.file), _LONGEST, arguments.file).decode("utf-8")
+    data = read_file(Path(arguments.file), _LONGEST, arguments.file)
+    text = data.decode("utf-8", "replace")
+    if not replay_file.is_replay_file(text):
+        kind = foreign_kind(data)
+        if kind is not None and not is_ir(text):
+            raise UnsupportedError(f"{arguments.file}: this is {kind}")
     file = replay_file.read(text, arguments.file)
     print(f"then: {file.what}")
     if file.versions != versions():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphopt.errors import FeedError
+from graphopt.ir.formats.foreign import foreign_arrays
 
 if TYPE_CHECKING:
     from graphopt.ir.program import Program
@@ -107,6 +108,9 @@ def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]] | np.ndarray[Any,
                 return {name: loaded[name] for name in loaded.files}
             return loaded
     except (ValueError, EOFError, KeyError) as error:
+        kind = foreign_arrays(path.read_bytes(), takes_safetensors=False)
+        if kind is not None:
+            raise ValueError(f"{path}: no readable .npz or .npy file: this is {kind}") from None
         raise ValueError(f"{path}: no readable .npz or .npy file: {error}") from None
 
 

@@ -11,7 +11,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import graphopt.tensor  # noqa: F401  (programs and variables get their methods)
+from graphopt.errors import FormatError, UnsupportedError
+from graphopt.ir.formats.files import read_one
 from graphopt.ir.formats.find import find_given, find_parameters
+from graphopt.ir.formats.foreign import foreign_arrays
+from graphopt.ir.formats.limits import Limits
 from graphopt.ir.formats.model import (
     LoadedModel,
     load_program,
@@ -130,6 +134,19 @@ def read_parameters(
     )
     if not sources:
         return None
+    try:
+        return _read_files(loaded, sources)
+    except FormatError:
+        for source in (source for source in sources if source.is_file()):
+            kind = foreign_arrays(read_one(source, Limits().params_bytes), takes_safetensors=True)
+            if kind is not None:
+                raise UnsupportedError(f"{source}: this is {kind}") from None
+        raise
+
+
+def _read_files(loaded: LoadedModel, sources: list[Path]) -> dict[str, Array]:
+    """The checked parameters in files of one kind."""
+    program = loaded.program
     kinds = {kind_of_file(source) for source in sources}
     if kinds <= {"tensors", "folder"}:
         found = read_tensors(loaded, sources[0].absolute())

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -121,12 +122,38 @@ def test_a_page_of_a_script_without_programs(tmp_path: Path) -> None:
     assert (status, "nothing.py ended with 0 and ran no program, which" in error) == (1, True)
 
 
+def zipped(*names: str) -> bytes:
+    """A zip file with these names in it."""
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"")
+    return held.getvalue()
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"\x08\x08\x12\x07pytorch\x1a\x051.0.0", "this is an ONNX file, not a model of Paddle"),
-        (b"PK\x03\x04\x14", "this is a zip file"),
-        (b"import paddle\n", "this is a text file, not a saved model; graphopt run SCRIPT.py"),
+        (b"\x08\x08\x12\x07pytorch\x1a\x051.0.0", "this is an ONNX file, which graphopt writes"),
+        (b"PK\x03\x04\x14", "this is a zip file, and a damaged one"),
+        (zipped("m/data.pkl", "m/version"), "this is a checkpoint of PyTorch, which holds arrays"),
+        (zipped("m/data.pkl", "m/code/a.py"), "this is a model of TorchScript; torch.onnx.export"),
+        (zipped("x.npy"), "this is arrays of NumPy (.npz), not a model; --params and --input"),
+        (zipped("config.json", "model.weights.h5"), "this is a model of Keras; tf2onnx"),
+        (zipped("a.txt"), "this is a zip file; unpack it first"),
+        (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80", "this is a checkpoint of PyTorch"),
+        (b"\x80\x04}\x94.", "this is a pickle (.pdparams, .pdopt, paddle.save)"),
+        (b"\x08\x01\x12\x02\x0a\x00", "this is a model of TensorFlow; x2paddle converts it"),
+        (b"\x0a\x08\x0a\x01x\x12\x03Add", "this is a model of TensorFlow; x2paddle converts it"),
+        (b"\x1c\x00\x00\x00TFL3\x00", "this is a model of TensorFlow Lite; tf2onnx"),
+        (b"\x89HDF\r\n\x1a\n", "this is an HDF5 file, as of Keras"),
+        (b"\x02\x00\x00\x00\x00\x00\x00\x00{}..", "this is parameters as .safetensors"),
+        (b"ML\xefR\x0dStableHLO", "this is bytecode of MLIR, as of StableHLO"),
+        (b"<net name='x'>\n", "this is a model of OpenVINO"),
+        (b'{"cells": [], "nbformat": 4}', "this is a notebook"),
+        (b'{"a": 1}', "this is a JSON file without a program"),
+        (b"import paddle\n", "this is a Python script, not a saved model; graphopt run SCRIPT.py"),
+        (b"some words\n", "this is a text file, not a saved model; graphopt run SCRIPT.py"),
         (b"func.func @main() {\n}\n", "this is a program as text, which graphopt-opt reads"),
     ],
 )
@@ -134,9 +161,21 @@ def test_files_of_another_kind(data: bytes, words: str, tmp_path: Path) -> None:
     """They are named for what they are, by each command that opens a model."""
     file = tmp_path / "model"
     file.write_bytes(data)
-    for command in ("info", "run"):
+    for command in ("info", "run", *(["opt"] if b"func" not in data else [])):
         status, _, error = graphopt(command, file)
         assert (status, words in error) == (1, True), error
+
+
+def test_other_kinds_than_arrays(tmp_path: Path) -> None:
+    """So are files that are given for parameters, inputs, or to be replayed; and folders."""
+    (tmp_path / "m.onnx").write_bytes(b"\x08\x08\x12\x07pytorch\x1a\x051.0.0")
+    (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01\x12\x02\x0a\x00")
+    model = LENET / "model.pdmodel"
+    onnx = "this is an ONNX file, which graphopt writes"
+    assert onnx in error("run", model, "--random", "--params", tmp_path / "m.onnx")
+    assert onnx in error("run", model, "--input", tmp_path / "m.onnx")
+    assert onnx in graphopt("replay", tmp_path / "m.onnx")[2]
+    assert "this is a model of TensorFlow" in error("info", tmp_path)
 
 
 def test_what_can_be_onnx() -> None:

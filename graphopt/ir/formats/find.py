@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from graphopt.errors import MissingModelError
+from graphopt.errors import MissingModelError, UnsupportedError
 from graphopt.ir.formats.quote import quote
 
 _PROGRAMS = (".pdmodel", ".json")
@@ -60,6 +60,11 @@ def _in_folder(folder: Path) -> Path:
             f"{', '.join(str(folder / name) for name in sorted(models))}"
         )
     there = sorted(entry.name for entry in folder.iterdir())
+    if "saved_model.pb" in there:
+        raise UnsupportedError(
+            f"{folder}: this is a model of TensorFlow; x2paddle converts it, or save the model "
+            "with Paddle"
+        )
     shown = ", ".join(quote(name) for name in there[:10]) + (" ..." if len(there) > 10 else "")
     raise FileNotFoundError(
         f"no model: {folder} has neither a __model__ nor a .pdmodel or .json program, "
@@ -67,9 +72,14 @@ def _in_folder(folder: Path) -> Path:
     )
 
 
+def is_pir(data: bytes) -> bool:
+    """True for what begins like a program of Paddle 3."""
+    return _PIR.match(data[:256]) is not None
+
+
 def _is_pir(file: Path) -> bool:
     with file.open("rb") as opened:
-        return _PIR.match(opened.read(256)) is not None
+        return is_pir(opened.read(256))
 
 
 def find_tensors(program: Path) -> Path | None:

@@ -11,7 +11,8 @@ from typing import TypeAlias, TypeVar
 
 from graphopt.errors import FormatError, UnsupportedError
 from graphopt.ir.formats.files import read_one, read_together, settle_at
-from graphopt.ir.formats.find import find_given, find_program, find_tensors
+from graphopt.ir.formats.find import find_given, find_program, find_tensors, is_pir
+from graphopt.ir.formats.foreign import foreign_kind
 from graphopt.ir.formats.graph_check import check_program, column_names
 from graphopt.ir.formats.limits import Limits
 from graphopt.ir.formats.parameters import read_combined, read_folder_with, stored_variables
@@ -29,19 +30,6 @@ T = TypeVar("T")
 # a brace alone would not do: both are valid in a ProgramDesc. A bracket is not, as a first byte.
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _JSON = re.compile(rb'\[|[ \t\r\n]*\{[ \t\r\n]*"')
-
-# The first bytes of files that are given by mistake. A ProgramDesc begins with its blocks, 0x0a.
-_KINDS = {
-    b"\x08": (
-        "an ONNX file, not a model of Paddle; graphopt reads none: save the model with Paddle, or "
-        "convert it with x2paddle"
-    ),
-    b"PK\x03\x04": "a zip file (as of PyTorch, Keras or NumPy), not a model of Paddle",
-    b"\x89HDF": "an HDF5 file (as of Keras), not a model of Paddle",
-    b"\x1f\x8b": "a gzip file; unpack it first",
-    b"\x93NUMPY": "an array of NumPy, not a model; --input takes it",
-}
-_IR = re.compile(r"func\.func|builtin\.module|\bpd\.\w+")
 
 
 @dataclass(frozen=True)
@@ -188,41 +176,23 @@ def read_any_program(
     """
     limits = limits or Limits()
     if _PICKLE.match(data):
-        raise UnsupportedError(
-            f"{source}: this is a pickle (.pdparams, .pdopt, paddle.save), not a program; "
-            "give the path of the .pdmodel, .json or __model__ file"
+        kind = foreign_kind(data) or (
+            "a pickle (.pdparams, .pdopt, paddle.save), not a program; give the path of the "
+            ".pdmodel, .json or __model__ file"
         )
-    if not _JSON.match(data):
-        try:
+        raise UnsupportedError(f"{source}: this is {kind}")
+    try:
+        if not _JSON.match(data):
             return read_program(data, source, limits)
-        except FormatError:
-            kind = _other_kind(data)
-            if kind is None:
-                raise
-            raise UnsupportedError(f"{source}: this is {kind}") from None
+        records = read_pir(data, source, limits)
+    except FormatError:
+        kind = None if is_pir(data) else foreign_kind(data)
+        if kind is None:
+            raise
+        raise UnsupportedError(f"{source}: this is {kind}") from None
     # the importer itself imports records from this package
     from graphopt.ir.formats.pir import import_pir
 
-    program = import_pir(read_pir(data, source, limits))
+    program = import_pir(records)
     check_program(program, source, limits)
     return program
-
-
-def _other_kind(data: bytes) -> str | None:
-    """The kind of a file that is no program, with a remedy; None for damaged programs."""
-    for start, kind in _KINDS.items():
-        if data.startswith(start):
-            return kind
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return None
-    is_plain = all(character.isprintable() or character in "\t\r\n\f" for character in text)
-    if not text or not is_plain:
-        return None
-    if _IR.search(text):
-        return "a program as text, which graphopt-opt reads, not a saved model"
-    return (
-        "a text file, not a saved model; graphopt run SCRIPT.py runs a script, whose name ends "
-        "with .py"
-    )

@@ -1,0 +1,124 @@
+"""Files of other tools, recognised by their content, and what to do with each."""
+
+from __future__ import annotations
+
+import re
+import struct
+import zipfile
+from io import BytesIO
+
+# what converts what: x2paddle reads ONNX and graphs of TensorFlow, tf2onnx all that is TensorFlow's
+_CONVERT = "x2paddle converts it, or save the model with Paddle"
+_BY_ONNX = "tf2onnx makes ONNX of it, which x2paddle converts; or save the model with Paddle"
+_ONNX = f"an ONNX file, which graphopt writes and does not read; {_CONVERT}"
+_TENSORFLOW = f"a model of TensorFlow; {_CONVERT}"
+_TORCH = (
+    "a checkpoint of PyTorch, which holds arrays and no program; save the model with Paddle, and "
+    "the arrays by name as .npz or .safetensors, which --params takes"
+)
+_SCRIPT = (
+    "a model of TorchScript; torch.onnx.export makes ONNX of a model, which x2paddle converts; or "
+    "save the model with Paddle"
+)
+
+_NPZ = "arrays of NumPy (.npz), not a model; --params and --input take them"
+_NPY = "an array of NumPy, not a model; --input takes it"
+_SAFETENSORS = "parameters as .safetensors, without a program; --params takes it beside one"
+
+# The first bytes of files that are given by mistake. A ProgramDesc begins with its blocks, 0x0a.
+_STARTS = {
+    b"\x89HDF": f"an HDF5 file, as of Keras; {_BY_ONNX}",
+    b"\x1f\x8b": "a gzip file; unpack it first",
+    b"\x93NUMPY": _NPY,
+    b"GGUF": "a GGUF file, which holds arrays and no program; save the model with Paddle",
+    b"ML\xefR": "bytecode of MLIR, as of StableHLO, which XLA reads; give the model it was made of",
+    b"%PDF": "a PDF document, not a model",
+    b"\x89PNG": "an image, not a model; --input takes arrays (.npz, .npy)",
+    b"\xff\xd8\xff": "an image, not a model; --input takes arrays (.npz, .npy)",
+}
+_IR = re.compile(r"func\.func|builtin\.module|\bpd\.\w+")
+_IMPORT = re.compile(r"^\s*(?:import|from)\s+\w", re.MULTILINE)
+# the first number in a checkpoint of PyTorch before 1.6
+_TORCH_MAGIC = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
+# a message whose first field is a message with two strings: a node of TensorFlow, by name and type
+_GRAPH_DEF = re.compile(
+    rb"\x0a[\x80-\xff]{0,3}[\x00-\x7f]\x0a[\x01-\x7f][\w./^-]+\x12[\x01-\x7f]\w"
+)
+
+
+def foreign_kind(data: bytes) -> str | None:
+    """The kind of a file that is no program of Paddle, with a remedy; None for damaged programs."""
+    for start, kind in _STARTS.items():
+        if data.startswith(start):
+            return kind
+    if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _zip_kind(data)
+    if data.startswith(b"\x80"):
+        return _TORCH if data.startswith(_TORCH_MAGIC) or b"torch" in data[:4096] else None
+    if data.startswith(b"\x08"):
+        # the version of a SavedModel is 1, which no ONNX file has had since 2017
+        return _TENSORFLOW if data.startswith(b"\x08\x01\x12") else _ONNX
+    if data[4:8] == b"TFL3":
+        return f"a model of TensorFlow Lite; {_BY_ONNX}"
+    if len(data) > 8 and data[8:9] == b"{" and 0 < struct.unpack("<Q", data[:8])[0] < len(data):
+        return _SAFETENSORS
+    if _GRAPH_DEF.match(data):
+        return _TENSORFLOW
+    return _text_kind(data)
+
+
+def foreign_arrays(data: bytes, takes_safetensors: bool) -> str | None:
+    """The kind of a file that holds no arrays for a model; None for what may be damaged ones."""
+    kind = foreign_kind(data)
+    taken = (_NPZ, _NPY, *((_SAFETENSORS,) if takes_safetensors else ()))
+    return None if kind in taken else kind
+
+
+def is_ir(text: str) -> bool:
+    """True for a text that has operations of graphopt's programs in it."""
+    return _IR.search(text) is not None
+
+
+def _zip_kind(data: bytes) -> str:
+    """The kind of a zip file, by the names in it."""
+    try:
+        with zipfile.ZipFile(BytesIO(data)) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
+        return "a zip file, and a damaged one"
+    if any(name.endswith("/data.pkl") or name == "data.pkl" for name in names):
+        return _SCRIPT if any("/code/" in name for name in names) else _TORCH
+    if "model.weights.h5" in names:
+        return f"a model of Keras; {_BY_ONNX}"
+    if names and all(name.endswith(".npy") for name in names):
+        return _NPZ
+    return "a zip file; unpack it first"
+
+
+def _text_kind(data: bytes) -> str | None:
+    """The kind of a text; None for what is not plain text."""
+    if not data:
+        return None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    if not all(character.isprintable() or character in "\t\r\n\f" for character in text):
+        return None
+    if text.lstrip().startswith("{"):
+        if '"nbformat"' in text:
+            return "a notebook; graphopt run SCRIPT.py runs its code as a script"
+        return 'a JSON file without a program, which begins with {"base_code"'
+    if "<net " in text[:4096]:
+        return "a model of OpenVINO; give the model that it was made of"
+    if is_ir(text):
+        return "a program as text, which graphopt-opt reads, not a saved model"
+    if _IMPORT.search(text):
+        return (
+            "a Python script, not a saved model; graphopt run SCRIPT.py runs it, under a name that "
+            "ends with .py"
+        )
+    return (
+        "a text file, not a saved model; graphopt run SCRIPT.py runs a script, whose name ends "
+        "with .py"
+    )
