@@ -105,10 +105,9 @@ def _text_kind(data: bytes) -> str | None:
         return None
     if not all(character.isprintable() or character in "\t\r\n\f" for character in text):
         return None
-    if text.lstrip().startswith("{"):
-        if '"nbformat"' in text:
-            return "a notebook; graphopt run SCRIPT.py runs its code as a script"
-        return 'a JSON file without a program, which begins with {"base_code"'
+    if text.lstrip().startswith(("{", "[")):  # the reader of Paddle 3's programs says what is wrong
+        is_notebook = '"nbformat"' in text
+        return "a notebook; graphopt run runs its code as a script" if is_notebook else None
     if "<net " in text[:4096]:
         return "a model of OpenVINO; give the model that it was made of"
     if is_ir(text):
