@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from graphopt.ir.dialect.ops import dynamic as ops
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.ir.dtypes import DType
-from graphopt.models.export.onnx.emitter import LAST, Emitter, Value, sizes_of
+from graphopt.models.export.onnx.emitter import LAST, Emitter, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
 
@@ -66,3 +66,31 @@ def array_to_tensor(
         return moved, None
     size = emit.ints([1]) if use_stack else emit.size(array, at + 1)
     return moved, emit.cast(emit("Expand", size, emit.size(array, 0)), "int32")
+
+
+@exports(ops.RepeatInterleave)
+def repeat_interleave(emit: Emitter, x: Value, repeats: Value, axis: int) -> Value:
+    """Position i of the result is of the slice before which fewer than i + 1 others end."""
+    at = normalize_axis(axis, len(sizes_of(x)))
+    times = emit("Expand", emit.cast(repeats, "int64"), emit.size(x, at))
+    ends = emit("CumSum", times, emit.number(0, "int64"))
+    total = emit("ReduceSum", times, keepdims=0)
+    zero, one = emit.number(0, "int64"), emit.number(1, "int64")
+    places = emit("Range", zero, total, one)
+    ended = emit("LessOrEqual", emit.unsqueeze(ends, 0), emit.unsqueeze(places, 1))
+    rows = emit("ReduceSum", emit.cast(ended, "int64"), emit.ints([1]), keepdims=0)
+    return emit("Gather", x, rows, axis=at)
+
+
+@exports(ops.Bincount)
+def bincount(emit: Emitter, x: Value, weights: Value | None, minlength: int) -> Value:
+    numbers = emit.cast(x, "int64")
+    least = emit.ints([minlength - 1])
+    largest = emit("ReduceMax", emit("Concat", numbers, least, axis=0), keepdims=0)
+    zero, one = emit.number(0, "int64"), emit.number(1, "int64")
+    bins = emit("Range", zero, emit("Add", largest, one), one)
+    own = emit("Equal", emit.unsqueeze(numbers, 1), emit.unsqueeze(bins, 0))
+    if weights is None:
+        return emit("ReduceSum", emit.cast(own, "int64"), emit.ints([0]), keepdims=0)
+    shares = emit("Mul", emit.cast(own, dtype_of(weights)), emit.unsqueeze(weights, 1))
+    return emit("ReduceSum", shares, emit.ints([0]), keepdims=0)

@@ -11,6 +11,7 @@ from graphopt.ir.dialect.ops import index as ops
 from graphopt.ir.dialect.types import UNKNOWN, normalize_axis
 from graphopt.ir.dtypes import DType
 from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.ops.linalg.matrices import placed
 from graphopt.models.export.onnx.registry import exports
 
 
@@ -94,3 +95,14 @@ def shard_index(
     shard = emit("Div", emit("Sub", input, own), size)
     mine = emit("Equal", shard, emit.number(shard_id, input))
     return emit("Where", mine, own, emit.number(ignore_value, input))
+
+
+@exports(ops.DiagEmbed)
+def diag_embed(emit: Emitter, input: Value, offset: int, dim1: int, dim2: int) -> Value:
+    rank = len(sizes_of(input)) + 1
+    first, second = ops.matrix_axes(rank, dim1, dim2)
+    matrices = placed(emit, input, offset, emit.number(0, input))
+    order = list(range(rank - 2))
+    for axis, last in sorted(((first, rank - 2), (second, rank - 1))):
+        order.insert(axis, last)
+    return emit.transpose(matrices, order)

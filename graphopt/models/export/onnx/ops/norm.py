@@ -144,3 +144,25 @@ def _moments(emit: Emitter, x: Value, axes: Sequence[int]) -> tuple[Value, Value
     mean = emit("ReduceMean", x, emit.ints(axes))
     away = emit("Sub", x, mean)
     return mean, emit("ReduceMean", emit("Mul", away, away), emit.ints(axes))
+
+
+@exports(ops.DataNorm, wide=True)
+def data_norm(
+    emit: Emitter,
+    x: Value,
+    batch_size: Value,
+    batch_sum: Value,
+    batch_square_sum: Value,
+    scale_w: Value | None,
+    bias: Value | None,
+    data_layout: str,
+) -> tuple[Value, Value, Value]:
+    rank = len(sizes_of(x))
+    after = range(1, rank - ops.channel_axis(rank, data_layout))
+    means = emit("Div", batch_sum, batch_size)
+    scales = emit("Sqrt", emit("Div", batch_size, batch_square_sum))
+    out = emit("Mul", emit("Sub", x, emit.unsqueeze(means, *after)), emit.unsqueeze(scales, *after))
+    for op, vector in (("Mul", scale_w), ("Add", bias)):
+        if vector is not None:
+            out = emit(op, out, emit.unsqueeze(vector, *after))
+    return out, means, scales

@@ -10,6 +10,7 @@ from graphopt.ir.dialect.ops import reduce as ops
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, element_count, normalize_axis, shape_of
 from graphopt.ir.dtypes import DType
 from graphopt.models.export.onnx.emitter import Emitter, Ints, NotInOnnx, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.loops import scanned
 from graphopt.models.export.onnx.registry import exports
 
 IntTuple = tuple[int, ...]
@@ -142,3 +143,20 @@ def cumsum(
     x = emit.reshape(x, [-1]) if flatten else x
     place = emit.number(at, "int64")
     return emit("CumSum", x, place, exclusive=int(exclusive), reverse=int(reverse))
+
+
+@exports(ops.Cumprod, wide=True)
+def cumprod(emit: Emitter, x: Value, axis: int, exclusive: bool, reverse: bool) -> Value:
+    """A loop, since logarithms of numbers below zero are none."""
+    rank = len(sizes_of(x))
+    at = normalize_axis(axis, rank)
+    order = [at, *(i for i in range(rank) if i != at)]
+    shape = emit.joined([emit.size(x, i) for i in order[1:]]) if rank > 1 else emit.ints([])
+    first = emit("Expand", emit.number(1, x), shape)
+
+    def step(inner: Emitter, state: Value, items: Sequence[Value]) -> tuple[Value, Value]:
+        following = inner("Mul", state, items[0])
+        return following, state if exclusive else following
+
+    found = scanned(emit, first, [emit.transpose(x, order)], step, reverse)
+    return emit.transpose(found, [order.index(i) for i in range(rank)])

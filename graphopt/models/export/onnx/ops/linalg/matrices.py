@@ -55,3 +55,38 @@ def _places(rows: int, columns: int, offset: int) -> Array:
 def trace(emit: Emitter, input: Value, offset: int, axis1: int, axis2: int) -> Value:
     elements = diagonal(emit, input, offset, axis1, axis2)
     return emit("ReduceSum", elements, emit.ints([-1]), keepdims=0)
+
+
+def placed(emit: Emitter, vectors: Value, offset: int, fill: Value) -> Value:
+    """Matrices, in two new last axes, with the last axis of vectors on a diagonal."""
+    length = sizes_of(vectors)[-1]
+    if length == UNKNOWN:
+        raise NotInOnnx("the length of its diagonal is open")
+    size, numbers = length + abs(offset), np.arange(length)
+    source, on = np.zeros((size, size), np.int64), np.zeros((size, size), bool)
+    place = numbers - min(offset, 0), numbers + max(offset, 0)
+    source[place], on[place] = numbers, True
+    if not length:
+        raise NotInOnnx("its diagonal is empty")
+    spread = emit("Gather", vectors, emit.constant(source), axis=len(sizes_of(vectors)) - 1)
+    return emit("Where", emit.constant(on), spread, fill)
+
+
+@exports(ops.Diag)
+def diag(emit: Emitter, x: Value, offset: int, padding_value: float) -> Value:
+    if len(sizes_of(x)) == 2:
+        return diagonal(emit, x, offset, 0, 1)
+    return placed(emit, x, offset, emit.number(padding_value, x))
+
+
+@exports(ops.Cross, wide=True)
+def cross(emit: Emitter, x: Value, y: Value, axis: int) -> Value:
+    if len(sizes_of(x)) != len(sizes_of(y)):
+        raise NotInOnnx("its operands have different ranks")
+    at = ops.cross_axis(sizes_of(x), axis)
+
+    def turned(value: Value, *order: int) -> Value:
+        return emit("Gather", value, emit.ints(order), axis=at)
+
+    first = emit("Mul", turned(x, 1, 2, 0), turned(y, 2, 0, 1))
+    return emit("Sub", first, emit("Mul", turned(x, 2, 0, 1), turned(y, 1, 2, 0)))

@@ -1,10 +1,13 @@
-"""Masks of sequences."""
+"""Masks of sequences, and the beams of a search."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from graphopt.ir.dialect.ops.sequence import alignment as ops
 from graphopt.ir.dtypes import DType
 from graphopt.models.export.onnx.emitter import Emitter, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.loops import scanned
 from graphopt.models.export.onnx.registry import exports
 
 
@@ -17,3 +20,17 @@ def sequence_mask(emit: Emitter, x: Value, max_len: int | Value, out_dtype: DTyp
     assert isinstance(end, Value)
     steps = emit.cast(emit("Range", zero, end, one), dtype_of(x))
     return emit.cast(emit("Less", steps, emit.unsqueeze(x, len(sizes_of(x)))), out_dtype)
+
+
+@exports(ops.GatherTree)
+def gather_tree(emit: Emitter, ids: Value, parents: Value) -> Value:
+    """From the last step to the first, each beam reads its token and goes on to its parent."""
+    count = emit.reshape(emit.size(ids, 2), emit.ints([]))
+    beams = emit("Range", emit.number(0, "int64"), count, emit.number(1, "int64"))
+    last = emit("Expand", emit.cast(beams, dtype_of(parents)), emit.shape(ids, 1))
+
+    def step(inner: Emitter, beam: Value, items: Sequence[Value]) -> tuple[Value, Value]:
+        tokens, origins = (inner("GatherElements", each, beam, axis=1) for each in items)
+        return origins, tokens
+
+    return scanned(emit, last, [ids, parents], step, reverse=True)
