@@ -37,6 +37,7 @@ OTHERWISE = {
     ("pd.relu", 1): "of nan Paddle makes 0",
     ("pd.log_softmax", 2): "no logarithm of Paddle is below -64",
     ("pd.cross_entropy_with_softmax", 8): "no logarithm of Paddle is below -64",
+    ("pd.cross_entropy_with_softmax", 9): "a number out of range is an error",
     ("pd.argmax", 5): "Paddle passes over nan",
     ("pd.argmin", 2): "Paddle passes over nan",
     ("pd.embedding", 3): "a number out of range is an error",

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops import norm as ops
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.emitter import LAST, Emitter, NotInOnnx, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
 
@@ -166,3 +166,13 @@ def data_norm(
         if vector is not None:
             out = emit(op, out, emit.unsqueeze(vector, *after))
     return out, means, scales
+
+
+@exports(ops.Cvm)
+def cvm(emit: Emitter, x: Value, use_cvm: bool) -> Value:
+    rest = emit.cut(x, [1], [2], [LAST])
+    if not use_cvm:
+        return rest
+    counts = emit("Log", emit("Add", emit.cut(x, [1], [0], [2]), emit.number(1, x)))
+    shows, clicks = (emit.cut(counts, [1], [at], [at + 1]) for at in (0, 1))
+    return emit("Concat", shows, emit("Sub", clicks, shows), rest, axis=1)

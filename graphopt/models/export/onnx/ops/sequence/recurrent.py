@@ -96,3 +96,13 @@ def _joined(emit: Emitter, values: Sequence[Value]) -> Value:
     """One value for each direction, along a new first axis."""
     parts = [emit.unsqueeze(value, 0) for value in values]
     return parts[0] if len(parts) == 1 else emit("Concat", *parts, axis=0)
+
+
+@exports(ops.LstmUnit, wide=True)
+def lstm_unit(emit: Emitter, x: Value, c_prev: Value, forget_bias: float) -> tuple[Value, Value]:
+    dtypes = [None] * 4
+    enter, forget, leave, new = emit.all("Split", x, dtypes=dtypes, axis=1, num_outputs=4)
+    kept = emit("Sigmoid", emit("Add", forget, emit.number(forget_bias, x)))
+    added = emit("Mul", emit("Sigmoid", enter), emit("Tanh", new))
+    cell = emit("Add", emit("Mul", kept, c_prev), added)
+    return cell, emit("Mul", emit("Sigmoid", leave), emit("Tanh", cell))
