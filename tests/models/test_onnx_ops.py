@@ -17,10 +17,11 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, SSAValue
 
-from graphopt.errors import UnsupportedError
+from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.families import BY_NAME, FAMILIES, family_of
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.signature import FEED, FETCH, signature_of
+from graphopt.ir.dialect.types import UNKNOWN, tensor
 from graphopt_tests.ir.test_ops import SAMPLES, with_floats
 from graphopt_tests.op_calls import flat, groups_of, rule_of, type_of
 from graphopt_tests.ops.base import Array, Sample, f32, f64
@@ -53,10 +54,16 @@ def sixty_four_bits() -> Iterator[None]:
         yield
 
 
-def module_of(cases: Sequence[Case]) -> ModuleOp:
-    """A module that computes samples of ops side by side, from x0, x1, ... to y0, y1, ..."""
+def module_of(cases: Sequence[Case], *, is_open: bool = False) -> ModuleOp:
+    """A module that computes samples of ops side by side, from x0, x1, ... to y0, y1, ...
+
+    With `is_open` no size of an operand is known.
+    """
     arrays = [array for _, case in cases for array in flat(case)]
-    block = Block(arg_types=[type_of(array) for array in arrays])
+    types = [type_of(array) for array in arrays]
+    if is_open:
+        types = [tensor((UNKNOWN,) * array.ndim, array.dtype) for array in arrays]
+    block = Block(arg_types=types)
     arguments = iter(block.args)
     results: list[SSAValue] = []
     for op_class, case in cases:
@@ -80,9 +87,9 @@ def module_of(cases: Sequence[Case]) -> ModuleOp:
     return ModuleOp([function])
 
 
-def valid(cases: Sequence[Case], opset: int = 20) -> Any:
+def valid(cases: Sequence[Case], opset: int = 20, *, is_open: bool = False) -> Any:
     """The model of samples, which ONNX's checker has passed; UnsupportedError for no model."""
-    module = module_of(cases)
+    module = module_of(cases, is_open=is_open)
     made = ir.to_proto(graph_of(module, {}, signature_of(module).arguments, opset))
     onnx.checker.check_model(made, full_check=True)
     return made
@@ -185,6 +192,28 @@ def test_every_sample(name: str) -> None:
             wanted = rule_of(op_class, case)(*flat(case))
         check(found, wanted, [np.asarray(value).dtype for value in wanted])
     assert written, "no sample of it can be written"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", sorted(op_class.name for op_class in ENTRIES))
+def test_open_sizes(name: str) -> None:
+    """Without any known size an op is refused, fails in the run, or gives the same numbers."""
+    op_class = BY_NAME[name]
+    for number, case in enumerate(SAMPLES[op_class]):
+        arrays = flat(case)
+        if (name, number) in OTHERWISE or not all(array.size for array in arrays):
+            continue
+        try:
+            found = ran(valid([(op_class, case)], is_open=True), [(op_class, case)])
+        except (ProgramError, UnsupportedError):
+            continue
+        except Exception as error:
+            assert "[ONNXRuntimeError] : 1 : FAIL" in str(error)
+            continue
+        if found is not None:
+            with np.errstate(all="ignore"):
+                wanted = rule_of(op_class, case)(*arrays)
+            check(found, wanted, [np.asarray(value).dtype for value in wanted])
 
 
 @pytest.mark.exhaustive

@@ -137,6 +137,8 @@ def deformable_conv(
     deformable_groups: int,
     groups: int,
 ) -> Value:
+    if UNKNOWN in sizes_of(filter)[2:]:
+        raise NotInOnnx("the size of its filter is known only when the model runs")
     pads = ops.given_pads(paddings, len(strides))
     return emit(
         "DeformConv",

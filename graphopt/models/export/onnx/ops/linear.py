@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphopt.ir.dialect.ops.linear import Bilinear, Kron, Matmul, RowConv
-from graphopt.models.export.onnx.emitter import LAST, Emitter, Value, sizes_of
+from graphopt.models.export.onnx.emitter import LAST, Emitter, NotInOnnx, Value, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
 
@@ -29,6 +29,8 @@ def bilinear(emit: Emitter, x: Value, y: Value, weight: Value, bias: Value | Non
 @exports(RowConv, wide=True)
 def row_conv(emit: Emitter, x: Value, filter: Value) -> Value:
     after = sizes_of(filter)[0] - 1
+    if after < 0:
+        raise NotInOnnx("the number of steps that it looks ahead is open")
     longer = emit("Pad", x, emit.ints([0, 0, 0, 0, after, 0]))
     parts: list[Value] = []
     for step in range(after + 1):

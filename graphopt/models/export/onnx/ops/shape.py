@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from graphopt.ir.dialect.ops import shape as ops
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, normalize_axes, normalize_axis, shape_of
-from graphopt.models.export.onnx.emitter import Emitter, Ints, Value, sizes_of
+from graphopt.models.export.onnx.emitter import Emitter, Ints, NotInOnnx, Value, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
 IntTuple = tuple[int, ...]
@@ -49,6 +49,8 @@ def flatten(emit: Emitter, x: Value, start_axis: int, stop_axis: int) -> Value:
 def squeeze(emit: Emitter, x: Value, axis: IntTuple) -> Value:
     sizes = sizes_of(x)
     candidates = normalize_axes(axis, len(sizes)) if axis else range(len(sizes))
+    if not axis and UNKNOWN in sizes:
+        raise NotInOnnx("which of its axes have the size 1 is known only when the model runs")
     ones = (1, UNKNOWN) if axis else (1,)
     return emit.squeeze(x, *(i for i in candidates if sizes[i] in ones))
 

@@ -34,6 +34,7 @@ def interpolate(
 ) -> Value:
     rank = len(sizes_of(x))
     old = spatial_sizes(sizes_of(x), data_layout)
+    scale = scale if all(by > 0 for by in scale) else ()
     scales = () if spaced_by_size else scale * len(old) if len(scale) == 1 else scale
     images = channels_first(emit, x, data_layout)
     if like is not None:
@@ -50,6 +51,10 @@ def interpolate(
     attrs = _positions(mode, align_corners, align_mode, wanted)
     flat = len(old) == 1  # images without rows, of which ONNX Runtime resizes none
     images = emit.unsqueeze(images, 2) if flat else images
+    # ONNX Runtime multiplies in float32, which is exact for these
+    exact = single_scale or all(float(by * 16).is_integer() for by in scales)
+    if not (by_size or exact) and UNKNOWN in old:
+        raise NotInOnnx("its scale is no multiple of 1 / 16, and a size of its images is open")
     if by_size:
         spatial = emit.ints(wanted) if spatial is None else spatial
         front = emit("Shape", images, start=0, end=3 if flat else 2)

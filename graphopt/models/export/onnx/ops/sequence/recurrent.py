@@ -53,13 +53,18 @@ def rnn(
     for layer in range(num_layers):
         at = range(layer * directions, (layer + 1) * directions)
         weights, recurrent = (
-            _joined(emit, [_ordered(emit, weight_list[2 * i + part], mode) for i in at])
+            _joined(
+                emit, [_ordered(emit, weight_list[2 * i + part], mode, hidden_size) for i in at]
+            )
             for part in (0, 1)
         )
         biases = [
             emit(
                 "Concat",
-                *(_ordered(emit, weight_list[2 * (scans + i) + part], mode) for part in (0, 1)),
+                *(
+                    _ordered(emit, weight_list[2 * (scans + i) + part], mode, hidden_size)
+                    for part in (0, 1)
+                ),
                 axis=0,
             )
             for i in at
@@ -82,12 +87,11 @@ def rnn(
     return out, *finals
 
 
-def _ordered(emit: Emitter, weight: Value, mode: str) -> Value:
+def _ordered(emit: Emitter, weight: Value, mode: str, size: int) -> Value:
     """The rows of the gates in the order of ONNX."""
     order = ORDER[mode]
     if len(order) == 1:
         return weight
-    size = sizes_of(weight)[0] // len(order)
     rows = [np.arange(gate * size, (gate + 1) * size) for gate in order]
     return emit("Gather", weight, emit.ints(np.concatenate(rows).tolist()), axis=0)
 
