@@ -13,12 +13,15 @@ from graphopt import jit
 from graphopt.frontend.calls import publish
 from graphopt.models.model import read_model
 
+PADDLE_OPSET = 9
+"""The default of Paddle, for which no warning is given."""
+
 
 def export(
     layer: Any,
     path: str,
     input_spec: Sequence[Any] | None = None,
-    opset_version: int = 9,
+    opset_version: int = PADDLE_OPSET,
     **configs: Any,
 ) -> None:
     """Write a layer's `forward`, or a function, as `path`.onnx (paddle.onnx.export).
@@ -39,7 +42,7 @@ def export(
             "The input path MUST be format of dirname/file_prefix, but the file_prefix is empty "
             f"in received path: {path}"
         )
-    if opset_version < OPSET:
+    if PADDLE_OPSET != opset_version < OPSET:
         warnings.warn(
             f"opset {opset_version} is not written; {path}.onnx has opset {OPSET}", stacklevel=2
         )
