@@ -133,14 +133,14 @@ def _python(*lines: str) -> str:
 
 def _zeros(exported: Exported, sizes: Sizes) -> str:
     """The arguments of an exported function as zeros."""
-    from graphopt.models.feeds import BATCH
-
     about = json.loads(exported.files[1].read_text("utf-8"))
     return ", ".join(_zero(entry, sizes) for entry in about["arguments"])
 
 
 def _zero(entry: dict[str, Any], sizes: Sizes) -> str:
     """One argument as zeros; sizes that may vary are those given."""
+    from graphopt.models.feeds import BATCH
+
     dims = [dim if isinstance(dim, int) and dim >= 0 else None for dim in entry["shape"]]
     given = sizes.get(entry["name"]) if isinstance(sizes, dict) else None
     shape = [
