@@ -12,7 +12,6 @@ from math import prod
 from typing import Any
 
 from graphopt import nn
-from graphopt.frontend.calls import publish
 from graphopt.frontend.mode import static_mode
 from graphopt.frontend.tracing import TracedProgram
 from graphopt.ir.program import Program, default_main_program, program_guard
@@ -160,6 +159,3 @@ def _table(rows: Sequence[LayerFlops]) -> str:
         for line in cells
     ]
     return "\n".join((rule, lines[0], rule, *lines[1:], rule))
-
-
-publish(globals(), __name__)

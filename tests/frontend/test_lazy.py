@@ -72,7 +72,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'graphopt' has no attribute 'reluu'"):
         _ = graphopt.reluu
     with pytest.raises(NotImplementedError, match="dynamic mode"):
-        graphopt.flops()
+        graphopt.grad()
 
 
 @pytest.mark.parametrize(

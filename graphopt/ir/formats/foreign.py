@@ -21,6 +21,7 @@ _SCRIPT = (
     "save the model with Paddle"
 )
 
+_DAMAGED = "a zip file, and a damaged one"
 _NPZ = "arrays of NumPy (.npz), not a model; --params and --input take them"
 _NPY = "an array of NumPy, not a model; --input takes it"
 _SAFETENSORS = "parameters as .safetensors, without a program; --params takes it beside one"
@@ -70,7 +71,7 @@ def foreign_kind(data: bytes) -> str | None:
 def foreign_arrays(data: bytes, takes_safetensors: bool) -> str | None:
     """The kind of a file that holds no arrays for a model; None for what may be damaged ones."""
     kind = foreign_kind(data)
-    taken = (_NPZ, _NPY, *((_SAFETENSORS,) if takes_safetensors else ()))
+    taken = (_NPZ, _NPY, _DAMAGED, *((_SAFETENSORS,) if takes_safetensors else ()))
     return None if kind in taken else kind
 
 
@@ -85,7 +86,7 @@ def _zip_kind(data: bytes) -> str:
         with zipfile.ZipFile(BytesIO(data)) as archive:
             names = archive.namelist()
     except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
-        return "a zip file, and a damaged one"
+        return _DAMAGED
     if any(name.endswith("/data.pkl") or name == "data.pkl" for name in names):
         return _SCRIPT if any("/code/" in name for name in names) else _TORCH
     if "model.weights.h5" in names:

@@ -97,9 +97,9 @@ def _part(draw: Draw, wider: Any, dtype: DType) -> Any:
 
 @cache
 def _host() -> Any:
-    """The CPU; None where JAX has been set to leave it out."""
+    """The CPU of this process; None where JAX has been set to leave it out."""
     try:
-        return jax.devices("cpu")[0]
+        return jax.local_devices(backend="cpu")[0]
     except RuntimeError:
         return None
 
