@@ -31,7 +31,8 @@ def logarithm(base: int) -> Callable[[Array], Array]:
         found = lax.log(apart(x).astype(np.float64)) / math.log(base)
         if x.dtype == np.float64:
             near = lax.stop_gradient(jnp.round(found))
-            is_power = jnp.asarray(powers)[jnp.clip(near, -last, last).astype(np.int32) + last] == x
+            power = jnp.asarray(powers)[jnp.clip(near, -last, last).astype(np.int32) + last]
+            is_power = (power == x) & (x > 0)  # the smallest ones may count as 0
             found += jnp.where(is_power, near - lax.stop_gradient(found), 0)
         return found.astype(x.dtype)
 
