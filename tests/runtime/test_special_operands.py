@@ -75,6 +75,7 @@ EXEMPT: Mapping[str, tuple[str, str]] = {
     "pd.sgd_rows": ("infinite|huge|sign", ROWS),
     "pd.adagrad_rows": ("infinite|huge|sign|usual|tiny", ROWS),
     "pd.bincount": ("integers", "integers are added up in float64, or as they are"),
+    "pd.match_matrix_tensor": ("huge", "its sums of products overflow in their order"),
     "pd.lerp": ("huge", "a product that overflows does not where it is rounded with a sum"),
     **dict.fromkeys(("pd.elu", "pd.selu", "pd.celu"), ("sign", "of float16 XLA takes either zero")),
     **dict.fromkeys(("pd.sum", "pd.mean", "pd.cumsum"), ("sign", "XLA takes one -0 for its sum")),
