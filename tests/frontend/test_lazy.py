@@ -78,7 +78,9 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 @pytest.mark.parametrize(
     "package",
     ["static", "tensor.math"]
-    + [pytest.param(name, marks=pytest.mark.exhaustive) for name in ("fluid", "nn", "models")],
+    + [
+        pytest.param(name, marks=pytest.mark.exhaustive) for name in ("fluid", "nn", "models.model")
+    ],
 )
 def test_any_package_first(package: str) -> None:
     """Variables and programs have their methods, whatever was imported first."""
