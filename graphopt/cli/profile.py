@@ -73,7 +73,7 @@ def main(arguments: argparse.Namespace) -> int:
     inputs = Inputs(arguments.data, sizes_of(arguments.dim), arguments.seed)
     profiles = []
     for subject in fed:
-        with announced(lambda: f"profiling {subject.origin}", files=False):  # noqa: B023
+        with announced(lambda origin=subject.origin: f"profiling {origin}", files=False):
             made, made_up = profile_of(subject, strategy, inputs, arguments.steps)
         profiles.append(made)
         print(subject.origin + (f", with random {', '.join(made_up)}" if made_up else ""))

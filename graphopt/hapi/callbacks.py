@@ -27,7 +27,7 @@ _TITLE = (
 )
 
 
-class Model(Protocol):
+class WatchedModel(Protocol):
     """The model, as callbacks use it."""
 
     stop_training: bool
@@ -52,7 +52,7 @@ class Callback:
         """Note batch_size, epochs, steps, verbose and metrics of the run."""
         self.params = params
 
-    def set_model(self, model: Model) -> None:
+    def set_model(self, model: WatchedModel) -> None:
         """Note the model."""
         self.model = model
 
@@ -102,7 +102,7 @@ class Callback:
 class Callbacks:
     """The callbacks of one run, called in their order."""
 
-    def __init__(self, callbacks: Sequence[Callback], model: Model, params: Logs) -> None:
+    def __init__(self, callbacks: Sequence[Callback], model: WatchedModel, params: Logs) -> None:
         self._callbacks = list(callbacks)
         for each in callbacks:
             each.set_model(model)

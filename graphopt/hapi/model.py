@@ -15,7 +15,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.frontend.calls import publish
 from graphopt.frontend.framework_io import load, save
 from graphopt.hapi.callbacks import Callbacks, EarlyStopping, Logs, as_list, with_usual
-from graphopt.hapi.programs import EVAL, PREDICT, TRAIN, Programs, Recipe, current
+from graphopt.hapi.programs import EVAL, PREDICT, TRAIN, ModelPrograms, ModelRecipe, current
 from graphopt.io.batch_sampler import DistributedBatchSampler
 from graphopt.io.dataset import Dataset
 from graphopt.io.loader import DataLoader
@@ -56,7 +56,7 @@ class Model:
         self._loss: Any = None
         self._metrics: list[Metric] = []
         self._base = current()
-        self._programs: Programs | None = None
+        self._programs: ModelPrograms | None = None
 
     # -- what it is made of ------------------------------------------------------------------------
 
@@ -81,12 +81,12 @@ class Model:
                 "one"
             )
         self._optimizer, self._loss, self._metrics = optimizer, loss, as_list(metrics)
-        recipe = Recipe(
+        recipe = ModelRecipe(
             *(self.network, self._inputs, self._labels, optimizer, loss, self._metrics),
             _amp(amp_configs),
         )
         if self._programs is None:
-            self._programs = Programs(recipe, *self._base)
+            self._programs = ModelPrograms(recipe, *self._base)
             self._optimizer = self._programs.optimizer
 
     def parameters(self, *args: Any, **kwargs: Any) -> list[Any]:
@@ -135,7 +135,7 @@ class Model:
         ]
         return (losses, metrics) if losses and metrics else losses or metrics
 
-    def _ready(self) -> Programs:
+    def _ready(self) -> ModelPrograms:
         assert self._programs, "Model is not ready, please call `model.prepare()` first"
         return self._programs
 

@@ -42,7 +42,7 @@ class ModeProgram:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ModelRecipe:
     """The parts that the programs of a model are made of."""
 
     network: Layer
@@ -54,10 +54,10 @@ class Recipe:
     amp: Mapping[str, Any] | None
 
 
-class Programs:
+class ModelPrograms:
     """The programs of a model, which share the parameters in the global scope."""
 
-    def __init__(self, recipe: Recipe, base: Program, startup: Program) -> None:
+    def __init__(self, recipe: ModelRecipe, base: Program, startup: Program) -> None:
         self.recipe, self.optimizer = recipe, recipe.optimizer
         self._base, self._startup = base, startup
         self.by_mode = {mode: self._made(mode) for mode in (TRAIN, EVAL, PREDICT)}

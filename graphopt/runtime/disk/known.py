@@ -136,7 +136,7 @@ class KnownExecutables:
         return self.folder / hashed((self.name, sorted((options or {}).items())))
 
 
-class _Recorder(serialize_executable._JaxPjrtPickler):
+class _CodeRecorder(serialize_executable._JaxPjrtPickler):
     """Writes an executable as JAX does, with CODE in place of its code."""
 
     def persistent_id(self, obj: Any) -> Any:
@@ -152,7 +152,7 @@ def _record_of(executable: Any) -> bytes:
     types, _ = jax.tree.flatten(executable.args_info)
     parts = executable._executable._unloaded_executable, types, executable._no_kwargs
     with io.BytesIO() as file:
-        _Recorder(file).dump(parts)
+        _CodeRecorder(file).dump(parts)
         return file.getvalue()
 
 

@@ -250,7 +250,7 @@ def _instruction(parts: re.Match[str]) -> Instruction | None:
     )
 
 
-class _Window(NamedTuple):
+class _ConvWindow(NamedTuple):
     """The way of a convolution along one axis."""
 
     stride: int
@@ -261,7 +261,7 @@ class _Window(NamedTuple):
     filter_step: int
 
 
-def _window(text: str, axis: int) -> _Window:
+def _window(text: str, axis: int) -> _ConvWindow:
     found = re.search(r"\bwindow=\{([^}]*)\}", text)
     parts = dict(part.split("=") for part in found[1].split()) if found else {}
 
@@ -269,12 +269,12 @@ def _window(text: str, axis: int) -> _Window:
         # `pad` has the two ends of an axis
         return int(parts[name].split("x")[axis].split("_")[0]) if name in parts else int(default)
 
-    return _Window(
+    return _ConvWindow(
         part("stride", "1"), part("pad", "0"), part("lhs_dilate", "1"), part("rhs_dilate", "1")
     )
 
 
-def _taps(image: int, filter: int, result: int, window: _Window) -> int:
+def _taps(image: int, filter: int, result: int, window: _ConvWindow) -> int:
     """The elements of a filter that meet one of the image, summed over the results of an axis."""
     places = (np.arange(result) * window.stride - window.low)[:, None]
     at = places + np.arange(filter) * window.filter_step

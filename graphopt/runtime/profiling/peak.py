@@ -73,18 +73,18 @@ def peak_flops(form: ProductForm) -> float:
     return best
 
 
-class _Call(NamedTuple):
+class _PeakCall(NamedTuple):
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     flops: int
 
 
-def _product(size: int, dtype: str) -> _Call:
+def _product(size: int, dtype: str) -> _PeakCall:
     x = _numbers((size, size), dtype)
-    return _Call(jnp.matmul, (x, x), 2 * size**3)
+    return _PeakCall(jnp.matmul, (x, x), 2 * size**3)
 
 
-def _convolution(rows: int, side: int, channels: int, dtype: str) -> _Call:
+def _convolution(rows: int, side: int, channels: int, dtype: str) -> _PeakCall:
     """One of 3 by 3, without padding."""
     image = _numbers((rows, side + 2, side + 2, channels), dtype)
     filter = _numbers((3, 3, channels, channels), dtype)
@@ -94,7 +94,7 @@ def _convolution(rows: int, side: int, channels: int, dtype: str) -> _Call:
         padding="VALID",
         dimension_numbers=("NHWC", "HWIO", "NHWC"),
     )
-    return _Call(convolve, (image, filter), 2 * rows * side**2 * 9 * channels**2)
+    return _PeakCall(convolve, (image, filter), 2 * rows * side**2 * 9 * channels**2)
 
 
 def _numbers(shape: Sequence[int], dtype: str) -> Any:
@@ -102,7 +102,7 @@ def _numbers(shape: Sequence[int], dtype: str) -> Any:
     return jnp.asarray(numbers).astype(_NUMPY.get(dtype, "float32"))
 
 
-def _rate(call: _Call) -> float:
+def _rate(call: _PeakCall) -> float:
     """The operations a second of the best round."""
     function = jax.jit(call.function)
     function(*call.arguments).block_until_ready()

@@ -20,7 +20,7 @@ from graphopt.ir.dialect.signature import FEED, STATE, Port, main_function, sign
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.models.export.onnx import rules as rules  # every rule is registered
-from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Shared, Value, initializer
+from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Shared, Value, initializer
 from graphopt.models.export.onnx.regions import REGIONS, RegionWriter
 from graphopt.models.export.onnx.registry import written
 
@@ -38,7 +38,7 @@ class Writer(RegionWriter):
     values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
     names: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
 
-    def block(self, emit: Emitter, block: Block) -> list[Value]:
+    def block(self, emit: Nodes, block: Block) -> list[Value]:
         """Write the ops of a block; the values that it ends with."""
         ended: Sequence[SSAValue] = ()
         for op in block.ops:
@@ -48,7 +48,7 @@ class Writer(RegionWriter):
                 self._op(emit, op)
         return [self.values[value] for value in ended]
 
-    def _op(self, emit: Emitter, op: Operation) -> None:
+    def _op(self, emit: Nodes, op: Operation) -> None:
         assert isinstance(op, PdOp), op
         emit.base = _hint(op.results[0]) if op.results else op.name
         first = len(emit.nodes)
@@ -64,7 +64,7 @@ class Writer(RegionWriter):
             if result is not None:
                 self.values[value] = self._typed(value, result, emit.nodes[first:])
 
-    def _results(self, emit: Emitter, op: PdOp) -> tuple[Value | None, ...]:
+    def _results(self, emit: Nodes, op: PdOp) -> tuple[Value | None, ...]:
         for op_class in type(op).__mro__:
             if op_class in REGIONS:
                 return tuple(REGIONS[op_class](self, emit, op))
@@ -84,7 +84,7 @@ class Writer(RegionWriter):
         if any(dtype_of(v.type).is_complex for v in (*op.operands, *op.results)):
             raise NotInOnnx("ONNX has no operators on complex numbers")
 
-    def _stand_in(self, emit: Emitter, value: SSAValue) -> Value:
+    def _stand_in(self, emit: Nodes, value: SSAValue) -> Value:
         """A value for one that cannot be written, so that the ops after it are looked at, too."""
         type_ = ir.TensorType(ir.DataType.from_numpy(_storable(value).numpy))
         return ir.Value(name=self.shared.name(emit.base), type=type_)
@@ -98,13 +98,17 @@ class Writer(RegionWriter):
         return result
 
     def subgraph(
-        self, emit: Emitter, block: Block, first: Sequence[Value] = (), flags: Sequence[int] = ()
+        self,
+        emit: Nodes,
+        block: Block,
+        first: Sequence[Value] = (),
+        flags: Sequence[int] = (),
     ) -> ir.Graph:
         """A region as a graph; its inputs are `first`, then the arguments of the block.
 
         Results at the places in `flags` are conditions, which have no dimensions.
         """
-        own = Emitter(self.shared)
+        own = Nodes(self.shared)
         arguments = [self.argument(value) for value in block.args]
         results = self.block(own, block)
         given: set[Value] = set()
@@ -173,7 +177,7 @@ def _closed(port: Port) -> tuple[int, ...]:
 
 def _written(
     module: ModuleOp, parameters: Mapping[str, Array], inputs: Sequence[Port], opset: int
-) -> tuple[Writer, Emitter, list[Value], list[Value], list[Value]]:
+) -> tuple[Writer, Nodes, list[Value], list[Value], list[Value]]:
     """The writer with what it refused, the nodes, the inputs, the parameters and the outputs."""
     function, signature = main_function(module), signature_of(module)
     shared = Shared(opset)
@@ -189,7 +193,7 @@ def _written(
         else:
             writer.values[argument] = made[port.name]
     shared.taken |= {*made, *fetched, *(value.name or "" for value in initial)}
-    emit = Emitter(shared)
+    emit = Nodes(shared)
     found = writer.block(emit, function.body.block)
     outputs: list[Value] = []
     for name, value in zip(fetched, found, strict=True):
@@ -228,7 +232,7 @@ def onnx_shape(type_: Any) -> ir.Shape:
     return ir.Shape([None if size == UNKNOWN else size for size in shape_of(type_)])
 
 
-def copied(emit: Emitter, value: Value) -> Value:
+def copied(emit: Nodes, value: Value) -> Value:
     """The same value under another name."""
     made = emit("Identity", value)
     made.shape = value.shape

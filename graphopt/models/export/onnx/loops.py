@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
-from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, dtype_of, sizes_of
 
-Step = Callable[[Emitter, Value, Sequence[Value]], tuple[Value, Value]]
+Step = Callable[[Nodes, Value, Sequence[Value]], tuple[Value, Value]]
 
 
 def scanned(
-    emit: Emitter, state: Value, sequences: Sequence[Value], step: Step, reverse: bool
+    emit: Nodes, state: Value, sequences: Sequence[Value], step: Step, reverse: bool
 ) -> Value:
     """The results of all steps; a step makes the next state and a result of the state and items.
 
@@ -20,7 +20,7 @@ def scanned(
     """
     if any(sizes_of(value)[0] == 0 for value in sequences if value.shape is not None):
         raise NotInOnnx("it has no steps")
-    own = Emitter(emit.shared, base=emit.base)
+    own = Nodes(emit.shared, base=emit.base)
     inputs = [
         ir.Value(name=emit.shared.name(f"{emit.base}.item"), type=value.type)
         for value in (state, *sequences)

@@ -11,7 +11,7 @@ from xdsl.ir import Block, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import control as ops
-from graphopt.models.export.onnx.emitter import Emitter, Value, dtype_of
+from graphopt.models.export.onnx.nodes import Nodes, Value, dtype_of
 
 
 class RegionWriter(ABC):
@@ -20,11 +20,15 @@ class RegionWriter(ABC):
     values: dict[SSAValue, Value]
 
     @abstractmethod
-    def block(self, emit: Emitter, block: Block) -> list[Value]: ...
+    def block(self, emit: Nodes, block: Block) -> list[Value]: ...
 
     @abstractmethod
     def subgraph(
-        self, emit: Emitter, block: Block, first: Sequence[Value] = (), flags: Sequence[int] = ()
+        self,
+        emit: Nodes,
+        block: Block,
+        first: Sequence[Value] = (),
+        flags: Sequence[int] = (),
     ) -> ir.Graph: ...
 
     def read(self, values: Sequence[SSAValue]) -> list[Value]:
@@ -32,12 +36,12 @@ class RegionWriter(ABC):
         return [self.values[value] for value in values]
 
 
-def _flag(emit: Emitter, condition: Value) -> Value:
+def _flag(emit: Nodes, condition: Value) -> Value:
     """A condition as a tensor without dimensions."""
     return emit.reshape(condition, emit.ints([]))
 
 
-def _if(write: RegionWriter, emit: Emitter, op: Any) -> Sequence[Value]:
+def _if(write: RegionWriter, emit: Nodes, op: Any) -> Sequence[Value]:
     if not op.results:
         return ()
     condition = _flag(emit, write.values[op.condition])
@@ -49,7 +53,7 @@ def _if(write: RegionWriter, emit: Emitter, op: Any) -> Sequence[Value]:
     )
 
 
-def _while(write: RegionWriter, emit: Emitter, op: Any) -> Sequence[Value]:
+def _while(write: RegionWriter, emit: Nodes, op: Any) -> Sequence[Value]:
     carried = write.read(op.carried)
     condition = _flag(emit, write.values[op.condition])
     number = _scalar(emit, "iteration", ir.DataType.INT64)
@@ -61,11 +65,11 @@ def _while(write: RegionWriter, emit: Emitter, op: Any) -> Sequence[Value]:
     return emit.all("Loop", None, condition, *carried, dtypes=dtypes, body=body)
 
 
-def _scalar(emit: Emitter, name: str, type_: ir.DataType) -> Value:
+def _scalar(emit: Nodes, name: str, type_: ir.DataType) -> Value:
     return ir.Value(name=emit.shared.name(name), type=ir.TensorType(type_), shape=ir.Shape([]))
 
 
-def _scan(write: RegionWriter, emit: Emitter, op: Any) -> Sequence[Value]:
+def _scan(write: RegionWriter, emit: Nodes, op: Any) -> Sequence[Value]:
     memories, sequences = write.read(op.memories), write.read(op.sequences)
     body = write.subgraph(emit, op.body.block)
     stacked, way = len(op.results) - len(memories), int(op.attr("reverse"))
@@ -82,7 +86,7 @@ def _scan(write: RegionWriter, emit: Emitter, op: Any) -> Sequence[Value]:
     )
 
 
-def _layers(write: RegionWriter, emit: Emitter, op: Any) -> Sequence[Value]:
+def _layers(write: RegionWriter, emit: Nodes, op: Any) -> Sequence[Value]:
     carried, stacks = write.read(op.carried), write.read(op.stacks)
     body = write.subgraph(emit, op.body.block)
     dtypes = [dtype_of(value) for value in carried]
@@ -91,18 +95,18 @@ def _layers(write: RegionWriter, emit: Emitter, op: Any) -> Sequence[Value]:
     )
 
 
-def _in_place(write: RegionWriter, emit: Emitter, op: Any) -> Sequence[Value]:
+def _in_place(write: RegionWriter, emit: Nodes, op: Any) -> Sequence[Value]:
     base = emit.base
     found = write.block(emit, op.regions[0].block)
     emit.base = base
     return found
 
 
-def _fence(write: RegionWriter, emit: Emitter, op: Any) -> Sequence[Value]:
+def _fence(write: RegionWriter, emit: Nodes, op: Any) -> Sequence[Value]:
     return write.read(op.values)
 
 
-REGIONS: Mapping[type[PdOp], Callable[[RegionWriter, Emitter, Any], Sequence[Value]]] = {
+REGIONS: Mapping[type[PdOp], Callable[[RegionWriter, Nodes, Any], Sequence[Value]]] = {
     ops.If: _if,
     ops.While: _while,
     ops.Scan: _scan,

@@ -1,8 +1,8 @@
 """The registry of rules for ONNX: op class -> a function from values to values.
 
 A rule is called as a lowering rule is: operands by field name, properties by name. If its signature
-has them, it also gets `emit` (an `Emitter`), `types` (the result types) and `used` (which results
-are read). A property in `open` may be a vector of the graph instead of numbers.
+has them, it also gets `emit` (the `Nodes` of the graph), `types` (the result types) and `used`
+(which results are read). A property in `open` may be a vector of the graph instead of numbers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.op import PdOp, call_rule
 from graphopt.ir.dialect.types import Tensor
 from graphopt.ir.dialect.types import dtype_of as element_type
-from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Value, is_half
+from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, is_half
 
 Rule: TypeAlias = Callable[..., Any]
 R = TypeVar("R", bound=Rule)
 
 
 @dataclass(frozen=True)
-class Entry:
+class OnnxRule:
     """A rule; `wide` lets it see half types as float32, so that a result rounds only once."""
 
     rule: Rule
@@ -32,7 +32,7 @@ class Entry:
     open: Collection[str] = ()
 
 
-ENTRIES: dict[type[PdOp], Entry] = {}
+ENTRIES: dict[type[PdOp], OnnxRule] = {}
 
 
 def exports(
@@ -43,7 +43,7 @@ def exports(
     def register(rule: R) -> R:
         for op_class in op_classes:
             assert op_class not in ENTRIES, f"{op_class.name} has two rules for ONNX"
-            ENTRIES[op_class] = Entry(rule, wide, open)
+            ENTRIES[op_class] = OnnxRule(rule, wide, open)
         return rule
 
     return register
@@ -56,14 +56,14 @@ def exports_as(operators: Mapping[type[PdOp], str], wide: bool = False) -> None:
 
 
 def _one_node(name: str) -> Rule:
-    def rule(emit: Emitter, x: Value, y: Value | None = None) -> Value:
+    def rule(emit: Nodes, x: Value, y: Value | None = None) -> Value:
         return emit(name, x) if y is None else emit(name, x, y)
 
     return rule
 
 
 def written(
-    emit: Emitter,
+    emit: Nodes,
     op_class: type[PdOp],
     values: Mapping[str, Any],
     types: Sequence[Tensor],
@@ -89,7 +89,7 @@ def written(
     )
 
 
-def _widened(emit: Emitter, operand: Any) -> Any:
+def _widened(emit: Nodes, operand: Any) -> Any:
     if isinstance(operand, tuple):
         return tuple(_widened(emit, each) for each in cast("tuple[Any, ...]", operand))
     if isinstance(operand, ir.Value) and is_half(operand):

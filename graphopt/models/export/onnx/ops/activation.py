@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphopt.ir.dialect.ops import activation as ops
 from graphopt.ir.dialect.types import normalize_axis
-from graphopt.models.export.onnx.emitter import Emitter, Value, sizes_of
+from graphopt.models.export.onnx.nodes import Nodes, Value, sizes_of
 from graphopt.models.export.onnx.registry import exports, exports_as
 
 exports_as(
@@ -20,56 +20,56 @@ exports_as(
 
 
 @exports(ops.Relu6)
-def relu6(emit: Emitter, x: Value) -> Value:
+def relu6(emit: Nodes, x: Value) -> Value:
     return emit("Clip", x, emit.number(0, x), emit.number(6, x))
 
 
 @exports(ops.Gelu)
-def gelu(emit: Emitter, x: Value, approximate: bool) -> Value:
+def gelu(emit: Nodes, x: Value, approximate: bool) -> Value:
     return emit("Gelu", x, approximate="tanh" if approximate else "none")
 
 
 @exports(ops.Silu, wide=True)
-def silu(emit: Emitter, x: Value) -> Value:
+def silu(emit: Nodes, x: Value) -> Value:
     return emit("Mul", x, emit("Sigmoid", x))
 
 
 @exports(ops.Swish, wide=True)
-def swish(emit: Emitter, x: Value, beta: float) -> Value:
+def swish(emit: Nodes, x: Value, beta: float) -> Value:
     return silu(emit, x) if beta == 1 else emit("Mul", x, emit("Sigmoid", _times(emit, x, beta)))
 
 
-def _times(emit: Emitter, x: Value, factor: float) -> Value:
+def _times(emit: Nodes, x: Value, factor: float) -> Value:
     return x if factor == 1 else emit("Mul", x, emit.number(factor, x))
 
 
 @exports(ops.Hardsigmoid)
-def hardsigmoid(emit: Emitter, x: Value, slope: float, offset: float) -> Value:
+def hardsigmoid(emit: Nodes, x: Value, slope: float, offset: float) -> Value:
     return emit("HardSigmoid", x, alpha=slope, beta=offset)
 
 
 @exports(ops.LeakyRelu)
-def leaky_relu(emit: Emitter, x: Value, negative_slope: float) -> Value:
+def leaky_relu(emit: Nodes, x: Value, negative_slope: float) -> Value:
     return emit("LeakyRelu", x, alpha=negative_slope)
 
 
 @exports(ops.Elu)
-def elu(emit: Emitter, x: Value, alpha: float) -> Value:
+def elu(emit: Nodes, x: Value, alpha: float) -> Value:
     return emit("Elu", x, alpha=alpha)
 
 
 @exports(ops.Selu)
-def selu(emit: Emitter, x: Value, scale: float, alpha: float) -> Value:
+def selu(emit: Nodes, x: Value, scale: float, alpha: float) -> Value:
     return emit("Selu", x, alpha=alpha, gamma=scale)
 
 
 @exports(ops.Celu)
-def celu(emit: Emitter, x: Value, alpha: float) -> Value:
+def celu(emit: Nodes, x: Value, alpha: float) -> Value:
     return emit("Celu", x, alpha=alpha)
 
 
 @exports(ops.Softplus, wide=True)
-def softplus(emit: Emitter, x: Value, beta: float, threshold: float) -> Value:
+def softplus(emit: Nodes, x: Value, beta: float, threshold: float) -> Value:
     scaled = _times(emit, x, beta)
     soft = _times(emit, emit("Softplus", scaled), 1 / beta)
     if threshold >= 20:  # from there on x is what the formula gives, too
@@ -78,44 +78,44 @@ def softplus(emit: Emitter, x: Value, beta: float, threshold: float) -> Value:
 
 
 @exports(ops.LogSigmoid, wide=True)
-def log_sigmoid(emit: Emitter, x: Value) -> Value:
+def log_sigmoid(emit: Nodes, x: Value) -> Value:
     return emit("Neg", emit("Softplus", emit("Neg", x)))
 
 
 @exports(ops.Softshrink)
-def softshrink(emit: Emitter, x: Value, threshold: float) -> Value:
+def softshrink(emit: Nodes, x: Value, threshold: float) -> Value:
     return emit("Shrink", x, lambd=threshold, bias=threshold)
 
 
 @exports(ops.Hardshrink)
-def hardshrink(emit: Emitter, x: Value, threshold: float) -> Value:
+def hardshrink(emit: Nodes, x: Value, threshold: float) -> Value:
     return emit("Shrink", x, lambd=threshold, bias=0.0)
 
 
 @exports(ops.Hardtanh)
-def hardtanh(emit: Emitter, x: Value, t_min: float, t_max: float) -> Value:
+def hardtanh(emit: Nodes, x: Value, t_min: float, t_max: float) -> Value:
     return emit("Clip", x, emit.number(t_min, x), emit.number(t_max, x))
 
 
 @exports(ops.Tanhshrink, wide=True)
-def tanhshrink(emit: Emitter, x: Value) -> Value:
+def tanhshrink(emit: Nodes, x: Value) -> Value:
     return emit("Sub", x, emit("Tanh", x))
 
 
 @exports(ops.ThresholdedRelu)
-def thresholded_relu(emit: Emitter, x: Value, threshold: float, value: float) -> Value:
+def thresholded_relu(emit: Nodes, x: Value, threshold: float, value: float) -> Value:
     above = emit("Greater", x, emit.number(threshold, x))
     return emit("Where", above, x, emit.number(value, x))
 
 
 @exports(ops.Prelu)
-def prelu(emit: Emitter, x: Value, alpha: Value, mode: str, data_format: str) -> Value:
+def prelu(emit: Nodes, x: Value, alpha: Value, mode: str, data_format: str) -> Value:
     shape = ops.prelu_alpha_shape(sizes_of(x), mode, data_format)
     return emit("PRelu", x, emit.reshape(alpha, emit.ints(shape)))
 
 
 @exports(ops.Maxout)
-def maxout(emit: Emitter, x: Value, groups: int, axis: int) -> Value:
+def maxout(emit: Nodes, x: Value, groups: int, axis: int) -> Value:
     sizes = sizes_of(x)
     axis = normalize_axis(axis, len(sizes))
     after = [emit.size(x, at) for at in range(axis + 1, len(sizes))]
@@ -124,22 +124,22 @@ def maxout(emit: Emitter, x: Value, groups: int, axis: int) -> Value:
 
 
 @exports(ops.Softmax, wide=True)
-def softmax(emit: Emitter, x: Value, axis: int) -> Value:
+def softmax(emit: Nodes, x: Value, axis: int) -> Value:
     return _along_axis(emit, "Softmax", x, axis)
 
 
 @exports(ops.LogSoftmax, wide=True)
-def log_softmax(emit: Emitter, x: Value, axis: int) -> Value:
+def log_softmax(emit: Nodes, x: Value, axis: int) -> Value:
     return _along_axis(emit, "LogSoftmax", x, axis)
 
 
-def _along_axis(emit: Emitter, op: str, x: Value, axis: int) -> Value:
+def _along_axis(emit: Nodes, op: str, x: Value, axis: int) -> Value:
     if sizes_of(x):
         return emit(op, x, axis=axis)
     return emit.squeeze(emit(op, emit.unsqueeze(x, 0), axis=0), 0)
 
 
-def activate(emit: Emitter, name: str, x: Value, attrs: dict[str, object]) -> Value:
+def activate(emit: Nodes, name: str, x: Value, attrs: dict[str, object]) -> Value:
     """The op `pd.<name>` on one tensor, or x itself for `none`: the activation of fused ops."""
     from graphopt.ir.dialect.definition import default_attrs
     from graphopt.ir.dialect.op import call_rule, class_of

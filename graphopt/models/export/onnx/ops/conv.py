@@ -7,20 +7,20 @@ from typing import Any
 
 from graphopt.ir.dialect.ops import conv as ops
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Value, sizes_of
+from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
 IntTuple = tuple[int, ...]
 
 
-def channels_first(emit: Emitter, x: Value, data_format: str) -> Value:
+def channels_first(emit: Nodes, x: Value, data_format: str) -> Value:
     """Images with the channels after the batch, as ONNX has them."""
     rank = len(sizes_of(x))
     last = ops.is_channels_last(data_format)
     return emit.transpose(x, [0, rank - 1, *range(1, rank - 1)]) if last else x
 
 
-def channels_back(emit: Emitter, x: Value, data_format: str, rank: int) -> Value:
+def channels_back(emit: Nodes, x: Value, data_format: str, rank: int) -> Value:
     """Images with the channels where the op has them."""
     last = ops.is_channels_last(data_format)
     return emit.transpose(x, [0, *range(2, rank), 1]) if last else x
@@ -47,7 +47,7 @@ def flat_pads(pads: Sequence[tuple[int, int]]) -> list[int]:
 
 @exports(ops.Conv2d, ops.Conv3d, ops.DepthwiseConv2d)
 def conv(
-    emit: Emitter,
+    emit: Nodes,
     input: Value,
     filter: Value,
     strides: IntTuple,
@@ -87,7 +87,7 @@ def conv(
 
 @exports(ops.Conv2dTranspose, ops.Conv3dTranspose)
 def conv_transpose(
-    emit: Emitter,
+    emit: Nodes,
     input: Value,
     filter: Value,
     strides: IntTuple,
@@ -126,7 +126,7 @@ def conv_transpose(
 
 @exports(ops.DeformableConv)
 def deformable_conv(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     offset: Value,
     filter: Value,

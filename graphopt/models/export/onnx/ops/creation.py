@@ -10,7 +10,14 @@ import numpy as np
 from graphopt.ir.dialect.ops import creation as ops
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.ir.dtypes import DType, converted
-from graphopt.models.export.onnx.emitter import Emitter, Ints, NotInOnnx, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.nodes import (
+    Ints,
+    Nodes,
+    NotInOnnx,
+    Value,
+    dtype_of,
+    sizes_of,
+)
 from graphopt.models.export.onnx.registry import exports
 
 SMALL = 64
@@ -18,7 +25,7 @@ SMALL = 64
 
 
 @exports(ops.Full, open=("shape", "value"))
-def full(emit: Emitter, shape: Ints, value: float | Value, dtype: DType) -> Value:
+def full(emit: Nodes, shape: Ints, value: float | Value, dtype: DType) -> Value:
     if isinstance(value, Value):
         number = emit.reshape(emit.cast(value, dtype), emit.ints([]))
     else:
@@ -29,7 +36,7 @@ def full(emit: Emitter, shape: Ints, value: float | Value, dtype: DType) -> Valu
 
 
 @exports(ops.FullLike)
-def full_like(emit: Emitter, x: Value, value: float, dtype: DType | None) -> Value:
+def full_like(emit: Nodes, x: Value, value: float, dtype: DType | None) -> Value:
     found = dtype or dtype_of(x)
     sizes = sizes_of(x)
     if UNKNOWN not in sizes:
@@ -38,9 +45,7 @@ def full_like(emit: Emitter, x: Value, value: float, dtype: DType | None) -> Val
 
 
 @exports(ops.AssignValue)
-def assign_value(
-    emit: Emitter, shape: Sequence[int], values: Sequence[float], dtype: DType
-) -> Value:
+def assign_value(emit: Nodes, shape: Sequence[int], values: Sequence[float], dtype: DType) -> Value:
     return emit.constant(
         np.reshape([converted(v, dtype) for v in values], shape).astype(dtype.numpy)
     )
@@ -48,7 +53,7 @@ def assign_value(
 
 @exports(ops.Arange, open=("start", "end", "step"))
 def arange(
-    emit: Emitter, start: float | Value, end: float | Value, step: float | Value, dtype: DType
+    emit: Nodes, start: float | Value, end: float | Value, step: float | Value, dtype: DType
 ) -> Value:
     bounds = (start, end, step)
     numbers = [bound for bound in bounds if not isinstance(bound, Value)]
@@ -67,18 +72,16 @@ def arange(
 
 
 @exports(ops.Linspace)
-def linspace(emit: Emitter, start: float, stop: float, num: int, dtype: DType) -> Value:
+def linspace(emit: Nodes, start: float, stop: float, num: int, dtype: DType) -> Value:
     return emit.constant(np.linspace(start, stop, num).astype(dtype.numpy))
 
 
 @exports(ops.Logspace)
-def logspace(
-    emit: Emitter, start: float, stop: float, num: int, base: float, dtype: DType
-) -> Value:
+def logspace(emit: Nodes, start: float, stop: float, num: int, base: float, dtype: DType) -> Value:
     return emit.constant(np.power(base, np.linspace(start, stop, num)).astype(dtype.numpy))
 
 
 @exports(ops.Eye)
-def eye(emit: Emitter, num_rows: int, num_columns: int, dtype: DType) -> Value:
+def eye(emit: Nodes, num_rows: int, num_columns: int, dtype: DType) -> Value:
     columns = num_rows if num_columns == -1 else num_columns
     return emit.constant(np.eye(num_rows, columns, dtype=dtype.numpy))

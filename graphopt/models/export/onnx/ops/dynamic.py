@@ -7,42 +7,42 @@ from collections.abc import Sequence
 from graphopt.ir.dialect.ops import dynamic as ops
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.ir.dtypes import DType
-from graphopt.models.export.onnx.emitter import LAST, Emitter, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.nodes import LAST, Nodes, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
 
 @exports(ops.Nonzero)
-def nonzero(emit: Emitter, condition: Value) -> Value:
+def nonzero(emit: Nodes, condition: Value) -> Value:
     return emit.transpose(emit("NonZero", condition), (1, 0))
 
 
 @exports(ops.MaskedSelect)
-def masked_select(emit: Emitter, x: Value, mask: Value) -> Value:
+def masked_select(emit: Nodes, x: Value, mask: Value) -> Value:
     whole = emit("Expand", x, emit.shape(mask))
     chosen = emit("Expand", mask, emit.shape(x))
     return emit("Compress", emit.reshape(whole, [-1]), emit.reshape(chosen, [-1]))
 
 
 @exports(ops.Unique)
-def unique(emit: Emitter, x: Value, axis: tuple[int, ...], dtype: DType) -> tuple[Value, ...]:
+def unique(emit: Nodes, x: Value, axis: tuple[int, ...], dtype: DType) -> tuple[Value, ...]:
     along = normalize_axis(axis[0], len(sizes_of(x))) if axis else None
     dtypes = (None, "int64", "int64", "int64")
     out, *found = emit.all("Unique", x, dtypes=dtypes, axis=along, sorted=1)
     return out, *(emit.cast(each, dtype) for each in found)
 
 
-def _place(emit: Emitter, position: Value) -> Value:
+def _place(emit: Nodes, position: Value) -> Value:
     return emit.reshape(emit.cast(position, "int64"), [1])
 
 
 @exports(ops.ArrayRead)
-def array_read(emit: Emitter, array: Value, position: Value) -> Value:
+def array_read(emit: Nodes, array: Value, position: Value) -> Value:
     place = emit.reshape(emit.cast(position, "int64"), emit.ints([]))
     return emit("Gather", array, place, axis=0)
 
 
 @exports(ops.ArrayWrite)
-def array_write(emit: Emitter, array: Value, position: Value, x: Value) -> Value:
+def array_write(emit: Nodes, array: Value, position: Value, x: Value) -> Value:
     """The elements before the position, x, and the elements after it."""
     place = _place(emit, position)
     after = emit("Add", place, emit.ints([1]))
@@ -53,7 +53,7 @@ def array_write(emit: Emitter, array: Value, position: Value, x: Value) -> Value
 
 @exports(ops.ArrayToTensor)
 def array_to_tensor(
-    emit: Emitter, array: Value, axis: int, use_stack: bool, used: Sequence[bool]
+    emit: Nodes, array: Value, axis: int, use_stack: bool, used: Sequence[bool]
 ) -> tuple[Value, Value | None]:
     rank = len(sizes_of(array)) - (not use_stack)
     at = normalize_axis(axis, rank)
@@ -69,7 +69,7 @@ def array_to_tensor(
 
 
 @exports(ops.RepeatInterleave)
-def repeat_interleave(emit: Emitter, x: Value, repeats: Value, axis: int) -> Value:
+def repeat_interleave(emit: Nodes, x: Value, repeats: Value, axis: int) -> Value:
     """Position i of the result is of the slice before which fewer than i + 1 others end."""
     at = normalize_axis(axis, len(sizes_of(x)))
     times = emit("Expand", emit.cast(repeats, "int64"), emit.size(x, at))
@@ -83,7 +83,7 @@ def repeat_interleave(emit: Emitter, x: Value, repeats: Value, axis: int) -> Val
 
 
 @exports(ops.Bincount)
-def bincount(emit: Emitter, x: Value, weights: Value | None, minlength: int) -> Value:
+def bincount(emit: Nodes, x: Value, weights: Value | None, minlength: int) -> Value:
     numbers = emit.cast(x, "int64")
     least = emit.ints([minlength - 1])
     largest = emit("ReduceMax", emit("Concat", numbers, least, axis=0), keepdims=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from graphopt.ir.dialect.ops import elementary as ops
-from graphopt.models.export.onnx.emitter import Emitter, Value, dtype_of
+from graphopt.models.export.onnx.nodes import Nodes, Value, dtype_of
 from graphopt.models.export.onnx.registry import exports, exports_as
 
 exports_as(
@@ -28,17 +28,17 @@ exports_as(
 
 
 @exports(ops.Floor)
-def floor(emit: Emitter, x: Value) -> Value:
+def floor(emit: Nodes, x: Value) -> Value:
     return emit("Floor", x) if dtype_of(x).is_floating else x
 
 
 @exports(ops.Ceil)
-def ceil(emit: Emitter, x: Value) -> Value:
+def ceil(emit: Nodes, x: Value) -> Value:
     return emit("Ceil", x) if dtype_of(x).is_floating else x
 
 
 @exports(ops.Trunc)
-def trunc(emit: Emitter, x: Value) -> Value:
+def trunc(emit: Nodes, x: Value) -> Value:
     if not dtype_of(x).is_floating:
         return x
     negative = emit("Less", x, emit.number(0, x))
@@ -46,7 +46,7 @@ def trunc(emit: Emitter, x: Value) -> Value:
 
 
 @exports(ops.Round, wide=True)
-def round_(emit: Emitter, x: Value) -> Value:
+def round_(emit: Nodes, x: Value) -> Value:
     """Halves go away from zero, where ONNX rounds them to even numbers."""
     if not dtype_of(x).is_floating:
         return x
@@ -57,17 +57,17 @@ def round_(emit: Emitter, x: Value) -> Value:
 
 
 @exports(ops.Log2, wide=True)
-def log2(emit: Emitter, x: Value) -> Value:
+def log2(emit: Nodes, x: Value) -> Value:
     return emit("Div", emit("Log", x), emit.number(math.log(2), x))
 
 
 @exports(ops.Log10, wide=True)
-def log10(emit: Emitter, x: Value) -> Value:
+def log10(emit: Nodes, x: Value) -> Value:
     return emit("Div", emit("Log", x), emit.number(math.log(10), x))
 
 
 @exports(ops.Log1p, wide=True)
-def log1p(emit: Emitter, x: Value) -> Value:
+def log1p(emit: Nodes, x: Value) -> Value:
     """x * log(u) / (u - 1) with u the rounded 1 + x, in which the rounding cancels out."""
     one = emit.number(1, x)
     more = emit("Add", one, x)
@@ -79,34 +79,34 @@ def log1p(emit: Emitter, x: Value) -> Value:
 
 
 @exports(ops.Expm1, wide=True)
-def expm1(emit: Emitter, x: Value) -> Value:
+def expm1(emit: Nodes, x: Value) -> Value:
     """tanh(x / 2) * (exp(x) + 1), which keeps the digits of small x."""
     half = emit("Tanh", emit("Mul", x, emit.number(0.5, x)))
     return emit("Mul", half, emit("Add", emit("Exp", x), emit.number(1, x)))
 
 
 @exports(ops.Stanh, wide=True)
-def stanh(emit: Emitter, x: Value, scale_a: float, scale_b: float) -> Value:
+def stanh(emit: Nodes, x: Value, scale_a: float, scale_b: float) -> Value:
     inner = emit("Tanh", emit("Mul", x, emit.number(scale_a, x)))
     return emit("Mul", inner, emit.number(scale_b, x))
 
 
 @exports(ops.Logit, wide=True)
-def logit(emit: Emitter, x: Value, eps: float) -> Value:
+def logit(emit: Nodes, x: Value, eps: float) -> Value:
     if eps:
         x = emit("Clip", x, emit.number(eps, x), emit.number(1 - eps, x))
     return emit("Sub", emit("Log", x), log1p(emit, emit("Neg", x)))
 
 
 @exports(ops.Heaviside)
-def heaviside(emit: Emitter, x: Value, y: Value) -> Value:
+def heaviside(emit: Nodes, x: Value, y: Value) -> Value:
     zero = emit.number(0, x)
     positive = emit.cast(emit("Greater", x, zero), dtype_of(x))
     return emit("Where", emit("Equal", x, zero), y, positive)
 
 
 @exports(ops.Atan2, wide=True)
-def atan2(emit: Emitter, x: Value, y: Value) -> Value:
+def atan2(emit: Nodes, x: Value, y: Value) -> Value:
     """The angle of the point (y, x): that of the line through it, and half a turn left of 0."""
     zero, half = emit.number(0, x), emit.number(math.pi, x)
     flat, upright = emit("Equal", x, zero), emit("Equal", y, zero)
@@ -118,5 +118,5 @@ def atan2(emit: Emitter, x: Value, y: Value) -> Value:
 
 
 @exports(ops.Lerp, wide=True)
-def lerp(emit: Emitter, x: Value, y: Value, weight: Value) -> Value:
+def lerp(emit: Nodes, x: Value, y: Value, weight: Value) -> Value:
     return emit("Add", x, emit("Mul", weight, emit("Sub", y, x)))

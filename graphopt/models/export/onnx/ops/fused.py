@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import DictionaryAttr
 from graphopt.ir.dialect.op import call_rule, class_of
 from graphopt.ir.dialect.ops import fused as ops
 from graphopt.ir.dialect.ops.dynamic import decoded
-from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Value
+from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value
 from graphopt.models.export.onnx.ops.activation import activate
 from graphopt.models.export.onnx.ops.conv import conv
 from graphopt.models.export.onnx.ops.linear import matmul
@@ -17,14 +17,14 @@ from graphopt.models.export.onnx.ops.norm import batch_norm
 from graphopt.models.export.onnx.registry import exports
 
 
-def _activated(emit: Emitter, name: str, x: Value, act_attrs: DictionaryAttr, **own: Any) -> Value:
+def _activated(emit: Nodes, name: str, x: Value, act_attrs: DictionaryAttr, **own: Any) -> Value:
     attrs = decoded(class_of(f"pd.{name}"), act_attrs) if act_attrs.data else {}
     return activate(emit, name, x, {**attrs, **own})
 
 
 @exports(ops.FusedGemmEpilogue, wide=True)
 def fused_gemm_epilogue(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     y: Value,
     bias: Value,
@@ -40,7 +40,7 @@ def fused_gemm_epilogue(
 
 @exports(ops.FusedConv2dAddAct, wide=True)
 def fused_conv2d_add_act(
-    emit: Emitter,
+    emit: Nodes,
     bias: Value,
     residual: Value | None,
     filter_format: str,
@@ -57,7 +57,7 @@ def fused_conv2d_add_act(
 
 
 def _convolved(
-    emit: Emitter,
+    emit: Nodes,
     input: Value,
     filter: Value,
     strides: tuple[int, ...],
@@ -74,7 +74,7 @@ def _convolved(
 
 @exports(ops.FusedBatchNormAct, wide=True)
 def fused_batch_norm_act(
-    emit: Emitter, activation: str, act_attrs: DictionaryAttr, **values: Any
+    emit: Nodes, activation: str, act_attrs: DictionaryAttr, **values: Any
 ) -> tuple[Value | None, ...]:
     out, *statistics = call_rule(batch_norm, {**values, "emit": emit})
     return _activated(emit, activation, out, act_attrs), *statistics
@@ -82,7 +82,7 @@ def fused_batch_norm_act(
 
 @exports(ops.FusedBnAddActivation, wide=True)
 def fused_bn_add_activation(
-    emit: Emitter, z: Value, activation: str, act_attrs: DictionaryAttr, **values: Any
+    emit: Nodes, z: Value, activation: str, act_attrs: DictionaryAttr, **values: Any
 ) -> tuple[Value | None, ...]:
     out, *statistics = call_rule(batch_norm, {**values, "emit": emit})
     return _activated(emit, activation, emit("Add", out, z), act_attrs), *statistics
@@ -90,7 +90,7 @@ def fused_bn_add_activation(
 
 @exports(ops.FusedElemwiseAddActivation, wide=True)
 def fused_elemwise_add_activation(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     y: Value,
     functor_list: tuple[str, ...],

@@ -10,13 +10,13 @@ import numpy as np
 from graphopt.ir.dialect.ops import index as ops
 from graphopt.ir.dialect.types import UNKNOWN, normalize_axis
 from graphopt.ir.dtypes import DType
-from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.ops.linalg.matrices import placed
 from graphopt.models.export.onnx.registry import exports
 
 
 @exports(ops.Embedding)
-def embedding(emit: Emitter, x: Value, weight: Value, padding_idx: int) -> Value:
+def embedding(emit: Nodes, x: Value, weight: Value, padding_idx: int) -> Value:
     rows = emit("Gather", weight, x, axis=0)
     if padding_idx == -1:  # Paddle's spelling of none
         return rows
@@ -26,7 +26,7 @@ def embedding(emit: Emitter, x: Value, weight: Value, padding_idx: int) -> Value
 
 
 @exports(ops.OneHot, open=("depth",))
-def one_hot(emit: Emitter, x: Value, depth: int | Value, dtype: DType) -> Value:
+def one_hot(emit: Nodes, x: Value, depth: int | Value, dtype: DType) -> Value:
     """By a comparison: ONNX's operator would count numbers below zero from the end."""
     x = emit.cast(x, "int64")
     if isinstance(depth, Value):
@@ -38,7 +38,7 @@ def one_hot(emit: Emitter, x: Value, depth: int | Value, dtype: DType) -> Value:
 
 
 @exports(ops.Gather, open=("axis",))
-def gather(emit: Emitter, x: Value, index: Value, axis: int | Value) -> Value:
+def gather(emit: Nodes, x: Value, index: Value, axis: int | Value) -> Value:
     if isinstance(axis, Value):
         raise NotInOnnx("'axis' is known only when the model runs")
     rows = emit.reshape(index, [-1]) if len(sizes_of(index)) > 1 else index
@@ -46,14 +46,14 @@ def gather(emit: Emitter, x: Value, index: Value, axis: int | Value) -> Value:
 
 
 @exports(ops.Multiplex)
-def multiplex(emit: Emitter, inputs: tuple[Value, ...], index: Value) -> Value:
+def multiplex(emit: Nodes, inputs: tuple[Value, ...], index: Value) -> Value:
     stacked = emit("Concat", *(emit.unsqueeze(value, 1) for value in inputs), axis=1)
     chosen = emit.reshape(emit.cast(index, "int64"), [-1, 1])
     return emit("GatherND", stacked, chosen, batch_dims=1)
 
 
 @exports(ops.IndexAdd)
-def index_add(emit: Emitter, x: Value, index: Value, add_value: Value, axis: int) -> Value:
+def index_add(emit: Nodes, x: Value, index: Value, add_value: Value, axis: int) -> Value:
     rank = len(sizes_of(x))
     at = normalize_axis(axis, rank)
     order = [at, *(i for i in range(rank) if i != at)]
@@ -67,7 +67,7 @@ def index_add(emit: Emitter, x: Value, index: Value, add_value: Value, axis: int
 
 @exports(ops.IndexPut)
 def index_put(
-    emit: Emitter, x: Value, indices: tuple[Value, ...], value: Value, accumulate: bool
+    emit: Nodes, x: Value, indices: tuple[Value, ...], value: Value, accumulate: bool
 ) -> Value:
     places = [emit.cast(index, "int64") for index in indices]
     shapes = [sizes_of(index) for index in indices]
@@ -88,7 +88,7 @@ def index_put(
 
 @exports(ops.ShardIndex)
 def shard_index(
-    emit: Emitter, input: Value, index_num: int, nshards: int, shard_id: int, ignore_value: int
+    emit: Nodes, input: Value, index_num: int, nshards: int, shard_id: int, ignore_value: int
 ) -> Value:
     size = emit.number(-(-index_num // nshards), input)
     own = emit("Mod", input, size)
@@ -98,7 +98,7 @@ def shard_index(
 
 
 @exports(ops.DiagEmbed)
-def diag_embed(emit: Emitter, input: Value, offset: int, dim1: int, dim2: int) -> Value:
+def diag_embed(emit: Nodes, input: Value, offset: int, dim1: int, dim2: int) -> Value:
     rank = len(sizes_of(input)) + 1
     first, second = ops.matrix_axes(rank, dim1, dim2)
     matrices = placed(emit, input, offset, emit.number(0, input))

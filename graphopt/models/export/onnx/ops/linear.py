@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from graphopt.ir.dialect.ops.linear import Bilinear, Kron, Matmul, RowConv
-from graphopt.models.export.onnx.emitter import LAST, Emitter, NotInOnnx, Value, sizes_of
+from graphopt.models.export.onnx.nodes import LAST, Nodes, NotInOnnx, Value, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
 
 @exports(Matmul)
-def matmul(emit: Emitter, x: Value, y: Value, transpose_x: bool, transpose_y: bool) -> Value:
+def matmul(emit: Nodes, x: Value, y: Value, transpose_x: bool, transpose_y: bool) -> Value:
     x = transposed(emit, x) if transpose_x else x
     y = transposed(emit, y) if transpose_y else y
     return emit("MatMul", x, y)
 
 
-def transposed(emit: Emitter, x: Value) -> Value:
+def transposed(emit: Nodes, x: Value) -> Value:
     """Matrices with their axes exchanged; a vector is the same."""
     axes = list(range(len(sizes_of(x))))
     return emit.transpose(x, [*axes[:-2], *axes[-2:][::-1]])
 
 
 @exports(Bilinear, wide=True)
-def bilinear(emit: Emitter, x: Value, y: Value, weight: Value, bias: Value | None) -> Value:
+def bilinear(emit: Nodes, x: Value, y: Value, weight: Value, bias: Value | None) -> Value:
     out = emit("Einsum", x, weight, y, equation="ni,kij,nj->nk")
     return out if bias is None else emit("Add", out, bias)
 
 
 @exports(RowConv, wide=True)
-def row_conv(emit: Emitter, x: Value, filter: Value) -> Value:
+def row_conv(emit: Nodes, x: Value, filter: Value) -> Value:
     after = sizes_of(filter)[0] - 1
     if after < 0:
         raise NotInOnnx("the number of steps that it looks ahead is open")
@@ -41,7 +41,7 @@ def row_conv(emit: Emitter, x: Value, filter: Value) -> Value:
 
 
 @exports(Kron)
-def kron(emit: Emitter, x: Value, y: Value) -> Value:
+def kron(emit: Nodes, x: Value, y: Value) -> Value:
     rank = max(len(sizes_of(x)), len(sizes_of(y)))
     x, y = (emit.unsqueeze(v, *range(rank - len(sizes_of(v)))) for v in (x, y))
     rows = emit.unsqueeze(x, *range(1, 2 * rank, 2))

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from graphopt.ir.dialect.ops import loss as ops
 from graphopt.ir.dialect.types import normalize_axis
-from graphopt.models.export.onnx.emitter import Emitter, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.nodes import Nodes, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
 
 @exports(ops.BinaryCrossEntropy, wide=True)
-def bce_loss(emit: Emitter, x: Value, label: Value) -> Value:
+def bce_loss(emit: Nodes, x: Value, label: Value) -> Value:
     """Logarithms below -100 are -100."""
     one, bound = emit.number(1, x), emit.number(-100, x)
     yes, no = (
@@ -22,7 +22,7 @@ def bce_loss(emit: Emitter, x: Value, label: Value) -> Value:
 
 
 @exports(ops.HuberLoss, wide=True)
-def huber_loss(emit: Emitter, x: Value, y: Value, delta: float) -> tuple[Value, Value]:
+def huber_loss(emit: Nodes, x: Value, y: Value, delta: float) -> tuple[Value, Value]:
     error = emit("Sub", y, x)
     size, bound, half = emit("Abs", error), emit.number(delta, x), emit.number(0.5, x)
     inner = emit("Mul", half, emit("Mul", error, error))
@@ -32,7 +32,7 @@ def huber_loss(emit: Emitter, x: Value, y: Value, delta: float) -> tuple[Value, 
 
 @exports(ops.CrossEntropyWithSoftmax, wide=True)
 def cross_entropy_with_softmax(
-    emit: Emitter,
+    emit: Nodes,
     logits: Value,
     label: Value,
     axis: int,
@@ -63,7 +63,7 @@ def cross_entropy_with_softmax(
 
 @exports(ops.SigmoidCrossEntropy, wide=True)
 def sigmoid_cross_entropy(
-    emit: Emitter, x: Value, label: Value, normalize: bool, ignore_index: int
+    emit: Nodes, x: Value, label: Value, normalize: bool, ignore_index: int
 ) -> Value:
     loss = emit("Sub", emit("Softplus", x), emit("Mul", x, label))
     ignored = emit("Equal", label, emit.number(ignore_index, label))
@@ -75,7 +75,7 @@ def sigmoid_cross_entropy(
 
 
 @exports(ops.KldivLoss, wide=True)
-def kldiv_loss(emit: Emitter, x: Value, target: Value, reduction: str, log_target: bool) -> Value:
+def kldiv_loss(emit: Nodes, x: Value, target: Value, reduction: str, log_target: bool) -> Value:
     zero = emit.number(0, x)
     if log_target:
         loss = emit("Mul", emit("Exp", target), emit("Sub", target, x))
@@ -98,7 +98,7 @@ def kldiv_loss(emit: Emitter, x: Value, target: Value, reduction: str, log_targe
 
 @exports(ops.NllLoss, wide=True)
 def nll_loss(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     label: Value,
     weight: Value | None,

@@ -9,7 +9,7 @@ import numpy as np
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import math as ops
 from graphopt.ir.dtypes import DType
-from graphopt.models.export.onnx.emitter import Emitter, Value, dtype_of
+from graphopt.models.export.onnx.nodes import Nodes, Value, dtype_of
 from graphopt.models.export.onnx.registry import exports, exports_as
 
 exports_as(
@@ -29,7 +29,7 @@ def _of_bools(op_class: type[PdOp], numbers: str, bools: str) -> None:
     """An operator that has another name for bools."""
 
     @exports(op_class)
-    def rule(emit: Emitter, x: Value, y: Value) -> Value:
+    def rule(emit: Nodes, x: Value, y: Value) -> Value:
         return emit(bools if dtype_of(x) == "bool" else numbers, x, y)
 
 
@@ -44,7 +44,7 @@ for _op_class, _numbers, _bools in (
 
 def _comparison(op_class: type[PdOp], name: str) -> None:
     @exports(op_class)
-    def rule(emit: Emitter, x: Value, y: Value) -> Value:
+    def rule(emit: Nodes, x: Value, y: Value) -> Value:
         if dtype_of(x) == "bool" and name != "Equal":
             x, y = emit.cast(x, "int32"), emit.cast(y, "int32")
         return emit(name, x, y)
@@ -61,13 +61,13 @@ for _op_class, _name in (
 
 
 @exports(ops.NotEqual)
-def not_equal(emit: Emitter, x: Value, y: Value) -> Value:
+def not_equal(emit: Nodes, x: Value, y: Value) -> Value:
     return emit("Not", emit("Equal", x, y))
 
 
 def _logical(op_class: type[PdOp], name: str) -> Callable[..., Value]:
     @exports(op_class)
-    def rule(emit: Emitter, x: Value, y: Value) -> Value:
+    def rule(emit: Nodes, x: Value, y: Value) -> Value:
         return emit(name, emit.cast(x, "bool"), emit.cast(y, "bool"))
 
     return rule
@@ -78,12 +78,12 @@ _logical(ops.LogicalOr, "Or")
 
 
 @exports(ops.LogicalNot)
-def logical_not(emit: Emitter, x: Value) -> Value:
+def logical_not(emit: Nodes, x: Value) -> Value:
     return emit("Not", emit.cast(x, "bool"))
 
 
 @exports(ops.ElementwisePow)
-def elementwise_pow(emit: Emitter, x: Value, y: Value) -> Value:
+def elementwise_pow(emit: Nodes, x: Value, y: Value) -> Value:
     if dtype_of(x).is_floating:
         return emit("Pow", x, y)
     zero = emit.number(0, x)
@@ -93,7 +93,7 @@ def elementwise_pow(emit: Emitter, x: Value, y: Value) -> Value:
 
 
 @exports(ops.Pow)
-def pow_(emit: Emitter, x: Value, factor: float) -> Value:
+def pow_(emit: Nodes, x: Value, factor: float) -> Value:
     if factor == 2:
         return emit("Mul", x, x)
     if dtype_of(x).is_floating:
@@ -102,7 +102,7 @@ def pow_(emit: Emitter, x: Value, factor: float) -> Value:
 
 
 @exports(ops.Remainder)
-def remainder(emit: Emitter, x: Value, y: Value) -> Value:
+def remainder(emit: Nodes, x: Value, y: Value) -> Value:
     """With the sign of y; Mod of ONNX has that for integers only."""
     if not dtype_of(x).is_floating:
         return emit("Mod", x, y)
@@ -114,14 +114,14 @@ def remainder(emit: Emitter, x: Value, y: Value) -> Value:
 
 
 @exports(ops.FloorDivide)
-def floor_divide(emit: Emitter, x: Value, y: Value) -> Value:
+def floor_divide(emit: Nodes, x: Value, y: Value) -> Value:
     whole = emit("Div", emit("Sub", x, remainder(emit, x, y)), y)
     return emit("Round", whole) if dtype_of(x).is_floating else whole
 
 
 def _without_nan(op_class: type[PdOp], name: str) -> None:
     @exports(op_class)
-    def rule(emit: Emitter, x: Value, y: Value) -> Value:
+    def rule(emit: Nodes, x: Value, y: Value) -> Value:
         wins = emit(name, x, y)
         if dtype_of(x).is_floating:
             wins = emit("Or", wins, emit("IsNaN", y))
@@ -133,17 +133,17 @@ _without_nan(ops.Fmin, "LessOrEqual")
 
 
 @exports(ops.Rsqrt, wide=True)
-def rsqrt(emit: Emitter, x: Value) -> Value:
+def rsqrt(emit: Nodes, x: Value) -> Value:
     return emit("Reciprocal", emit("Sqrt", x))
 
 
 @exports(ops.Square)
-def square(emit: Emitter, x: Value) -> Value:
+def square(emit: Nodes, x: Value) -> Value:
     return emit("Mul", x, x)
 
 
 @exports(ops.Clip)
-def clip(emit: Emitter, x: Value, min: float, max: float) -> Value:
+def clip(emit: Nodes, x: Value, min: float, max: float) -> Value:
     if not dtype_of(x).is_floating:
         limits = np.iinfo(dtype_of(x).numpy)
         bounds = [int(np.clip(bound, limits.min, limits.max)) for bound in (min, max)]
@@ -154,7 +154,7 @@ def clip(emit: Emitter, x: Value, min: float, max: float) -> Value:
 
 @exports(ops.Scale, wide=True, open=("scale",))
 def scale_(
-    emit: Emitter, x: Value, scale: float | Value, bias: float, bias_after_scale: bool
+    emit: Nodes, x: Value, scale: float | Value, bias: float, bias_after_scale: bool
 ) -> Value:
     factor = scale if isinstance(scale, Value) else emit.number(scale, x)
     if isinstance(scale, Value):
@@ -169,7 +169,7 @@ def scale_(
 
 
 @exports(ops.Cast)
-def cast(emit: Emitter, x: Value, dtype: DType) -> Value:
+def cast(emit: Nodes, x: Value, dtype: DType) -> Value:
     """Narrow integers are the low bits of an int32, as in Paddle."""
     if dtype_of(x).is_floating and dtype in ("int8", "uint8", "int16"):
         x = emit.cast(x, "int32")
@@ -177,7 +177,7 @@ def cast(emit: Emitter, x: Value, dtype: DType) -> Value:
 
 
 @exports(ops.AddN, wide=True)
-def add_n(emit: Emitter, inputs: tuple[Value, ...]) -> Value:
+def add_n(emit: Nodes, inputs: tuple[Value, ...]) -> Value:
     if len(inputs) == 1:
         return inputs[0]
     if dtype_of(inputs[0]).is_floating:
@@ -189,5 +189,5 @@ def add_n(emit: Emitter, inputs: tuple[Value, ...]) -> Value:
 
 
 @exports(ops.Where)
-def where(emit: Emitter, condition: Value, x: Value, y: Value) -> Value:
+def where(emit: Nodes, condition: Value, x: Value, y: Value) -> Value:
     return emit("Where", condition, x, y)

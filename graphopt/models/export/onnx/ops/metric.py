@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from graphopt.ir.dialect.ops.metric import Accuracy
-from graphopt.models.export.onnx.emitter import Emitter, Value, dtype_of
+from graphopt.models.export.onnx.nodes import Nodes, Value, dtype_of
 from graphopt.models.export.onnx.registry import exports
 
 
 @exports(Accuracy)
-def accuracy(emit: Emitter, indices: Value, label: Value) -> tuple[Value, Value, Value]:
+def accuracy(emit: Nodes, indices: Value, label: Value) -> tuple[Value, Value, Value]:
     wanted = emit.reshape(emit.cast(label, dtype_of(indices)), [-1, 1])
     own = emit.cast(emit("Equal", indices, wanted), "int32")
     hits = emit("ReduceMax", own, emit.ints([1]), keepdims=0)

@@ -8,11 +8,18 @@ import numpy as np
 
 from graphopt.ir.dialect.ops import norm as ops
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.models.export.onnx.emitter import LAST, Emitter, NotInOnnx, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.nodes import (
+    LAST,
+    Nodes,
+    NotInOnnx,
+    Value,
+    dtype_of,
+    sizes_of,
+)
 from graphopt.models.export.onnx.registry import exports
 
 
-def _filled(emit: Emitter, number: float, size: int, like: Value) -> Value:
+def _filled(emit: Nodes, number: float, size: int, like: Value) -> Value:
     if size == UNKNOWN:
         raise NotInOnnx("it has no weights, and the number of channels is open")
     return emit.constant(np.full(size, number, dtype_of(like).numpy))
@@ -20,7 +27,7 @@ def _filled(emit: Emitter, number: float, size: int, like: Value) -> Value:
 
 @exports(ops.BatchNorm, wide=True)
 def batch_norm(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     mean: Value,
     variance: Value,
@@ -56,7 +63,7 @@ def batch_norm(
 
 @exports(ops.LayerNorm, wide=True)
 def layer_norm(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     scale: Value | None,
     bias: Value | None,
@@ -86,7 +93,7 @@ def layer_norm(
 
 @exports(ops.GroupNorm, wide=True)
 def group_norm(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     scale: Value | None,
     bias: Value | None,
@@ -117,7 +124,7 @@ def group_norm(
 
 @exports(ops.InstanceNorm, wide=True)
 def instance_norm(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     scale: Value | None,
     bias: Value | None,
@@ -139,7 +146,7 @@ def instance_norm(
     return out, emit.reshape(mean, [-1]), emit.reshape(inverse, [-1])
 
 
-def _moments(emit: Emitter, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
+def _moments(emit: Nodes, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
     """The mean and the variance over axes, which stay."""
     mean = emit("ReduceMean", x, emit.ints(axes))
     away = emit("Sub", x, mean)
@@ -148,7 +155,7 @@ def _moments(emit: Emitter, x: Value, axes: Sequence[int]) -> tuple[Value, Value
 
 @exports(ops.DataNorm, wide=True)
 def data_norm(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     batch_size: Value,
     batch_sum: Value,
@@ -169,7 +176,7 @@ def data_norm(
 
 
 @exports(ops.Cvm)
-def cvm(emit: Emitter, x: Value, use_cvm: bool) -> Value:
+def cvm(emit: Nodes, x: Value, use_cvm: bool) -> Value:
     rest = emit.cut(x, [1], [2], [LAST])
     if not use_cvm:
         return rest

@@ -11,9 +11,9 @@ import numpy as np
 from graphopt.ir.dialect.ops import pool as ops
 from graphopt.ir.dialect.ops.conv import explicit_pads, spatial_sizes, window_output
 from graphopt.ir.dialect.types import UNKNOWN, element_count
-from graphopt.models.export.onnx.emitter import (
+from graphopt.models.export.onnx.nodes import (
     Array,
-    Emitter,
+    Nodes,
     NotInOnnx,
     Value,
     dtype_of,
@@ -28,7 +28,7 @@ Pads = Sequence[tuple[int, int]]
 
 @exports(ops.Pool2d, ops.Pool3d)
 def pool(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     kernel_size: IntTuple,
     strides: IntTuple,
@@ -59,7 +59,7 @@ def pool(
 
 
 def _sliding(
-    emit: Emitter,
+    emit: Nodes,
     images: Value,
     sizes: Sequence[int],
     kernel: IntTuple,
@@ -120,7 +120,7 @@ def _windows(
 
 
 def _adaptive(
-    emit: Emitter, images: Value, sizes: Sequence[int], numbers: IntTuple, largest: bool
+    emit: Nodes, images: Value, sizes: Sequence[int], numbers: IntTuple, largest: bool
 ) -> Value:
     """A given number of windows, whose lengths may differ by one along each axis."""
     wanted = [size if n < 0 else n for size, n in zip(sizes, numbers, strict=True)]
@@ -146,7 +146,7 @@ def _adaptive(
 
 @exports(ops.MaxPool2dWithIndex, ops.MaxPool3dWithIndex)
 def max_pool_with_index(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     kernel_size: IntTuple,
     strides: IntTuple,
@@ -184,7 +184,7 @@ def max_pool_with_index(
 
 
 @exports(ops.Unpool, ops.Unpool3d)
-def unpool(emit: Emitter, x: Value, indices: Value, output_size: IntTuple) -> Value:
+def unpool(emit: Nodes, x: Value, indices: Value, output_size: IntTuple) -> Value:
     count = emit.ints([math.prod(output_size)])
     empty = emit("Expand", emit.number(0, x), emit("Concat", emit.shape(x, 0, 2), count, axis=0))
     flat = [0, 0, element_count(sizes_of(x)[2:])]  # -1 where it is open

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from graphopt.ir.dialect.ops import random as ops
-from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Value
+from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value
 from graphopt.models.export.onnx.registry import exports
 
 
 @exports(ops.Dropout)
-def dropout(emit: Emitter, x: Value, p: float, is_test: bool, mode: str) -> Value:
+def dropout(emit: Nodes, x: Value, p: float, is_test: bool, mode: str) -> Value:
     if p == 0 or (is_test and mode == "upscale_in_train"):
         return x
     if is_test:

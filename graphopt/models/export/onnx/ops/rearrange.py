@@ -8,11 +8,11 @@ import numpy as np
 
 from graphopt.ir.dialect.ops import rearrange as ops
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, normalize_axes, normalize_axis, rank_of
-from graphopt.models.export.onnx.emitter import (
+from graphopt.models.export.onnx.nodes import (
     FIRST,
     LAST,
-    Emitter,
     Ints,
+    Nodes,
     NotInOnnx,
     Value,
     dtype_of,
@@ -24,7 +24,7 @@ IntTuple = tuple[int, ...]
 
 
 @exports(ops.Tile, open=("repeat_times",))
-def tile(emit: Emitter, x: Value, repeat_times: Ints, types: Sequence[Tensor]) -> Value:
+def tile(emit: Nodes, x: Value, repeat_times: Ints, types: Sequence[Tensor]) -> Value:
     rank = len(sizes_of(x))
     if isinstance(repeat_times, Value):
         x, times = emit.unsqueeze(x, *range(rank_of(types[0]) - rank)), emit.ints(repeat_times)
@@ -40,7 +40,7 @@ def tile(emit: Emitter, x: Value, repeat_times: Ints, types: Sequence[Tensor]) -
 
 
 @exports(ops.RepeatInterleave)
-def repeat_interleave(emit: Emitter, x: Value, repeats: int, axis: int) -> Value:
+def repeat_interleave(emit: Nodes, x: Value, repeats: int, axis: int) -> Value:
     sizes = sizes_of(x)
     at = normalize_axis(axis, len(sizes))
     if sizes[at] != UNKNOWN:
@@ -54,14 +54,14 @@ def repeat_interleave(emit: Emitter, x: Value, repeats: int, axis: int) -> Value
 
 
 @exports(ops.Flip)
-def flip(emit: Emitter, x: Value, axis: IntTuple) -> Value:
+def flip(emit: Nodes, x: Value, axis: IntTuple) -> Value:
     axes = normalize_axes(axis, len(sizes_of(x)))
     count = len(axes)
     return emit.cut(x, axes, [-1] * count, [FIRST] * count, [-1] * count) if axes else x
 
 
 @exports(ops.Roll)
-def roll(emit: Emitter, x: Value, shifts: IntTuple, axis: IntTuple) -> Value:
+def roll(emit: Nodes, x: Value, shifts: IntTuple, axis: IntTuple) -> Value:
     sizes = sizes_of(x)
     if axis:
         for shift, each in zip(shifts, axis, strict=True):
@@ -75,7 +75,7 @@ def roll(emit: Emitter, x: Value, shifts: IntTuple, axis: IntTuple) -> Value:
     return emit.reshape(flat, emit.ints(sizes))
 
 
-def _rolled(emit: Emitter, x: Value, shift: int, axis: int, known: int, size: Value) -> Value:
+def _rolled(emit: Nodes, x: Value, shift: int, axis: int, known: int, size: Value) -> Value:
     shape = x.shape
     if known != UNKNOWN:
         if not known or not shift % known:
@@ -90,7 +90,7 @@ def _rolled(emit: Emitter, x: Value, shift: int, axis: int, known: int, size: Va
 
 
 @exports(ops.Unbind)
-def unbind(emit: Emitter, x: Value, axis: int, types: Sequence[Tensor]) -> tuple[Value, ...]:
+def unbind(emit: Nodes, x: Value, axis: int, types: Sequence[Tensor]) -> tuple[Value, ...]:
     axis = normalize_axis(axis, len(sizes_of(x)))
     if len(types) == 1:
         return (emit.squeeze(x, axis),)
@@ -101,7 +101,7 @@ def unbind(emit: Emitter, x: Value, axis: int, types: Sequence[Tensor]) -> tuple
 
 @exports(ops.StridedSlice, open=("starts", "ends"))
 def strided_slice(
-    emit: Emitter,
+    emit: Nodes,
     input: Value,
     axes: IntTuple,
     starts: Ints,
@@ -115,7 +115,7 @@ def strided_slice(
 
 @exports(ops.SetValue)
 def set_value(
-    emit: Emitter,
+    emit: Nodes,
     input: Value,
     value: Value,
     axes: IntTuple,
@@ -156,7 +156,7 @@ def set_value(
     return emit.transpose(written, [order.index(i) for i in range(rank)])
 
 
-def _aligned(emit: Emitter, value: Value, rank: int) -> Value:
+def _aligned(emit: Nodes, value: Value, rank: int) -> Value:
     """The value with as many axes as the place where it is written."""
     own = len(sizes_of(value))
     if own > rank:
@@ -165,12 +165,12 @@ def _aligned(emit: Emitter, value: Value, rank: int) -> Value:
 
 
 @exports(ops.ExpandAs)
-def expand_as(emit: Emitter, x: Value, y: Value) -> Value:
+def expand_as(emit: Nodes, x: Value, y: Value) -> Value:
     return emit("Expand", x, emit.shape(y))
 
 
 @exports(ops.Meshgrid)
-def meshgrid(emit: Emitter, inputs: tuple[Value, ...]) -> tuple[Value, ...]:
+def meshgrid(emit: Nodes, inputs: tuple[Value, ...]) -> tuple[Value, ...]:
     lines = [emit.reshape(x, [-1]) for x in inputs]
     sizes = [emit.size(x, 0) if sizes_of(x) else 1 for x in inputs]
     shape = emit.joined(sizes)
@@ -186,7 +186,7 @@ MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "cir
 
 
 @exports(ops.Pad, open=("paddings",))
-def pad(emit: Emitter, x: Value, paddings: Ints, mode: str, value: float) -> Value:
+def pad(emit: Nodes, x: Value, paddings: Ints, mode: str, value: float) -> Value:
     if isinstance(paddings, Value):
         pairs = emit.reshape(paddings, [-1, 2])
         pads = emit.ints(emit.transpose(pairs, (1, 0)))
@@ -205,5 +205,5 @@ def pad(emit: Emitter, x: Value, paddings: Ints, mode: str, value: float) -> Val
 
 
 @exports(ops.TriangleOf)
-def tril_triu(emit: Emitter, x: Value, diagonal: int, lower: bool) -> Value:
+def tril_triu(emit: Nodes, x: Value, diagonal: int, lower: bool) -> Value:
     return emit("Trilu", x, emit.number(diagonal, "int64"), upper=int(not lower))

@@ -9,14 +9,21 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import reduce as ops
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, element_count, normalize_axis, shape_of
 from graphopt.ir.dtypes import DType
-from graphopt.models.export.onnx.emitter import Emitter, Ints, NotInOnnx, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.loops import scanned
+from graphopt.models.export.onnx.nodes import (
+    Ints,
+    Nodes,
+    NotInOnnx,
+    Value,
+    dtype_of,
+    sizes_of,
+)
 from graphopt.models.export.onnx.registry import exports
 
 IntTuple = tuple[int, ...]
 
 
-def reduced(emit: Emitter, op: str, x: Value, axis: Ints = (), keepdim: bool = False) -> Value:
+def reduced(emit: Nodes, op: str, x: Value, axis: Ints = (), keepdim: bool = False) -> Value:
     """x combined over axes, over all of them where none is named."""
     axes = None if not isinstance(axis, Value) and not axis else emit.ints(axis)
     return emit(op, x, axes, keepdims=int(keepdim))
@@ -24,7 +31,7 @@ def reduced(emit: Emitter, op: str, x: Value, axis: Ints = (), keepdim: bool = F
 
 def _reduction(op_class: type[PdOp], name: str, *, wide: bool = False) -> None:
     @exports(op_class, wide=wide, open=("axis",))
-    def rule(emit: Emitter, x: Value, axis: Ints, keepdim: bool) -> Value:
+    def rule(emit: Nodes, x: Value, axis: Ints, keepdim: bool) -> Value:
         if dtype_of(x) == "bool":
             return emit.cast(reduced(emit, name, emit.cast(x, "int32"), axis, keepdim), "bool")
         return reduced(emit, name, x, axis, keepdim)
@@ -41,7 +48,12 @@ _reduction(ops.Logsumexp, "ReduceLogSumExp", wide=True)
 
 @exports(ops.Sum, wide=True, open=("axis",))
 def sum_(
-    emit: Emitter, x: Value, axis: Ints, keepdim: bool, dtype: DType | None, types: Sequence[Tensor]
+    emit: Nodes,
+    x: Value,
+    axis: Ints,
+    keepdim: bool,
+    dtype: DType | None,
+    types: Sequence[Tensor],
 ) -> Value:
     total = ops.sum_dtype(dtype_of(x), dtype)
     if total in ("float16", "bfloat16"):  # which add up in float32, and round once
@@ -51,7 +63,7 @@ def sum_(
 
 def _of_flags(op_class: type[PdOp], name: str) -> None:
     @exports(op_class, open=("axis",))
-    def rule(emit: Emitter, x: Value, axis: Ints, keepdim: bool) -> Value:
+    def rule(emit: Nodes, x: Value, axis: Ints, keepdim: bool) -> Value:
         flags = emit.cast(emit.cast(x, "bool"), "int32")
         return emit.cast(reduced(emit, name, flags, axis, keepdim), "bool")
 
@@ -61,7 +73,7 @@ _of_flags(ops.Any, "ReduceSum")
 
 
 @exports(ops.PNorm, wide=True)
-def p_norm(emit: Emitter, x: Value, porder: float, axis: IntTuple, keepdim: bool) -> Value:
+def p_norm(emit: Nodes, x: Value, porder: float, axis: IntTuple, keepdim: bool) -> Value:
     if porder in (1, 2):
         return reduced(emit, "ReduceL1" if porder == 1 else "ReduceL2", x, axis, keepdim)
     sizes = emit("Abs", x)
@@ -77,12 +89,12 @@ def p_norm(emit: Emitter, x: Value, porder: float, axis: IntTuple, keepdim: bool
 
 
 @exports(ops.SquaredL2Norm, wide=True)
-def squared_l2_norm(emit: Emitter, x: Value) -> Value:
+def squared_l2_norm(emit: Nodes, x: Value) -> Value:
     return emit.reshape(reduced(emit, "ReduceSumSquare", x), [1])
 
 
 @exports(ops.ClipByNorm, wide=True)
-def clip_by_norm(emit: Emitter, x: Value, max_norm: float) -> Value:
+def clip_by_norm(emit: Nodes, x: Value, max_norm: float) -> Value:
     norm, most = reduced(emit, "ReduceL2", x), emit.number(max_norm, x)
     return (
         emit("Mul", x, emit("Div", most, emit("Max", norm, most)))
@@ -92,7 +104,7 @@ def clip_by_norm(emit: Emitter, x: Value, max_norm: float) -> Value:
 
 
 @exports(ops.ReduceAs, wide=True)
-def reduce_as(emit: Emitter, x: Value, target: Value) -> Value:
+def reduce_as(emit: Nodes, x: Value, target: Value) -> Value:
     sizes, own = sizes_of(target), sizes_of(x)
     outer = len(own) - len(sizes)
     if UNKNOWN in sizes:
@@ -105,7 +117,7 @@ def reduce_as(emit: Emitter, x: Value, target: Value) -> Value:
 
 
 @exports(ops.Numel)
-def numel(emit: Emitter, x: Value) -> Value:
+def numel(emit: Nodes, x: Value) -> Value:
     count = element_count(sizes_of(x))
     return emit("Size", x) if count == UNKNOWN else emit.number(count, "int64")
 
@@ -113,7 +125,7 @@ def numel(emit: Emitter, x: Value) -> Value:
 def _index_of_first(op_class: type[PdOp], name: str) -> None:
     @exports(op_class)
     def rule(
-        emit: Emitter,
+        emit: Nodes,
         x: Value,
         axis: int,
         keepdim: bool,
@@ -137,7 +149,7 @@ _index_of_first(ops.Argmin, "ArgMin")
 
 @exports(ops.Cumsum, wide=True)
 def cumsum(
-    emit: Emitter, x: Value, axis: int, flatten: bool, exclusive: bool, reverse: bool
+    emit: Nodes, x: Value, axis: int, flatten: bool, exclusive: bool, reverse: bool
 ) -> Value:
     at = 0 if flatten else normalize_axis(axis, len(sizes_of(x)))
     x = emit.reshape(x, [-1]) if flatten else x
@@ -146,7 +158,7 @@ def cumsum(
 
 
 @exports(ops.Cumprod, wide=True)
-def cumprod(emit: Emitter, x: Value, axis: int, exclusive: bool, reverse: bool) -> Value:
+def cumprod(emit: Nodes, x: Value, axis: int, exclusive: bool, reverse: bool) -> Value:
     """A loop, since logarithms of numbers below zero are none."""
     rank = len(sizes_of(x))
     at = normalize_axis(axis, rank)
@@ -154,7 +166,7 @@ def cumprod(emit: Emitter, x: Value, axis: int, exclusive: bool, reverse: bool) 
     shape = emit.joined([emit.size(x, i) for i in order[1:]]) if rank > 1 else emit.ints([])
     first = emit("Expand", emit.number(1, x), shape)
 
-    def step(inner: Emitter, state: Value, items: Sequence[Value]) -> tuple[Value, Value]:
+    def step(inner: Nodes, state: Value, items: Sequence[Value]) -> tuple[Value, Value]:
         following = inner("Mul", state, items[0])
         return following, state if exclusive else following
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from graphopt.ir.dialect.ops import scatter as ops
 from graphopt.ir.dialect.types import UNKNOWN, normalize_axis
-from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Value, sizes_of
+from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
 
 @exports(ops.GatherNd)
-def gather_nd(emit: Emitter, x: Value, index: Value) -> Value:
+def gather_nd(emit: Nodes, x: Value, index: Value) -> Value:
     _check_depth(index)
     return emit("GatherND", x, emit.cast(index, "int64"))
 
@@ -20,13 +20,13 @@ def _check_depth(index: Value) -> None:
 
 
 @exports(ops.ScatterNdAdd, wide=True)
-def scatter_nd_add(emit: Emitter, x: Value, index: Value, updates: Value) -> Value:
+def scatter_nd_add(emit: Nodes, x: Value, index: Value, updates: Value) -> Value:
     _check_depth(index)
     return emit("ScatterND", x, emit.cast(index, "int64"), updates, reduction="add")
 
 
 @exports(ops.Scatter)
-def scatter(emit: Emitter, x: Value, index: Value, updates: Value, overwrite: bool) -> Value:
+def scatter(emit: Nodes, x: Value, index: Value, updates: Value, overwrite: bool) -> Value:
     rows = emit.reshape(emit.cast(index, "int64"), [-1, 1])
     if overwrite:
         return emit("ScatterND", x, rows, updates)
@@ -35,7 +35,7 @@ def scatter(emit: Emitter, x: Value, index: Value, updates: Value, overwrite: bo
     return emit("ScatterND", cleared, rows, updates, reduction="add")
 
 
-def _along_axis(emit: Emitter, x: Value, index: Value, axis: int) -> tuple[Value, Value]:
+def _along_axis(emit: Nodes, x: Value, index: Value, axis: int) -> tuple[Value, Value]:
     """x and the index with one size of every axis but this one, as ONNX needs them."""
     own, other = sizes_of(x), sizes_of(index)
     at = normalize_axis(axis, len(own))
@@ -50,7 +50,7 @@ def _along_axis(emit: Emitter, x: Value, index: Value, axis: int) -> tuple[Value
 
 
 @exports(ops.TakeAlongAxis)
-def take_along_axis(emit: Emitter, x: Value, index: Value, axis: int) -> Value:
+def take_along_axis(emit: Nodes, x: Value, index: Value, axis: int) -> Value:
     return emit("GatherElements", *_along_axis(emit, x, index, axis), axis=axis)
 
 
@@ -66,7 +66,7 @@ REDUCTIONS = {
 
 @exports(ops.PutAlongAxis)
 def put_along_axis(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     index: Value,
     value: Value,
@@ -88,5 +88,5 @@ def put_along_axis(
 
 
 @exports(ops.IndexSample)
-def index_sample(emit: Emitter, x: Value, index: Value) -> Value:
+def index_sample(emit: Nodes, x: Value, index: Value) -> Value:
     return emit("GatherElements", x, index, axis=1)

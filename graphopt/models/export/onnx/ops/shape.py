@@ -6,37 +6,37 @@ from collections.abc import Sequence
 
 from graphopt.ir.dialect.ops import shape as ops
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, normalize_axes, normalize_axis, shape_of
-from graphopt.models.export.onnx.emitter import Emitter, Ints, NotInOnnx, Value, sizes_of
+from graphopt.models.export.onnx.nodes import Ints, Nodes, NotInOnnx, Value, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
 IntTuple = tuple[int, ...]
 
 
 @exports(ops.Assign, ops.StopGradient)
-def assign(emit: Emitter, x: Value) -> Value:
+def assign(emit: Nodes, x: Value) -> Value:
     return x
 
 
 @exports(ops.Reshape, open=("shape",))
-def reshape(emit: Emitter, x: Value, shape: Ints, types: Sequence[Tensor]) -> Value:
+def reshape(emit: Nodes, x: Value, shape: Ints, types: Sequence[Tensor]) -> Value:
     if 0 in sizes_of(x) and UNKNOWN not in shape_of(types[0]):
         return emit("Reshape", x, emit.ints(shape_of(types[0])), allowzero=1)
     return emit.reshape(x, emit.ints(shape))
 
 
 @exports(ops.ReshapeLike)
-def reshape_like(emit: Emitter, x: Value, like: Value, shape: IntTuple) -> Value:
+def reshape_like(emit: Nodes, x: Value, like: Value, shape: IntTuple) -> Value:
     sizes = [emit.size(like, at) if size == 0 else size for at, size in enumerate(shape)]
     return emit("Reshape", x, emit.joined(sizes), allowzero=int(-1 not in shape))
 
 
 @exports(ops.Transpose)
-def transpose(emit: Emitter, x: Value, perm: IntTuple) -> Value:
+def transpose(emit: Nodes, x: Value, perm: IntTuple) -> Value:
     return emit.transpose(x, [normalize_axis(axis, len(sizes_of(x))) for axis in perm])
 
 
 @exports(ops.Flatten)
-def flatten(emit: Emitter, x: Value, start_axis: int, stop_axis: int) -> Value:
+def flatten(emit: Nodes, x: Value, start_axis: int, stop_axis: int) -> Value:
     rank = len(sizes_of(x))
     if not rank:
         return emit.reshape(x, [1])
@@ -46,7 +46,7 @@ def flatten(emit: Emitter, x: Value, start_axis: int, stop_axis: int) -> Value:
 
 
 @exports(ops.Squeeze)
-def squeeze(emit: Emitter, x: Value, axis: IntTuple) -> Value:
+def squeeze(emit: Nodes, x: Value, axis: IntTuple) -> Value:
     sizes = sizes_of(x)
     candidates = normalize_axes(axis, len(sizes)) if axis else range(len(sizes))
     if not axis and UNKNOWN in sizes:
@@ -56,7 +56,7 @@ def squeeze(emit: Emitter, x: Value, axis: IntTuple) -> Value:
 
 
 @exports(ops.Unsqueeze)
-def unsqueeze(emit: Emitter, x: Value, axis: IntTuple) -> Value:
+def unsqueeze(emit: Nodes, x: Value, axis: IntTuple) -> Value:
     new = [False] * len(sizes_of(x))
     for position in axis:  # each counts those before it
         new.insert(normalize_axis(position, len(new) + 1), True)
@@ -64,12 +64,12 @@ def unsqueeze(emit: Emitter, x: Value, axis: IntTuple) -> Value:
 
 
 @exports(ops.Concat)
-def concat(emit: Emitter, inputs: tuple[Value, ...], axis: int) -> Value:
+def concat(emit: Nodes, inputs: tuple[Value, ...], axis: int) -> Value:
     return inputs[0] if len(inputs) == 1 else emit("Concat", *inputs, axis=axis)
 
 
 @exports(ops.Stack)
-def stack(emit: Emitter, inputs: tuple[Value, ...], axis: int) -> Value:
+def stack(emit: Nodes, inputs: tuple[Value, ...], axis: int) -> Value:
     at = normalize_axis(axis, len(sizes_of(inputs[0])) + 1)
     parts = [emit.unsqueeze(value, at) for value in inputs]
     return parts[0] if len(parts) == 1 else emit("Concat", *parts, axis=at)
@@ -77,7 +77,7 @@ def stack(emit: Emitter, inputs: tuple[Value, ...], axis: int) -> Value:
 
 @exports(ops.Split, open=("sections",))
 def split(
-    emit: Emitter, x: Value, axis: int, num: int, sections: Ints, types: Sequence[Tensor]
+    emit: Nodes, x: Value, axis: int, num: int, sections: Ints, types: Sequence[Tensor]
 ) -> tuple[Value, ...]:
     if len(types) == 1:
         return (x,)
@@ -96,14 +96,19 @@ def split(
 
 @exports(ops.Slice, open=("starts", "ends"))
 def slice_(
-    emit: Emitter, input: Value, axes: IntTuple, starts: Ints, ends: Ints, decrease_axis: IntTuple
+    emit: Nodes,
+    input: Value,
+    axes: IntTuple,
+    starts: Ints,
+    ends: Ints,
+    decrease_axis: IntTuple,
 ) -> Value:
     part = emit.cut(input, axes, starts, ends) if axes else input
     return emit.squeeze(part, *normalize_axes(decrease_axis, len(sizes_of(input))))
 
 
 @exports(ops.Expand, open=("shape",))
-def expand(emit: Emitter, x: Value, shape: Ints) -> Value:
+def expand(emit: Nodes, x: Value, shape: Ints) -> Value:
     """-1 keeps a size, as 1 does for ONNX."""
     if isinstance(shape, Value):
         sizes, one = emit.ints(shape), emit.ints([1])
@@ -113,5 +118,5 @@ def expand(emit: Emitter, x: Value, shape: Ints) -> Value:
 
 
 @exports(ops.ShapeOf)
-def shape(emit: Emitter, input: Value) -> Value:
+def shape(emit: Nodes, input: Value) -> Value:
     return emit.cast(emit("Shape", input), "int32")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from graphopt.ir.dialect.ops import sort as ops
 from graphopt.ir.dialect.types import normalize_axis
-from graphopt.models.export.onnx.emitter import Emitter, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.nodes import Nodes, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
 
-def _first(emit: Emitter, x: Value, count: Value, axis: int, largest: bool) -> tuple[Value, Value]:
+def _first(emit: Nodes, x: Value, count: Value, axis: int, largest: bool) -> tuple[Value, Value]:
     """The first elements in order; of equal ones, ONNX takes the first, too."""
     attrs = {"axis": axis, "largest": int(largest), "sorted": 1}
     values, places = emit.all("TopK", x, count, dtypes=(None, "int64"), **attrs)
@@ -16,7 +16,7 @@ def _first(emit: Emitter, x: Value, count: Value, axis: int, largest: bool) -> t
 
 
 @exports(ops.Argsort)
-def argsort(emit: Emitter, x: Value, axis: int, descending: bool) -> tuple[Value, Value]:
+def argsort(emit: Nodes, x: Value, axis: int, descending: bool) -> tuple[Value, Value]:
     if not sizes_of(x):
         return x, emit.number(0, "int64")
     axis = normalize_axis(axis, len(sizes_of(x)))
@@ -24,13 +24,13 @@ def argsort(emit: Emitter, x: Value, axis: int, descending: bool) -> tuple[Value
 
 
 @exports(ops.Topk, open=("k",))
-def topk(emit: Emitter, x: Value, k: int | Value, axis: int, largest: bool) -> tuple[Value, Value]:
+def topk(emit: Nodes, x: Value, k: int | Value, axis: int, largest: bool) -> tuple[Value, Value]:
     count = emit.ints(k if isinstance(k, Value) else [k])
     return _first(emit, x, count, normalize_axis(axis, len(sizes_of(x))), largest)
 
 
 @exports(ops.Kthvalue)
-def kthvalue(emit: Emitter, x: Value, k: int, axis: int, keepdim: bool) -> tuple[Value, Value]:
+def kthvalue(emit: Nodes, x: Value, k: int, axis: int, keepdim: bool) -> tuple[Value, Value]:
     at = normalize_axis(axis, len(sizes_of(x)))
     values, places = _first(emit, x, emit.ints([k]), at, False)
     value, place = (emit.cut(part, [at], [k - 1], [k]) for part in (values, places))
@@ -39,7 +39,7 @@ def kthvalue(emit: Emitter, x: Value, k: int, axis: int, keepdim: bool) -> tuple
 
 @exports(ops.Searchsorted)
 def searchsorted(
-    emit: Emitter, sequence: Value, values: Value, out_int32: bool, right: bool
+    emit: Nodes, sequence: Value, values: Value, out_int32: bool, right: bool
 ) -> Value:
     """The number of elements of the sequence that are below each value."""
     if dtype_of(sequence) != dtype_of(values):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from graphopt.ir.dialect.ops import transformer as ops
-from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Value, dtype_of
+from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, dtype_of
 from graphopt.models.export.onnx.ops.linear import transposed
 from graphopt.models.export.onnx.registry import exports
 
 
 @exports(ops.FusedDotProductAttention, wide=True)
 def fused_dot_product_attention(
-    emit: Emitter,
+    emit: Nodes,
     q: Value,
     k: Value,
     v: Value,

@@ -11,7 +11,7 @@ import numpy as np
 from graphopt.ir.dialect.ops import vision as ops
 from graphopt.ir.dialect.ops.conv import is_channels_last, spatial_sizes
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.models.export.onnx.emitter import Emitter, Ints, NotInOnnx, Value, sizes_of
+from graphopt.models.export.onnx.nodes import Ints, Nodes, NotInOnnx, Value, sizes_of
 from graphopt.models.export.onnx.ops.conv import channels_back, channels_first, flat_pads
 from graphopt.models.export.onnx.registry import exports
 
@@ -20,7 +20,7 @@ IntTuple = tuple[int, ...]
 
 @exports(ops.Interpolate, open=("size",))
 def interpolate(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     like: Value | None,
     size: Ints,
@@ -124,7 +124,7 @@ def _positions(
 
 @exports(ops.GridSample, wide=True)
 def grid_sample(
-    emit: Emitter, x: Value, grid: Value, mode: str, padding_mode: str, align_corners: bool
+    emit: Nodes, x: Value, grid: Value, mode: str, padding_mode: str, align_corners: bool
 ) -> Value:
     name = "linear" if mode == "bilinear" else mode
     attrs = {"mode": name, "padding_mode": padding_mode, "align_corners": int(align_corners)}
@@ -132,7 +132,7 @@ def grid_sample(
 
 
 @exports(ops.AffineGrid, open=("output_shape",))
-def affine_grid(emit: Emitter, theta: Value, output_shape: Ints, align_corners: bool) -> Value:
+def affine_grid(emit: Nodes, theta: Value, output_shape: Ints, align_corners: bool) -> Value:
     if align_corners and not isinstance(output_shape, Value) and 1 in output_shape[2:]:
         raise NotInOnnx("its grid has one row or column, which ONNX puts at the edge")
     sizes = emit.ints(output_shape)
@@ -141,7 +141,7 @@ def affine_grid(emit: Emitter, theta: Value, output_shape: Ints, align_corners: 
 
 @exports(ops.Unfold)
 def unfold(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     kernel_sizes: IntTuple,
     strides: IntTuple,
@@ -169,7 +169,7 @@ def unfold(
 
 @exports(ops.Fold)
 def fold(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     output_sizes: IntTuple,
     kernel_sizes: IntTuple,
@@ -187,14 +187,14 @@ def fold(
 
 
 @exports(ops.PixelShuffle)
-def pixel_shuffle(emit: Emitter, x: Value, upscale_factor: int, data_format: str) -> Value:
+def pixel_shuffle(emit: Nodes, x: Value, upscale_factor: int, data_format: str) -> Value:
     images = channels_first(emit, x, data_format)
     out = emit("DepthToSpace", images, blocksize=upscale_factor, mode="CRD")
     return channels_back(emit, out, data_format, 4)
 
 
 @exports(ops.PixelUnshuffle)
-def pixel_unshuffle(emit: Emitter, x: Value, downscale_factor: int, data_format: str) -> Value:
+def pixel_unshuffle(emit: Nodes, x: Value, downscale_factor: int, data_format: str) -> Value:
     r, last = downscale_factor, is_channels_last(data_format)
     rest = list(sizes_of(x)[1:])
     channels = rest.pop(-1 if last else 0)
@@ -209,7 +209,7 @@ def pixel_unshuffle(emit: Emitter, x: Value, downscale_factor: int, data_format:
 
 
 @exports(ops.ChannelShuffle)
-def channel_shuffle(emit: Emitter, x: Value, groups: int, data_format: str) -> Value:
+def channel_shuffle(emit: Nodes, x: Value, groups: int, data_format: str) -> Value:
     images = channels_first(emit, x, data_format)
     last = is_channels_last(data_format)
     height, width = (emit.size(x, axis) for axis in ((1, 2) if last else (2, 3)))
@@ -220,7 +220,7 @@ def channel_shuffle(emit: Emitter, x: Value, groups: int, data_format: str) -> V
 
 
 @exports(ops.SpaceToDepth)
-def space_to_depth(emit: Emitter, x: Value, blocksize: int) -> Value:
+def space_to_depth(emit: Nodes, x: Value, blocksize: int) -> Value:
     c, h, w = sizes_of(x)[1:]
     if UNKNOWN in (c, h, w):
         raise NotInOnnx("the sizes of its images are open")

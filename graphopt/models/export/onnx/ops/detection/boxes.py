@@ -11,13 +11,13 @@ from graphopt.ir.dialect.ops.detection import boxes as ops
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.lowering import rules as rules  # every rule is registered
 from graphopt.lowering.registry import RULES
-from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
 
 def _of_sizes(op_class: type[PdOp]) -> None:
     @exports(op_class)
-    def rule(emit: Emitter, **values: Any) -> tuple[Value, ...]:
+    def rule(emit: Nodes, **values: Any) -> tuple[Value, ...]:
         given = dict(values)
         for name, value in values.items():
             if isinstance(value, Value):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from graphopt.ir.dialect.ops.detection.roi import RoiAlign
-from graphopt.models.export.onnx.emitter import Emitter, Value
+from graphopt.models.export.onnx.nodes import Nodes, Value
 from graphopt.models.export.onnx.registry import exports
 
 
 @exports(RoiAlign, wide=True)
 def roi_align(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     boxes: Value,
     boxes_num: Value,

@@ -6,13 +6,20 @@ import numpy as np
 
 from graphopt.ir.dialect.ops.detection.yolo import YoloBox
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.models.export.onnx.emitter import Array, Emitter, NotInOnnx, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.nodes import (
+    Array,
+    Nodes,
+    NotInOnnx,
+    Value,
+    dtype_of,
+    sizes_of,
+)
 from graphopt.models.export.onnx.registry import exports
 
 
 @exports(YoloBox, wide=True)
 def yolo_box(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     img_size: Value,
     anchors: tuple[int, ...],

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from graphopt.ir.dialect.ops.linalg import decompositions as ops
-from graphopt.models.export.onnx.emitter import Emitter, Value
+from graphopt.models.export.onnx.nodes import Nodes, Value
 from graphopt.models.export.onnx.registry import exports
 
 
 @exports(ops.Det, wide=True)
-def det(emit: Emitter, x: Value) -> Value:
+def det(emit: Nodes, x: Value) -> Value:
     return emit("Det", x)
 
 
 @exports(ops.MultiDot, wide=True)
-def multi_dot(emit: Emitter, x: tuple[Value, ...]) -> Value:
+def multi_dot(emit: Nodes, x: tuple[Value, ...]) -> Value:
     product = x[0]
     for each in x[1:]:
         product = emit("MatMul", product, each)

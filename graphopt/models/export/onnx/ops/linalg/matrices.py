@@ -6,12 +6,12 @@ import numpy as np
 
 from graphopt.ir.dialect.ops.linalg import matrices as ops
 from graphopt.ir.dialect.types import UNKNOWN, normalize_axis
-from graphopt.models.export.onnx.emitter import Array, Emitter, NotInOnnx, Value, sizes_of
+from graphopt.models.export.onnx.nodes import Array, Nodes, NotInOnnx, Value, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
 
 @exports(ops.Einsum)
-def einsum(emit: Emitter, inputs: tuple[Value, ...], equation: str) -> Value:
+def einsum(emit: Nodes, inputs: tuple[Value, ...], equation: str) -> Value:
     _check_broadcasts(inputs, equation.partition("->")[0].replace(" ", "").split(","))
     return emit("Einsum", *inputs, equation=equation)
 
@@ -33,7 +33,7 @@ def _check_broadcasts(inputs: tuple[Value, ...], terms: list[str]) -> None:
 
 
 @exports(ops.Diagonal)
-def diagonal(emit: Emitter, input: Value, offset: int, axis1: int, axis2: int) -> Value:
+def diagonal(emit: Nodes, input: Value, offset: int, axis1: int, axis2: int) -> Value:
     """Elements by number along two axes that come last and are joined."""
     sizes, rank = sizes_of(input), len(sizes_of(input))
     first, second = normalize_axis(axis1, rank), normalize_axis(axis2, rank)
@@ -52,12 +52,12 @@ def _places(rows: int, columns: int, offset: int) -> Array:
 
 
 @exports(ops.Trace)
-def trace(emit: Emitter, input: Value, offset: int, axis1: int, axis2: int) -> Value:
+def trace(emit: Nodes, input: Value, offset: int, axis1: int, axis2: int) -> Value:
     elements = diagonal(emit, input, offset, axis1, axis2)
     return emit("ReduceSum", elements, emit.ints([-1]), keepdims=0)
 
 
-def placed(emit: Emitter, vectors: Value, offset: int, fill: Value) -> Value:
+def placed(emit: Nodes, vectors: Value, offset: int, fill: Value) -> Value:
     """Matrices, in two new last axes, with the last axis of vectors on a diagonal."""
     length = sizes_of(vectors)[-1]
     if length == UNKNOWN:
@@ -73,14 +73,14 @@ def placed(emit: Emitter, vectors: Value, offset: int, fill: Value) -> Value:
 
 
 @exports(ops.Diag)
-def diag(emit: Emitter, x: Value, offset: int, padding_value: float) -> Value:
+def diag(emit: Nodes, x: Value, offset: int, padding_value: float) -> Value:
     if len(sizes_of(x)) == 2:
         return diagonal(emit, x, offset, 0, 1)
     return placed(emit, x, offset, emit.number(padding_value, x))
 
 
 @exports(ops.Cross, wide=True)
-def cross(emit: Emitter, x: Value, y: Value, axis: int) -> Value:
+def cross(emit: Nodes, x: Value, y: Value, axis: int) -> Value:
     if len(sizes_of(x)) != len(sizes_of(y)):
         raise NotInOnnx("its operands have different ranks")
     at = ops.cross_axis(sizes_of(x), axis)

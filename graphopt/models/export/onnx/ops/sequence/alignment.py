@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from graphopt.ir.dialect.ops.sequence import alignment as ops
 from graphopt.ir.dtypes import DType
-from graphopt.models.export.onnx.emitter import Emitter, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.loops import scanned
+from graphopt.models.export.onnx.nodes import Nodes, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
 
 @exports(ops.SequenceMask, open=("max_len",))
-def sequence_mask(emit: Emitter, x: Value, max_len: int | Value, out_dtype: DType) -> Value:
+def sequence_mask(emit: Nodes, x: Value, max_len: int | Value, out_dtype: DType) -> Value:
     zero, one = emit.number(0, "int64"), emit.number(1, "int64")
     end = emit.number(max_len, "int64") if isinstance(max_len, int) else max_len
     if isinstance(max_len, Value):
@@ -23,13 +23,13 @@ def sequence_mask(emit: Emitter, x: Value, max_len: int | Value, out_dtype: DTyp
 
 
 @exports(ops.GatherTree)
-def gather_tree(emit: Emitter, ids: Value, parents: Value) -> Value:
+def gather_tree(emit: Nodes, ids: Value, parents: Value) -> Value:
     """From the last step to the first, each beam reads its token and goes on to its parent."""
     count = emit.reshape(emit.size(ids, 2), emit.ints([]))
     beams = emit("Range", emit.number(0, "int64"), count, emit.number(1, "int64"))
     last = emit("Expand", emit.cast(beams, dtype_of(parents)), emit.shape(ids, 1))
 
-    def step(inner: Emitter, beam: Value, items: Sequence[Value]) -> tuple[Value, Value]:
+    def step(inner: Nodes, beam: Value, items: Sequence[Value]) -> tuple[Value, Value]:
         tokens, origins = (inner("GatherElements", each, beam, axis=1) for each in items)
         return origins, tokens
 

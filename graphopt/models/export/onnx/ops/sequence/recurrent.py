@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops.sequence import recurrent as ops
-from graphopt.models.export.onnx.emitter import Emitter, NotInOnnx, Value, sizes_of
+from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
 # the gates of Paddle in the order of ONNX
@@ -17,7 +17,7 @@ ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN_TANH": (0,), "RNN_RELU": (
 
 @exports(ops.Rnn, wide=True)
 def rnn(
-    emit: Emitter,
+    emit: Nodes,
     x: Value,
     pre_state: Sequence[Value],
     weight_list: Sequence[Value],
@@ -87,7 +87,7 @@ def rnn(
     return out, *finals
 
 
-def _ordered(emit: Emitter, weight: Value, mode: str, size: int) -> Value:
+def _ordered(emit: Nodes, weight: Value, mode: str, size: int) -> Value:
     """The rows of the gates in the order of ONNX."""
     order = ORDER[mode]
     if len(order) == 1:
@@ -96,14 +96,14 @@ def _ordered(emit: Emitter, weight: Value, mode: str, size: int) -> Value:
     return emit("Gather", weight, emit.ints(np.concatenate(rows).tolist()), axis=0)
 
 
-def _joined(emit: Emitter, values: Sequence[Value]) -> Value:
+def _joined(emit: Nodes, values: Sequence[Value]) -> Value:
     """One value for each direction, along a new first axis."""
     parts = [emit.unsqueeze(value, 0) for value in values]
     return parts[0] if len(parts) == 1 else emit("Concat", *parts, axis=0)
 
 
 @exports(ops.LstmUnit, wide=True)
-def lstm_unit(emit: Emitter, x: Value, c_prev: Value, forget_bias: float) -> tuple[Value, Value]:
+def lstm_unit(emit: Nodes, x: Value, c_prev: Value, forget_bias: float) -> tuple[Value, Value]:
     dtypes = [None] * 4
     enter, forget, leave, new = emit.all("Split", x, dtypes=dtypes, axis=1, num_outputs=4)
     kept = emit("Sigmoid", emit("Add", forget, emit.number(forget_bias, x)))

@@ -101,7 +101,7 @@ class Shared:
 
 
 @dataclass
-class Emitter:
+class Nodes:
     """Adds nodes to one graph: `emit("Relu", x)` is the value of a new node.
 
     An operator that ONNX does not declare for a dtype is applied in a wider one, and its result
