@@ -39,16 +39,19 @@ def tuned(*more: str) -> int:
     return main(["tune", str(RESNET), "--random", "--dim", "1", *more])
 
 
+@pytest.mark.exhaustive
 def test_an_outcome(capsys: pytest.CaptureFixture[str]) -> None:
     assert tuned() == 0
     assert capsys.readouterr().out.endswith("no operator has a kernel of oneDNN\n")
 
 
+@pytest.mark.exhaustive
 def test_under_a_strategy(capsys: pytest.CaptureFixture[str]) -> None:
     assert tuned("--build-strategy", "fuse_elewise_add_act_ops") == 0
     assert capsys.readouterr().out.endswith("no operator has a kernel of oneDNN\n")
 
 
+@pytest.mark.exhaustive
 def test_no_outcome_in_time(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +66,7 @@ def test_nothing_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
     assert "FLAGS_graphopt_kernels=auto" in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 def test_bits_that_must_repeat(capsys: pytest.CaptureFixture[str]) -> None:
     """There is no other form to compare with."""
     paddle.set_flags({"FLAGS_cpu_deterministic": True})

@@ -159,6 +159,7 @@ def test_each_way_of_being_wrong(
     assert again == 1, out
 
 
+@pytest.mark.exhaustive
 def test_gone_when_mended(capsys: pytest.CaptureFixture[str]) -> None:
     """A replay ends with 0 when the pass is right, and with 2 when it cannot run."""
     assert graphopt(capsys, "bisect", chain(), "-p", "wrong-add-relu{at=c}")[0] == 1
@@ -228,6 +229,7 @@ def fresh_programs() -> Iterator[None]:
         yield
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("fresh_programs")
 def test_a_script(capsys: pytest.CaptureFixture[str]) -> None:
     """Its compiled programs with the inputs of their first steps; with passes, all its programs."""
@@ -242,6 +244,7 @@ def test_a_script(capsys: pytest.CaptureFixture[str]) -> None:
     assert "train.py" in out
 
 
+@pytest.mark.exhaustive
 def test_a_replay_file_is_a_program(capsys: pytest.CaptureFixture[str]) -> None:
     """With its own passes and inputs."""
     assert graphopt(capsys, "bisect", chain(), "-p", "wrong-add{at=b}", "-o", "a.mlir")[0] == 1
@@ -281,6 +284,7 @@ func.func @main(%x: tensor<3xf32> {pd.feed = "x"}, %a: tensor<3xf32> {pd.state =
 """
 
 
+@pytest.mark.exhaustive
 def test_a_wrong_pass_behind_stacked_state(capsys: pytest.CaptureFixture[str]) -> None:
     """The file has the program in front of the stacks, and the pass that makes them."""
     passes = "stack-state{fewest=2},wrong-add{at=s}"

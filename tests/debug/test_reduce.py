@@ -102,6 +102,7 @@ def test_the_number_of_tries_is_bounded() -> None:
     assert "pd.exp" in ops(reduced.module)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=8)
 @given(programs())
 def test_every_part_is_a_program(generated: Generated) -> None:

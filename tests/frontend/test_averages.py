@@ -139,6 +139,7 @@ def test_state_of_a_program() -> None:
         ]
 
 
+@pytest.mark.exhaustive
 def test_structured_initializers() -> None:
     """Dirac passes channels on, Orthogonal is orthonormal, Bilinear upsamples."""
     initial = paddle.nn.initializer

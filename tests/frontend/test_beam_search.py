@@ -74,7 +74,10 @@ def decoded(seed: int, beam_size: int) -> tuple[Any, Any]:
 @pytest.mark.parametrize(
     ("seed", "beam_size", "words", "lengths", "last"),
     [
-        (2, 2, "000000 054343 000000 054343 000000 005434", [[2, 2, 2], [6] * 6], -0.2425),
+        pytest.param(
+            *(2, 2, "000000 054343 000000 054343 000000 005434", [[2, 2, 2], [6] * 6], -0.2425),
+            marks=pytest.mark.exhaustive,
+        ),
         (5, 1, "000000 01 001", [[1, 1, 1], [6, 2, 3]], -0.0737),
     ],
 )

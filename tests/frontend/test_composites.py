@@ -85,6 +85,7 @@ FUNCTIONS: list[tuple[Callable[..., Any], Any, Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.exhaustive
 def test_numbers() -> None:
     """Each function gives what NumPy does."""
     given = [X, SQUARE, WHOLE]
@@ -161,6 +162,7 @@ def test_padding_modes_of_convolutions() -> None:
         np.testing.assert_allclose(array[0, 0], np.convolve(padded, np.ones(3), "valid"))
 
 
+@pytest.mark.exhaustive
 def test_spectral_norm_keeps_its_vectors() -> None:
     """The weight is divided by its largest singular value; the vectors are state, not trained."""
     with fresh():
@@ -185,6 +187,7 @@ def test_sync_batch_norm_takes_over_the_parameters() -> None:
         assert types(main)[-1] == "sync_batch_norm"
 
 
+@pytest.mark.exhaustive
 def test_random_layers() -> None:
     """What the random functions draw has the right values."""
     paddle.seed(1)

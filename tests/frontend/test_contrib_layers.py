@@ -15,6 +15,7 @@ from graphopt.incubate import layers as incubate_layers
 from graphopt_tests.frontend.test_fluid import fresh
 
 
+@pytest.mark.exhaustive
 def test_two_layers_in_both_directions() -> None:
     with fresh() as main:
         x, lengths = fluid.data("x", [None, 4, 3]), fluid.data("n", [None], "int64")

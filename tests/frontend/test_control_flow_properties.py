@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -134,6 +135,7 @@ def _deeper(inner: st.SearchStrategy[Step]) -> st.SearchStrategy[Step]:
 PROGRAMS = st.lists(st.recursive(MIX, _deeper, max_leaves=4), min_size=1, max_size=3).map(_all)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=examples(8), suppress_health_check=list(HealthCheck))
 @given(program=PROGRAMS, seed=st.integers(0, 1000))
 def test_programs_compute_what_numpy_computes(program: Step, seed: int) -> None:

@@ -106,6 +106,7 @@ def test_transforms_are_called_with_what_there_is() -> None:
         assert found.tolist() == [1.0]
 
 
+@pytest.mark.exhaustive
 def test_operators_of_saved_samplers() -> None:
     """`dirichlet` and `exponential`, which Paddle appends and graphopt's distributions do not."""
     with fresh():

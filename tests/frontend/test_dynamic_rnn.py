@@ -59,6 +59,7 @@ def run_alike(lengths: list[int], start: Any) -> tuple[Any, Any, Any]:
     return [np.array(each) for each in found], np.array(wanted), np.cumsum(lengths) - 1
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=examples(5), deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4))
 def test_each_sequence_as_if_alone(lengths: list[int]) -> None:

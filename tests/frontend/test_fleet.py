@@ -38,6 +38,7 @@ def sequence(strategy: Any, optimizer: Any) -> tuple[Any, Any, list[str]]:
     return main, loss, types(main)
 
 
+@pytest.mark.exhaustive
 def test_the_order_of_the_wrappers_is_paddles() -> None:
     """Gradient merging around half precision around recomputation around the optimizer."""
     with fresh() as (main, _):
@@ -251,6 +252,7 @@ def fluid_program(strategy: Any = None) -> tuple[Any, Any]:
     return loss, made
 
 
+@pytest.mark.exhaustive
 def test_fleet_of_1_8(tmp_path: Path) -> None:
     """`fleet.main_program` trains on all devices; checkpoints are numbered."""
     with fresh() as (main, startup):

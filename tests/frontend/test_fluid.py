@@ -53,6 +53,7 @@ def computed(function: Callable[..., Any], *values: Any) -> np.ndarray[Any, Any]
     return result
 
 
+@pytest.mark.exhaustive
 def test_it_is_imported_on_demand() -> None:
     """`import graphopt` leaves fluid alone; `graphopt.fluid` then finds it."""
     code = "import graphopt, sys; assert 'graphopt.fluid' not in sys.modules; graphopt.fluid.layers"

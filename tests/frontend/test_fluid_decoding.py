@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import graphopt as paddle
 from graphopt import nn, static
@@ -32,6 +33,7 @@ def embedded(words: Any) -> Any:
     return nn.functional.embedding(words, paddle.to_tensor(TABLE))
 
 
+@pytest.mark.exhaustive
 def test_given_inputs() -> None:
     """Each sequence ends at its length, and decoding with the longest one."""
     x = np.random.default_rng(0).standard_normal((2, 4, 3)).astype("float32")

@@ -75,7 +75,14 @@ def ssd(match_type: str, normalize: bool) -> tuple[Any, Any]:
     ("match_type", "normalize", "wanted"),
     [
         ("bipartite", True, [[1.61249, 1.72734], [1.41235, 1.31667], [1.25747, 1.16648]]),
-        ("per_prediction", False, [[5.27748, 5.18203], [3.02948, 3.52278], [2.04823, 2.74508]]),
+        pytest.param(
+            *(
+                "per_prediction",
+                False,
+                [[5.27748, 5.18203], [3.02948, 3.52278], [2.04823, 2.74508]],
+            ),
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 def test_training_of_ssd(match_type: str, normalize: bool, wanted: list[list[float]]) -> None:
@@ -185,6 +192,7 @@ def test_negatives_of_an_operator_that_a_script_appends() -> None:
     assert np.array(found[2])[..., 0].tolist() == [[1, 1, 1, 0, 1], [1, 0, 1, 0, 0]]
 
 
+@pytest.mark.exhaustive
 def test_the_stages_of_faster_rcnn() -> None:
     """Proposals, the boxes of each level of a pyramid, and both losses train the network."""
     draw = np.random.RandomState(0)

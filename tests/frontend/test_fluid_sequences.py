@@ -41,6 +41,7 @@ def rows_of() -> Any:
     return fluid.data("x", [None, 2], lod_level=1)
 
 
+@pytest.mark.exhaustive
 def test_a_sentiment_model_learns_from_sequences() -> None:
     """Words 0-4 are good, 5-9 bad; sentences have from one to five of one kind."""
     rng = np.random.default_rng(0)
@@ -139,6 +140,7 @@ def test_sequences_of_sequences() -> None:
     assert found == ([[7], [8], [8]], [])
 
 
+@pytest.mark.exhaustive
 def test_lengths_of_results() -> None:
     with fresh():
         x = rows_of()
@@ -211,6 +213,7 @@ def test_a_saved_model_takes_its_lengths_as_a_feed(tmp_path: Any) -> None:
     np.testing.assert_allclose(again, before, rtol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_a_tagger_learns_which_tags_follow_each_other() -> None:
     """Tags 0 1 0 1 ... that a single word does not tell: only the transitions do."""
     rng = np.random.default_rng(0)
@@ -370,6 +373,7 @@ def test_an_operator_on_sequences_that_a_script_appends() -> None:
     assert found.ravel().tolist() == [0, 3]
 
 
+@pytest.mark.exhaustive
 def test_ctc_loss_of_sequences() -> None:
     """Loss and gradient are those of 1.8.5; `norm_by_times` is about the gradient alone."""
     scores = np.random.RandomState(0).randn(9, 5).astype("float32")

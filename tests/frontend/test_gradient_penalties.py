@@ -82,7 +82,7 @@ def trained(level: str | None, *args: Any, **kwargs: Any) -> list[Any]:
 
 @pytest.mark.parametrize(
     "level",
-    [pytest.param(n, marks=() if n in ("O1", "1.8") else pytest.mark.exhaustive) for n in LEVELS],
+    [pytest.param(n, marks=() if n == "O1" else pytest.mark.exhaustive) for n in LEVELS],
 )
 @settings(
     max_examples=examples(9), deadline=None, suppress_health_check=list(HealthCheck), database=None

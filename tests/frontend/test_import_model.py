@@ -222,6 +222,7 @@ def test_inputs_are_checked() -> None:
         model.run(X)
 
 
+@pytest.mark.exhaustive
 def test_optimised() -> None:
     """The report comes without a run; a strategy's program is compiled once."""
     model = paddle.import_model(MODELS / "infer_resnet18" / "model")

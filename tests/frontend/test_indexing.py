@@ -106,6 +106,7 @@ def test_basic_indices(index: Any) -> None:
     np.testing.assert_array_equal(part, X[index])
 
 
+@pytest.mark.exhaustive
 @given(st.data())
 def test_integer_arrays(data: st.DataObject) -> None:
     """Arrays for some leading axes, of shapes that broadcast."""

@@ -85,6 +85,7 @@ def test_inference_model_holds_only_inference(net: Net, tmp_path: Path):
     assert not any("velocity" in name or "learning_rate" in name for name in stored)
 
 
+@pytest.mark.exhaustive
 def test_a_parameter_may_be_an_output(net: Net, tmp_path: Path):
     """Its value as it is, and not what one more step of training would make of it."""
     weight = net.main.all_parameters()[0]

@@ -81,6 +81,7 @@ def test_a_layer() -> None:
     np.testing.assert_allclose(net(X), expected(net, X), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_a_state_dict(tmp_path: Path) -> None:
     """It can be saved before the first call, and what is set is used."""
     net, other = Net(), Net()

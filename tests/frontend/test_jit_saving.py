@@ -104,6 +104,7 @@ def test_files_of_paddle() -> None:
     assert len(layer.buffers()) == 1
 
 
+@pytest.mark.exhaustive
 def test_a_loaded_layer_goes_on(tmp_path: Path) -> None:
     """It can be saved again, called in programs and traced functions, trained and changed."""
     net, path = saved(tmp_path)

@@ -188,7 +188,7 @@ def test_samples_have_the_mean_and_the_variance(name: str) -> None:
     np.testing.assert_allclose(values.var(0), variance, 0.2, 0.01)
 
 
-@pytest.mark.parametrize("method", ["onion", "cvine"])
+@pytest.mark.parametrize("method", ["cvine", pytest.param("onion", marks=pytest.mark.exhaustive)])
 def test_factors_are_those_of_correlations(method: str) -> None:
     """Rows of length 1 with positive diagonals; with two rows both methods draw alike."""
     paddle.seed(1)
@@ -204,6 +204,7 @@ def test_factors_are_those_of_correlations(method: str) -> None:
     np.testing.assert_allclose(small[:, 1, 0].std(), np.sqrt(1 / 5), 0.05)
 
 
+@pytest.mark.exhaustive
 def test_correlations_have_the_variance_of_their_density() -> None:
     """Those of four variables, by partial correlations: 2b - 1 for b of Beta(3, 3)."""
     paddle.seed(1)
@@ -214,6 +215,7 @@ def test_correlations_have_the_variance_of_their_density() -> None:
     np.testing.assert_allclose(spread, np.sqrt(1 / 7), 0.06)
 
 
+@pytest.mark.exhaustive
 def test_open_batches_and_gradients() -> None:
     """The run decides how many there are, and how many counts are likely."""
     with fresh():

@@ -49,6 +49,7 @@ def test_maxima_of_windows_that_fit_an_image(
     assert mask.dtype == "int32"
 
 
+@pytest.mark.exhaustive
 def test_maxima_of_windows_that_fit_a_volume() -> None:
     pool = paddle.nn.FractionalMaxPool3D((2, 3, 3), random_u=0.4, return_mask=True)
     found, mask = computed(lambda x: pool(x), x=VOLUME)

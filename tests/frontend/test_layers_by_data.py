@@ -152,6 +152,7 @@ def test_slopes_of_offsets_at_pixels() -> None:
     np.testing.assert_allclose(found[1].ravel(), [0, slope], atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_slopes_of_parts_that_are_no_square() -> None:
     """Those of the result: in its backward kernel 1.8.5 takes the offsets of other cells."""
     draw = np.random.RandomState(4)
@@ -165,6 +166,7 @@ def test_slopes_of_parts_that_are_no_square() -> None:
             np.testing.assert_allclose(slope[tuple(place)], risen / 2e-6, 1e-5, 1e-7)
 
 
+@pytest.mark.exhaustive
 def test_texts_side_by_side() -> None:
     x, y = DRAW.randn(3, 2).astype("float32"), DRAW.randn(4, 2).astype("float32")
     weight = DRAW.randn(2, 2, 2).astype("float32")

@@ -102,6 +102,7 @@ def _feeds() -> tuple[Any, Any, Any, Any]:
     return x, y, paddle.full([], 0, "int64"), n
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=examples(9), deadline=None, suppress_health_check=list(HealthCheck))
 @given(first=FIRST, body=BODY, trips=st.integers(0, 4))
 def test_any_body_of_while_loop(first: list[str], body: list[str], trips: int) -> None:
@@ -120,6 +121,7 @@ def test_any_body_of_while_loop(first: list[str], body: list[str], trips: int) -
         _check(outs, x, _whole(first, LOOPS[0], body), trips)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=examples(9), deadline=None, suppress_health_check=list(HealthCheck))
 @given(first=FIRST, loop=st.sampled_from(LOOPS), body=BODY, trips=st.integers(0, 4))
 def test_any_body_of_a_traced_loop(

@@ -143,6 +143,7 @@ def test_saved_and_read(tmp_path: Path) -> None:
         np.testing.assert_allclose(found, X * X * index)
 
 
+@pytest.mark.exhaustive
 def test_the_derivative_by_branch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same as JAX's: parameters of one branch, of all, and several results."""
     x, i = _data()
@@ -182,6 +183,7 @@ def test_the_derivative_by_branch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [bool(np.any(each[4])) for each in found[:3]] == [False, True, False]
 
 
+@pytest.mark.exhaustive
 def test_a_branch_computed_again_draws_the_same_numbers() -> None:
     """The gradient goes through the elements that the forward pass kept."""
     x = static.data("x", [64], "float32")

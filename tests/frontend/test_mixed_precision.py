@@ -227,6 +227,7 @@ def test_master_weights_take_the_rounded_values() -> None:
         assert "cast" in types(startup)
 
 
+@pytest.mark.exhaustive
 def test_devices_share_the_factor() -> None:
     """Data parallelism takes the loss of the script, whose multiple is differentiated."""
     with fresh() as (main, _):

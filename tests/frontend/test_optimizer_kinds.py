@@ -120,6 +120,7 @@ def test_dtypes_of_the_state_of_half_parameters(name: str, dtype: str) -> None:
             assert main.global_block().var("learning_rate_0").dtype == "float32"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:Accumulating with FP16")
 def test_slow_weights_and_averages_of_half_parameters_are_float32() -> None:
     """As they are declared in Paddle; both work with and without a master weight."""

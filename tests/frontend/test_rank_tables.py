@@ -79,6 +79,7 @@ def recurrence(w: Any) -> tuple[Any, Any]:
     return x, array_to_lod_tensor(out, table)
 
 
+@pytest.mark.exhaustive
 def test_a_loop_over_steps_and_its_gradients() -> None:
     with fresh():
         w = weight("w", [0.5])

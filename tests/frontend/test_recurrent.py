@@ -128,6 +128,7 @@ def test_dropout_is_between_layers_and_for_training() -> None:
     np.testing.assert_array_equal(*tests)
 
 
+@pytest.mark.exhaustive
 def test_training_lowers_the_loss() -> None:
     """Gradients arrive at every weight of a net with lengths and initial states."""
     with fresh() as (main, _):
@@ -177,6 +178,7 @@ def test_errors_say_what_to_do() -> None:
             nn.LSTM(3, 4, proj_size=4)
 
 
+@pytest.mark.exhaustive
 def test_decoding_with_caches_is_decoding_at_once() -> None:
     """Token by token, with what earlier steps projected, as with a causal mask."""
     with fresh():

@@ -64,6 +64,7 @@ def test_a_scope() -> None:
     assert "fc_0.w_0" in scope._repr_html_() and "[4, 3]" in scope._repr_html_()
 
 
+@pytest.mark.exhaustive
 def test_types_of_stored_values() -> None:
     """As `numpy` gives them, whatever the layout that a step stores them in."""
     x = static.data("x", [None, 3, 8, 8], "float32")

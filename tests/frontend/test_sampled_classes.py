@@ -112,6 +112,7 @@ def test_a_log_uniform_sampler_needs_two_classes() -> None:
         run("nce", inputs, "Cost", attrs)
 
 
+@pytest.mark.exhaustive
 def test_a_layer_learns() -> None:
     with fresh():
         x = static.data("x", [None, 3])

@@ -261,6 +261,7 @@ def test_a_journal_stays_in_its_folder(journal: bytes, tmp_path: Path) -> None:
             touch()
 
 
+@pytest.mark.exhaustive
 def test_a_storm_of_kills_mixes_nothing() -> None:
     done = subprocess.run(
         [sys.executable, str(STORM), "3"], capture_output=True, text=True, timeout=300, check=False

@@ -347,6 +347,7 @@ exe.train_from_dataset(dataset=dataset, fetch_list=[out], fetch_info=["sum"], pr
 """
 
 
+@pytest.mark.exhaustive
 def test_a_reader_of_a_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

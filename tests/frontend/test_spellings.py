@@ -109,6 +109,7 @@ def test_what_does_not_fit_is_refused(wrong: Any, words: str) -> None:
         computed(wrong, x=X)
 
 
+@pytest.mark.exhaustive
 def test_a_histogram_of_points() -> None:
     found, *edges = computed(lambda x: paddle.histogramdd(x, 3), x=POINTS)
     wanted = np.zeros((3, 3, 3))

@@ -14,6 +14,7 @@ ops = paddle.vision.ops
 BOXES = [[0, 0, 10, 10], [1, 1, 10, 10], [20, 20, 30, 30], [21, 20, 31, 30], [0, 0, 9, 9]]
 
 
+@pytest.mark.exhaustive
 def test_boxes_of_other_categories_do_not_cover_each_other() -> None:
     """The best first, in the listed categories only, and no more than `top_k`."""
     with fresh():

@@ -82,6 +82,7 @@ def test_layer_norm_with_a_frozen_scale(trains: bool) -> None:
     np.testing.assert_allclose(found.ravel(), wanted, atol=1e-4)
 
 
+@pytest.mark.exhaustive
 def test_correlations_have_the_variance_of_their_density() -> None:
     """Of three rows with "cvine"."""
     with fresh():

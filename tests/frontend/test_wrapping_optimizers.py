@@ -165,6 +165,7 @@ def test_recompute_needs_checkpoints() -> None:
             optimizer.minimize(loss)
 
 
+@pytest.mark.exhaustive
 def test_devices_merge_gradients() -> None:
     """Two devices with half a batch each train as one with the whole."""
     losses: list[Any] = []

@@ -119,6 +119,7 @@ def calls_of(work: Callable[[], Any]) -> int:
     return count
 
 
+@pytest.mark.exhaustive
 def test_work_grows_with_the_program_and_not_faster() -> None:
     """Parsing, all fusions and printing call as many functions per layer in a longer program."""
     strategy = static.BuildStrategy()

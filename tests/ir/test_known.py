@@ -300,6 +300,7 @@ def _size_in(size: Factor, env: Mapping[SSAValue, Array]) -> int:
     return next((one for each in size.sizes if (one := amount_in(each, env)) != 1), 1)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=examples(240), deadline=None)
 @given(st.data())
 def test_known_is_what_the_program_computes(data: st.DataObject) -> None:

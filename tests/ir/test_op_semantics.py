@@ -211,6 +211,7 @@ def test_dropout_in_training(mode: str, kept: float) -> None:
     assert (first != other).any()
 
 
+@pytest.mark.exhaustive
 def test_random_tensors() -> None:
     """Range, mean and deviation of each distribution; the truncated one ends at two deviations."""
     uniform = np.asarray(compute(Uniform, shape=(20_000,), min=-1.0, max=3.0))

@@ -324,6 +324,7 @@ values = st.one_of(
 )
 
 
+@pytest.mark.exhaustive
 @given(st.dictionaries(texts, values, max_size=6), texts, st.dictionaries(texts, st.just(["v"])))
 def test_any_operator_survives(attrs: dict[str, Any], op_type: str, slots: dict[str, Any]) -> None:
     program = Program()

@@ -280,6 +280,7 @@ def test_a_cut_program_is_refused(case: str) -> None:
             read_program(data[:stop], "cut")
 
 
+@pytest.mark.exhaustive
 def test_some_mutants_of_every_format() -> None:
     """As `make fuzz`, over fewer files."""
     failures = fuzz_readers.run(examples(500), seed=1)

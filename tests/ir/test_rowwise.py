@@ -75,6 +75,7 @@ def keeps_rows_apart(op_class: type[PdOp], given: Sample, split: tuple[int, ...]
     )
 
 
+@pytest.mark.exhaustive
 def test_every_accepted_op_keeps_rows_apart() -> None:
     """Of each op that a branch may contain, in each way that its operands have the rows."""
     cases = list(accepted())

@@ -157,6 +157,7 @@ def test_state_is_in_the_tooltips() -> None:
     assert not any(weight in words for words in texts(root))
 
 
+@pytest.mark.exhaustive
 def test_a_thousand_ops() -> None:
     """With an edge from the first to all others; 3,000 take two seconds."""
     assert to_svg(parse(chain(1000))).count("<rect") == 1002

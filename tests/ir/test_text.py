@@ -133,6 +133,7 @@ def of_names(feed: str, state: str) -> ModuleOp:
     return module
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=examples(90), deadline=None, derandomize=True)
 @given(text(max_size=8), text(max_size=8))
 @example("图像", "日本語/重み")

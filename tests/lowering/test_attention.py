@@ -104,6 +104,7 @@ def test_same_numbers_and_gradients(
         np.testing.assert_allclose(have, want, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_second_derivative() -> None:
     """The derivative by rows has a derivative."""
     q, k, v = f64(7, 2), f64(5, 2), f64(5, 2)

@@ -39,6 +39,7 @@ def plainly(x: Array, label: Array, axis: int) -> Array:
     return jnp.sum(jnp.sum(scores * hot, -1) ** 2)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=examples(8), deadline=None, derandomize=True)
 @given(st.integers(0, 99), st.sampled_from([-1, 0, 1]), st.sampled_from([1.0, 1000.0]))
 def test_derivatives(seed: int, axis: int, scale: float) -> None:
@@ -59,6 +60,7 @@ def test_derivatives(seed: int, axis: int, scale: float) -> None:
     np.testing.assert_allclose(second(ours), second(theirs), rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.exhaustive
 def test_a_class_that_does_not_exist() -> None:
     """Its loss is nan, and no gradient comes through it."""
     x, label = jnp.ones((2, 3)), jnp.asarray([[7], [-1]])

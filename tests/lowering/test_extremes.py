@@ -30,6 +30,7 @@ def test_equal_elements(name: str, keepdim: bool) -> None:
         assert static.Executor().run(feed={"x": fed}, fetch_list=gradient)[0].tolist() == TIES[name]
 
 
+@pytest.mark.exhaustive
 def test_an_element_is_found_again_after_its_rounding() -> None:
     """Operands that XLA would compute twice, and round differently, are computed once."""
     with static.program_guard(static.Program(), static.Program()):

@@ -111,7 +111,13 @@ def test_convolutions(window: FilterWindow, algorithm: str) -> None:
         np.testing.assert_allclose(own, right, atol=3e-5 * max(np.max(np.abs(right)), 1))
 
 
-@pytest.mark.parametrize("window", [window for window, _ in WINDOWS])
+@pytest.mark.parametrize(
+    "window",
+    [
+        pytest.param(window, marks=pytest.mark.exhaustive if at else ())
+        for at, (window, _) in enumerate(WINDOWS)
+    ],
+)
 def test_groups(window: FilterWindow) -> None:
     """Two groups of two channels to three."""
     operands = drawn((2, 9, 8, 4), (*window.kernel, 2, 6))
@@ -206,6 +212,7 @@ def test_two_threads() -> None:
     assert not differing
 
 
+@pytest.mark.exhaustive
 def test_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """On machines without oneDNN, no call of it is made of a marked op."""
     operands = drawn((512, 24), (24, 16), (3, 3, 16, 8))

@@ -49,6 +49,7 @@ def test_a_context_ends_with_its_sequence(start: int) -> None:
     assert found.tolist() == expected
 
 
+@pytest.mark.exhaustive
 def test_a_cut_projection_passes_no_gradient_on() -> None:
     """As in Paddle 1.8.5: the first number is cut to 0.1, the second one is within."""
     x, lengths = jnp.ones((2, 8)), jnp.array([1, 1])

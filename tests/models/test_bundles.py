@@ -93,6 +93,7 @@ def feed(rows: int, length: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.exhaustive
 def test_results_are_the_models_without_a_compilation(
     model: Path, exact: Path, compiled: list[str]
 ) -> None:
@@ -108,6 +109,7 @@ def test_results_are_the_models_without_a_compilation(
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.exhaustive
 def test_a_range_serves_every_size_in_it(model: Path, ladder: Path, compiled: list[str]) -> None:
     mine = import_model(ladder)
     found = {length: mine.run(feed(2, length)) for length in range(5, 17)}
@@ -117,7 +119,14 @@ def test_a_range_serves_every_size_in_it(model: Path, ladder: Path, compiled: li
         np.testing.assert_allclose(found[length][0], theirs.run(feed(2, length))[0], rtol=1e-5)
 
 
-@pytest.mark.parametrize("sizes", ["x=2x8x6x6", "x=2x8x6x6,x=3x8x6x6", "x=2x8x6x6,x=1x8x40x40"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        "x=2x8x6x6,x=3x8x6x6",
+        pytest.param("x=2x8x6x6", marks=pytest.mark.exhaustive),
+        pytest.param("x=2x8x6x6,x=1x8x40x40", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_executables_are_those_of_declared_sizes(
     tmp_path: Path, compiled: list[str], sizes: str
 ) -> None:
@@ -356,6 +365,7 @@ def test_values_of_parameters_that_xla_computes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[0], wanted[0])
 
 
+@pytest.mark.exhaustive
 def test_a_bundle_that_calls_lapack(tmp_path: Path) -> None:
     """The process that runs it finds the functions of LAPACK, though it traces no such call."""
     main, startup = static.Program(), static.Program()
@@ -378,6 +388,7 @@ def test_a_bundle_that_calls_lapack(tmp_path: Path) -> None:
     assert (found.returncode, found.stdout.strip()) == (0, "4.0"), found.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_bundle_needs_no_dialect(exact: Path) -> None:
     """It runs without xDSL and without the passes."""
     code = (

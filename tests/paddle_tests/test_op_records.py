@@ -39,6 +39,7 @@ def test_an_operator_as_text() -> None:
     assert str(made) == "Op(sum), inputs:{X[a, b]}, outputs:{Out[z]}."
 
 
+@pytest.mark.exhaustive
 def test_scripts_are_offered_them() -> None:
     """Paddle's tests find single operators where Paddle 1.8 has them; other scripts do not."""
     code = (

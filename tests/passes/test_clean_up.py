@@ -62,6 +62,7 @@ def test_pass_keeps_its_promises(name: str) -> None:
     check_pass(own_passes()[name](), plant=PLANTED[name], examples=12, must_fire=least)
 
 
+@pytest.mark.exhaustive
 def test_matrix_chains() -> None:
     """Chains of random sizes and nesting, with gradients: same numbers, at no higher cost."""
     generator = np.random.default_rng(0)
@@ -248,6 +249,7 @@ def straight_line(count: int) -> ModuleOp:
     )
 
 
+@pytest.mark.exhaustive
 def test_clean_up_is_linear() -> None:
     """Eight times as many ops take about eight times as long, not sixty-four times."""
     strategy = static.BuildStrategy()

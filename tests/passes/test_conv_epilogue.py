@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
@@ -66,6 +67,7 @@ def text_of(sizes: list[int]) -> str:
     return "x".join(map(str, sizes))
 
 
+@pytest.mark.exhaustive
 def test_the_pass_preserves_meaning() -> None:
     """With strides and padding, biases of both shapes, forward and with all derivatives."""
     fired = 0

@@ -103,6 +103,7 @@ def test_in_every_place_where_passes_run(folder: Path, capsys: pytest.CaptureFix
         assert "replay it: graphopt replay " in err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("raises")
 def test_gone_when_the_pass_is_mended(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -200,6 +201,7 @@ def test_what_interrupts_a_pass(monkeypatch: pytest.MonkeyPatch, folder: Path) -
     assert not list(folder.iterdir())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("raises")
 def test_a_full_disk_leaves_no_part_of_a_file(
     monkeypatch: pytest.MonkeyPatch, folder: Path

@@ -116,6 +116,7 @@ def test_a_wrong_property_is_named(case: Case, rule: Fusion) -> None:
         assert named[0].fix, str(named[0])
 
 
+@pytest.mark.exhaustive
 def test_every_refusal_says_what_would_help() -> None:
     """Each refused case of a page, of any fusion, has a smallest edit."""
     for case in CASES:

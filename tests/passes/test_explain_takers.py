@@ -64,6 +64,7 @@ def test_every_fusion_happens(module: ModuleOp) -> None:
     assert fusions <= fired, fusions - fired
 
 
+@pytest.mark.exhaustive
 def test_the_order_of_the_flags_does_not_matter(module: ModuleOp) -> None:
     """All orders select the same passes in the same order; some of them run, with one result."""
     wanted = [row.pass_name for row, _ in select(PassContext(dict.fromkeys(FLAGS, True)))]

@@ -299,6 +299,7 @@ def norm() -> Any:
     return nets.norms(1)
 
 
+@pytest.mark.exhaustive
 def test_several_devices() -> None:
     """Two replicas train as with loose ops."""
     losses, state, (module, _) = run(norm, devices=2, rows=8, build_cinn_pass=True)

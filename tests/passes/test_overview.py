@@ -66,6 +66,7 @@ def resnet50() -> Explanation:
         return paddle.explain(main, strategy, [loss, sums[4].output("Out")[0]])
 
 
+@pytest.mark.exhaustive
 def test_one_screen(resnet50: Explanation) -> None:
     """A ResNet-50 in training explains itself in 60 lines of 100 columns."""
     lines = str(resnet50).splitlines()

@@ -38,6 +38,7 @@ from graphopt.testing import Case, check_case, check_preserves_meaning, load_pag
 from graphopt.testing.pages import parse
 from graphopt.testing.programs import Generated
 from graphopt.testing.transformers import planter_of
+from graphopt_tests.example_counts import examples
 
 PAGES = sorted((Path(__file__).parents[1] / "passes").glob("*.md"))
 CASES = [case for page in PAGES for case in load_page(page)]
@@ -172,6 +173,7 @@ class AnyScale(Fusion):
         raise AssertionError
 
 
+@pytest.mark.exhaustive
 def test_fold_identity_preserves_meaning() -> None:
     """Folding copies and scales by one changes no output, gradient or state, and it happens."""
     folded = 0
@@ -196,7 +198,7 @@ def test_fold_identity_preserves_meaning() -> None:
 def test_fusion_is_idempotent(fusion: type[FusionPass]) -> None:
     """A second sweep finds nothing to do, and the signature never changes."""
 
-    @settings(quick, max_examples=60)
+    @settings(quick, max_examples=examples(60))
     @given(programs(plant=fusion.RULES))
     def check(generated: Generated) -> None:
         module, rules = generated.module, [(fusion.name, rule) for rule in fusion.RULES]

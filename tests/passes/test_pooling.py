@@ -40,6 +40,7 @@ def arrays(draw: Any) -> tuple[tuple[int, ...], Slides]:
     return shape, tuple(slides)
 
 
+@pytest.mark.exhaustive
 @settings(QUICK, max_examples=examples(25))
 @given(arrays(), st.integers(0, 99), st.booleans(), st.booleans())
 def test_gradients(
@@ -93,6 +94,7 @@ def test_tiles(layout: str, kind: str) -> None:
     assert 'algorithm = "tiles"' in str(module)
 
 
+@pytest.mark.exhaustive
 def test_second_derivative() -> None:
     """The gradient of a gradient, which is linear in the cotangent, and rows side by side."""
     slides = ((1, 1, (0, 0)), (3, 2, (1, 1)))
@@ -124,6 +126,7 @@ func.func @main(%x: tensor<{x}xf32> {{pd.feed = "x"}})
 """
 
 
+@pytest.mark.exhaustive
 def test_the_pass_preserves_meaning() -> None:
     """Generated pools of both layouts, with strides, padding and windows over the edge."""
     fired = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
@@ -34,6 +35,7 @@ def plain_runs(items: Sequence[int], fewest: int) -> set[Repetition]:
     return set(found.values())
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
@@ -106,6 +107,7 @@ def rewritten(module: ModuleOp) -> tuple[ModuleOp, bool]:
     return after, any(isinstance(outcome, Applied) for outcome in outcomes)
 
 
+@pytest.mark.exhaustive
 def test_random_layers_compute_the_same() -> None:
     """Outputs, updated parameters and the signature's variables, in the reference interpreter."""
     rolled = 0

@@ -83,6 +83,7 @@ func.func @main(
 """
 
 
+@pytest.mark.exhaustive
 @settings(
     max_examples=examples(30),
     deadline=None,

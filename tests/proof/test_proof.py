@@ -60,6 +60,7 @@ def test_each_pass_has_something_to_do() -> None:
     assert reasons.keys() >= REASONS, REASONS - reasons.keys()
 
 
+@pytest.mark.exhaustive
 def test_every_twist_happens() -> None:
     """Each change of a program applies to some programs."""
     notes = Counter[str]()
@@ -107,6 +108,7 @@ def mutants() -> dict[str, Mutant]:
     return {mutant.name: mutant for mutant in all_mutants()}
 
 
+@pytest.mark.exhaustive
 def test_near_misses_of_the_pages() -> None:
     """What is told of the programs of the pages is what the file says."""
     found = [line for name in FUSIONS for line in near_misses(name)]
@@ -123,6 +125,7 @@ def test_fusions_together_on_the_pages() -> None:
     assert found == KEPT_TOGETHER.read_text().splitlines()
 
 
+@pytest.mark.exhaustive
 def test_changed_ops_of_the_pages() -> None:
     """What each pass makes of its programs with one op changed is what the file says."""
     found = [line for name in changed.TITLES for line in changed.outcomes(name)]

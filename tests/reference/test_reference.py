@@ -197,6 +197,7 @@ def test_derivatives_are_those_of_differences(family: str) -> None:
             np.testing.assert_allclose(have, want, rtol=0, atol=2e-4 * largest, err_msg=name)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=5)
 @given(programs(FUSIONS))
 def test_generated_programs(generated: Generated) -> None:

@@ -131,6 +131,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert graphopt(["diff", str(first), str(tmp_path / "missing.mlir")]) == 2
 
 
+@pytest.mark.exhaustive
 def test_scripts_do_not_build_on_each_other(tmp_path: Path) -> None:
     """Two scripts that build in the default program are two programs, each with its own scope."""
     script = tmp_path / "train.py"

@@ -98,6 +98,7 @@ def net() -> Iterator[Net]:
         yield compiled, loss, exe
 
 
+@pytest.mark.exhaustive
 def test_a_compiled_program_is_measured(net: Net, tmp_path: Path) -> None:
     """`report(feed=...)`: the sum of the ops, and what is beside them, is the step."""
     compiled, loss, _ = net
@@ -121,6 +122,7 @@ def test_a_compiled_program_is_measured(net: Net, tmp_path: Path) -> None:
     assert {"ms", "bytes at the peak"} <= keys
 
 
+@pytest.mark.exhaustive
 def test_other_fetches_are_another_program(net: Net, tmp_path: Path) -> None:
     """The measured one comes first; the one that ran stays."""
     compiled, loss, _ = net
@@ -132,6 +134,7 @@ def test_other_fetches_are_another_program(net: Net, tmp_path: Path) -> None:
     assert kinds == [[], [loss.name]]
 
 
+@pytest.mark.exhaustive
 def test_several_devices(net: Net, tmp_path: Path) -> None:
     """A step is measured on one device: its program, without collectives, is a stage of its own."""
     compiled, loss, exe = net
@@ -147,6 +150,7 @@ def test_several_devices(net: Net, tmp_path: Path) -> None:
     assert [any("q" in n for n in stage["nodes"]) for stage in (parallel, alone)] == [False, True]
 
 
+@pytest.mark.exhaustive
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`graphopt report --run` of a saved model and of a script; startup programs are not run."""
     model, out = str(MODELS / "infer_resnet18" / "model.pdmodel"), tmp_path / "out.html"

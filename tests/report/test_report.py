@@ -74,6 +74,7 @@ def test_fused_ops_are_of_their_pass_and_block(resnet: Optimization) -> None:
     assert "residual blocks 1 to 2: each 2 conv2d, 2 batch_norm, 2 relu, add" in labels
 
 
+@pytest.mark.exhaustive
 def test_rebuilt_ops_keep_their_origin() -> None:
     """A layout pass replaces ops by others of their kind: they stay the user's, in their blocks."""
     (subject,) = subjects(str(RESNET), [], plain=True)
@@ -239,6 +240,7 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(json.loads(capsys.readouterr().out)["graphs"]) == 2
 
 
+@pytest.mark.exhaustive
 def test_a_saved_model_that_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With `--run` the compile time has all parts, for the sizes of `--dim`."""
     model, out = str(MODELS / "infer_lenet" / "model.pdmodel"), tmp_path / "out.html"
@@ -275,6 +277,7 @@ def test_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert kinds == [{"op", "feed", "fetch"}, {"op"}]
 
 
+@pytest.mark.exhaustive
 def test_a_data_parallel_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page has the passes of all its devices, and what these send."""
     script, out = tmp_path / "script.py", tmp_path / "out.html"

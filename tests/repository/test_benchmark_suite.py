@@ -71,6 +71,7 @@ def test_every_workload_is_listed() -> None:
     assert {name for name, _ in reasons} <= {*workloads.BY_NAME, "geometric mean"}
 
 
+@pytest.mark.exhaustive
 def test_report(tmp_path: Path) -> None:
     """A recorded run as tables and a plot; missed goals are marked."""
     (tmp_path / "bench.json").write_text(RECORDED.read_text())

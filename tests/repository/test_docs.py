@@ -30,16 +30,22 @@ DOCS = ROOT / "docs"
 NOTEBOOKS = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.ipynb"))
 PAGES = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 # trains a network
-LONG = "tutorials/from-nothing.md"
+FROM_NOTHING = "tutorials/from-nothing.md"
+# more than a second each
+LONG = (
+    FROM_NOTHING,
+    *(f"how-to/{name}.md" for name in ("find-a-wrong-rewrite", "import-a-model", "trace-a-layer")),
+    "how-to/take-a-model-out.md",
+)
 WITH_CODE = [
-    pytest.param(page, marks=pytest.mark.exhaustive) if page == LONG else page
+    pytest.param(page, marks=pytest.mark.exhaustive) if page in LONG else page
     for page in PAGES
     if re.search(r"^```python", (DOCS / page).read_text("utf-8"), re.M)
 ]
 # What the blocks of a page need besides the package.
 NEEDED = {
     "how-to/take-a-model-out.md": ("flatbuffers", "onnx_ir", "onnxruntime", "safetensors"),
-    LONG: ("sklearn",),
+    FROM_NOTHING: ("sklearn",),
 }
 OUTPUT_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

@@ -51,6 +51,7 @@ def texts() -> Built:
     }
 
 
+@pytest.mark.exhaustive
 def test_a_compiled_size_serves_smaller_ones() -> None:
     """Of the five sizes, the third and the fifth fit in those before."""
     found, _, stats = run(texts, automatic(reuse=8.0))
@@ -119,6 +120,7 @@ def recognizer() -> Built:
     }
 
 
+@pytest.mark.exhaustive
 def test_sizes_as_values() -> None:
     """A size that is a number of the program is that of the data, one of a reshape of the array."""
     buckets = Buckets({"batch": one_of(4)}, others=one_of(8))
@@ -142,6 +144,7 @@ def sized() -> Built:
     }
 
 
+@pytest.mark.exhaustive
 def test_tensors_of_a_size_that_is_read() -> None:
     """They get the rows that are added, which count for nothing."""
     buckets = Buckets({"batch": one_of(4)}, others=one_of(8))

@@ -60,6 +60,7 @@ def test_each_device_has_its_own_statistics(count: int, step: int) -> None:
     close(value("mv"), moved(1.0, parts[0].var(0)))
 
 
+@pytest.mark.exhaustive
 def test_statistics_survive_changes_of_the_batch() -> None:
     """Even, uneven and test runs in turn: each device keeps its own moving mean."""
     net = net_with_norm()

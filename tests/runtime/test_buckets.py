@@ -72,7 +72,10 @@ BUCKETS = Buckets(
 )
 
 
-@pytest.mark.parametrize("build", [classifier, language_model, pictures])
+@pytest.mark.parametrize(
+    "build",
+    [classifier, pytest.param(language_model, marks=pytest.mark.exhaustive), pictures],
+)
 def test_results_are_those_of_the_feed(build: Callable[[], Built]) -> None:
     assert_same(build, BUCKETS)
 

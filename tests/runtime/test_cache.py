@@ -51,6 +51,7 @@ def test_the_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert any(Path(directory).iterdir())
 
 
+@pytest.mark.exhaustive
 def test_executables_that_call_lapack(tmp_path: Path) -> None:
     """A process that reads one finds the functions of LAPACK, though it traces no such call."""
     call = "paddle.linalg.svd(paddle.outer(x, x))[1]"

@@ -7,6 +7,7 @@ and each property counts how often the pass had something to do.
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, UnitAttr
@@ -33,6 +34,7 @@ def weights_of(module: ModuleOp) -> list[str]:
     return [name for name in signature_of(module).writes if name.startswith("w.")]
 
 
+@pytest.mark.exhaustive
 def test_scale_of_the_loss_gradient() -> None:
     """One gives the replicas' sum; Customized with 1 / count fed is CoeffNumDevice, their mean."""
     trained = 0
@@ -88,6 +90,7 @@ def test_sums_of_gradients() -> None:
     assert drifted >= COUNT // 2
 
 
+@pytest.mark.exhaustive
 def test_state_without_the_mark_is_the_same_everywhere() -> None:
     """Kept for each replica, state that the pass leaves unmarked has one value all the same."""
     seen = {"marked": 0, "unmarked": 0}
@@ -153,6 +156,7 @@ func.func @main(
 """
 
 
+@pytest.mark.exhaustive
 @FEW
 @given(
     rows=st.lists(st.integers(1, 4), min_size=2, max_size=3),

@@ -180,6 +180,7 @@ def test_in_a_process_without_graphopt(suffix: str, tmp_path: Path) -> None:
     assert run_alone(code, tmp_path) == "ok\n"
 
 
+@pytest.mark.exhaustive
 def test_64_bit_inputs_without_graphopt(tmp_path: Path) -> None:
     """JAX narrows int64 unless told not to, and the artifact then refuses the call."""
     pytest.importorskip("flatbuffers")
@@ -210,7 +211,7 @@ def small_step(*, dropout: bool = False) -> static.Program:
     return static.default_main_program()
 
 
-@pytest.mark.parametrize("dropout", [False, True])
+@pytest.mark.parametrize("dropout", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_a_training_step(tmp_path: Path, *, dropout: bool) -> None:
     """State in, state out, in the order of the description: three steps by JAX alone."""
     pytest.importorskip("flatbuffers")

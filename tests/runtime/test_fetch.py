@@ -122,6 +122,7 @@ def test_shapes_of_merged_values() -> None:
     assert [len(item) for item in nested] == [1] * 5
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=8)
 @given(devices=st.integers(1, 3), count=st.integers(1, 7), data=st.data())
 def test_merged_is_unmerged_put_together(devices: int, count: int, data: st.DataObject) -> None:

@@ -72,6 +72,7 @@ def test_four_updates_are_one(kind: str) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.exhaustive
 def test_parameters_without_decay_are_a_group() -> None:
     """Biases without weight decay have other properties, so they are updated by an op of theirs."""
 
@@ -87,6 +88,7 @@ def test_parameters_without_decay_are_a_group() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.exhaustive
 def test_on_several_devices() -> None:
     """The sums of gradients stay in front of the update; with Reduce the flag says it is off."""
     make = KINDS["adam"][0]

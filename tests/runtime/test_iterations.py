@@ -40,7 +40,12 @@ def net_with_everything() -> Any:
 
 @pytest.mark.parametrize(
     ("devices", "count", "mapper"),
-    [(1, 4, "alone"), (2, 4, "shard_map"), (2, 5, "lockstep"), (6, 12, "vmap")],
+    [
+        (2, 4, "shard_map"),
+        pytest.param(1, 4, "alone", marks=pytest.mark.exhaustive),
+        pytest.param(2, 5, "lockstep", marks=pytest.mark.exhaustive),
+        pytest.param(6, 12, "vmap", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_k_steps_are_k_runs(devices: int, count: int, mapper: str) -> None:
     """The fetches of the last step and all state, random numbers included, for every mapper."""
@@ -77,11 +82,11 @@ def test_none_and_one() -> None:
 @pytest.mark.parametrize(
     ("devices", "count", "mapper", "as_list"),
     [
-        (1, 4, "alone", False),
-        (2, 4, "shard_map", True),
-        (2, 5, "lockstep", False),
         (2, 5, "lockstep", True),
-        (6, 12, "vmap", False),
+        pytest.param(1, 4, "alone", False, marks=pytest.mark.exhaustive),
+        pytest.param(2, 4, "shard_map", True, marks=pytest.mark.exhaustive),
+        pytest.param(2, 5, "lockstep", False, marks=pytest.mark.exhaustive),
+        pytest.param(6, 12, "vmap", False, marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_batch_for_each_step(devices: int, count: int, mapper: str, as_list: bool) -> None:

@@ -62,6 +62,7 @@ def variables(program: static.Program) -> list[str]:
     return [name for op in program.global_block().ops for name in op.output_arg_names]
 
 
+@pytest.mark.exhaustive
 def test_many_fetches_compile_a_few_times() -> None:
     """One variable after the other: the same numbers as alone, from a handful of compilations."""
     main, _ = deep(15)
@@ -165,6 +166,7 @@ def test_what_is_kept_is_bounded() -> None:
     assert MOST_COMPILED >= 16
 
 
+@pytest.mark.exhaustive
 def test_a_long_process_stays_small() -> None:
     """The short mode of tests/storms/held.py: dropped programs are gone, fetches share."""
     found = held.programs(3)

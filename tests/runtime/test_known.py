@@ -98,6 +98,7 @@ def test_a_known_program_is_loaded(request: pytest.FixtureRequest) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.exhaustive
 def test_another_program_is_another_entry(tmp_path: Path) -> None:
     """Whatever a trace depends on: constants, shapes, what is checked."""
     trained()
@@ -116,7 +117,9 @@ def test_another_program_is_another_entry(tmp_path: Path) -> None:
     close(checked, np.array(first), 1e-4)
 
 
-@pytest.mark.parametrize("damage", [b"", b"short", None])
+@pytest.mark.parametrize(
+    "damage", [None, *(pytest.param(d, marks=pytest.mark.exhaustive) for d in (b"", b"short"))]
+)
 def test_a_damaged_entry_is_made_again(tmp_path: Path, damage: bytes | None) -> None:
     wanted, _ = trained()
     for file in entries(tmp_path):
@@ -136,6 +139,7 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
     assert np.isfinite(losses).all() and "disk" not in form
 
 
+@pytest.mark.exhaustive
 def test_the_least_used_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained()
     size = max(file.stat().st_size for file in entries(tmp_path))
@@ -156,6 +160,7 @@ class _Forged:
         return os.mkdir, (str(self.file),)
 
 
+@pytest.mark.exhaustive
 def test_a_forged_entry_runs_nothing(tmp_path: Path) -> None:
     """Under a right digest, too: the record of an executable has classes of JAX alone."""
     wanted = trained()[0]
@@ -382,6 +387,7 @@ def caches_of_jax(tmp_path: Path) -> Iterator[None]:
     compilation_cache.reset_cache()
 
 
+@pytest.mark.exhaustive
 def test_what_jax_has_loaded_is_not_kept(
     caches_of_jax: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -401,6 +407,7 @@ def test_what_jax_has_loaded_is_not_kept(
         assert entries(tmp_path) == []
 
 
+@pytest.mark.exhaustive
 def test_jax_does_not_keep_what_has_an_entry(caches_of_jax: None, tmp_path: Path) -> None:
     """So that with other code, for which there is none, it is compiled and kept again."""
     (tmp_path / FOLDER).mkdir()

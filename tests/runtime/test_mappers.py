@@ -27,6 +27,7 @@ from graphopt_tests.runtime.nets import build, parameter
 from graphopt_tests.runtime.replicas import agree, inputs_of, parallel, run
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=examples(6))
 @given(programs(plant=FuseBnAct.RULES), st.sampled_from([2, 3]), st.booleans())
 def test_random_training_modules(generated: Generated, count: int, sync: bool) -> None:
@@ -64,6 +65,7 @@ def test_updates_in_parts() -> None:
     assert spread >= 3
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=examples(6))
 @given(programs(plant=FuseGemmEpilogue.RULES), st.sampled_from([1, 2, 3]))
 def test_replicas_are_plain_runs(generated: Generated, count: int) -> None:

@@ -75,6 +75,7 @@ def test_a_fetch_is_a_number_and_a_feed() -> None:
     assert [float(value) for value in values[0]] == [2.0, 2.0]
 
 
+@pytest.mark.exhaustive
 def test_the_first_run_draws_no_number_of_the_caller() -> None:
     """Importing JAX would draw from NumPy's global generator; a process that has not done so."""
     code = """

@@ -83,6 +83,7 @@ def assert_alike(fetch_lists: list[list[str]], width: int) -> Any:
     return stats
 
 
+@pytest.mark.exhaustive
 def test_the_measures_of_a_large_step_are_there_at_once() -> None:
     """One compilation, whatever measure is looked at, and the bits of a loop that looks at none."""
     assert ROWS * WIDE * WIDE >= MUCH_WORK
@@ -96,6 +97,7 @@ def test_the_measures_of_a_large_step_are_there_at_once() -> None:
         np.testing.assert_array_equal(changed[name], value)
 
 
+@pytest.mark.exhaustive
 def test_a_small_step_has_its_fetches_alone() -> None:
     """Measures come with the second compilation; what is told names what no step returned."""
     stats = assert_alike([["loss"], ["loss", "accuracy"], ["accuracy"], ["hidden"]], NARROW)
@@ -105,7 +107,7 @@ def test_a_small_step_has_its_fetches_alone() -> None:
     assert hidden.startswith("no step returned fc_0")
 
 
-@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize("width", [NARROW, pytest.param(WIDE, marks=pytest.mark.exhaustive)])
 def test_state_is_read_off_the_scope(width: int) -> None:
     """A parameter has its value after the step, and nothing is compiled for it."""
     lists = [["loss"], ["w"], ["w", "loss"], ["loss"]]
@@ -182,6 +184,7 @@ def test_no_pass_sees_a_measure() -> None:
     assert measures(test, (loss.name,), rows, first=True) == []
 
 
+@pytest.mark.exhaustive
 def test_sequences_share_fetches() -> None:
     """So do programs that are padded: two compilations for any fetches of three."""
     with static.scope_guard(static.Scope()), paddle.utils.unique_name.guard():

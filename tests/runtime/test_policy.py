@@ -392,6 +392,7 @@ def states() -> Iterator[list[Step]]:
         yield [state for facts in distinct.values() for state in reachable(facts)]
 
 
+@pytest.mark.exhaustive
 def test_a_caller_compiles_only_what_it_needs(states: list[Step]) -> None:
     """So it is in each run of each state, however NumPy and XLA end it: see `made`."""
     assert len(states) > 300, len(states)

@@ -95,6 +95,7 @@ def check(net: Net, scope: Scope) -> None:
     np.testing.assert_allclose(found, expected(net, scope), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_every_change_is_seen(net: Net, made: list[int]) -> None:
     """A training step, a set tensor, another startup and another scope: each prepares once."""
     scope, other = Scope(), Scope()

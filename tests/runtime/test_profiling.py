@@ -141,6 +141,7 @@ def profile() -> Iterator[tuple[Profile, Any, Any]]:
         yield made, before, np.array(slot.get_tensor())
 
 
+@pytest.mark.exhaustive
 def test_all_of_a_step_is_told(profile: tuple[Profile, Any, Any]) -> None:
     """Ops, the rest and the time in between sum to a step; nearly all instructions have an op."""
     found, _, _ = profile

@@ -219,7 +219,7 @@ AXES = {**BUCKETS.axes, "ends": ("batch",), "h": (None, "batch", None)}
 
 
 OTHERS = {"normalised": normalised, "metrics": metrics, "if": branches}
-QUICK = ("walk", "if")
+QUICK = ("walk",)
 # one of each kind; the rest take long
 OF_EACH_KIND = ("lengths", *OTHERS)
 

@@ -123,6 +123,7 @@ def test_state_is_spread() -> None:
     assert "of 4 states on each device, not 112" in program.explain()
 
 
+@pytest.mark.exhaustive
 def test_batch_norm_and_unsynchronised_statistics() -> None:
     """Each device has its own moving statistics (Paddle's Reduce on CPU mixes them up)."""
 
@@ -178,6 +179,7 @@ def test_a_run_that_fetches_state_gets_all_of_it() -> None:
     close(merged, np.tile(value("w_velocity_0"), (4, 1)))
 
 
+@pytest.mark.exhaustive
 def test_strategies_take_turns() -> None:
     """Plain runs, AllReduce and Reduce on 2 and 4 devices, one after the other on one scope."""
     net = regression(lambda: paddle.optimizer.Adam(0.1))

@@ -97,6 +97,7 @@ def form(net: Net) -> str:
     return list(net.executor.stats["tiers"])[-1]
 
 
+@pytest.mark.exhaustive
 def test_a_rival_that_wins(timed: Callable[[float], None]) -> None:
     """The training goes on with it where it was; the next process begins with it."""
     paddle.set_flags({KERNELS: "off"})
@@ -204,6 +205,7 @@ def test_a_step_that_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     assert form(trained(4)[0]).endswith(NOT_YET)
 
 
+@pytest.mark.exhaustive
 def test_what_is_lowered_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """As soon as the full form is ready, also while oneDNN is tried later."""
     made: list[weakref.ref[XlaForms]] = []

@@ -158,6 +158,7 @@ def test_memory_optimize_computes_layers_again(devices: int) -> None:
     assert True in {op.attr("recompute") for op in found}
 
 
+@pytest.mark.exhaustive
 def test_state_in_parts_is_no_stack() -> None:
     """reduce_strategy=Reduce has state in parts on the devices, and says so."""
     reduce = static.BuildStrategy.ReduceStrategy.Reduce
@@ -166,6 +167,7 @@ def test_state_in_parts_is_no_stack() -> None:
     assert reasons == {"state-apart"}
 
 
+@pytest.mark.exhaustive
 def test_updates_without_a_form_for_stacks() -> None:
     """Layers with updates that stacks do not have stay as they are in training."""
     trained = Trained(lambda: paddle.optimizer.RMSProp(0.01))

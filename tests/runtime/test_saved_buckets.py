@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import graphopt as paddle
 from graphopt import static
@@ -34,6 +35,7 @@ def assert_same(model: LoadedModel, feeds: list[dict[str, Any]], buckets: Bucket
     assert padded.stats["compiled_shapes"] < exact.stats["compiled_shapes"]
 
 
+@pytest.mark.exhaustive
 def test_a_saved_rnn_with_states_of_its_own() -> None:
     """Its first states have the sizes of the feed, and get the rows that are added to it."""
     saved = CASES["infer_lstm_classifier/model_pir_v3.json"]
@@ -46,6 +48,7 @@ def test_a_saved_rnn_with_states_of_its_own() -> None:
     assert_same(model, feeds, Buckets({"batch": multiples_of(7)}))
 
 
+@pytest.mark.exhaustive
 def test_saved_sequences() -> None:
     """The lengths of a feed of Paddle 1.8."""
     model, given, _ = sequence_case()

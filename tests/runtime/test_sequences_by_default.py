@@ -169,6 +169,7 @@ def test_a_network_in_steps() -> None:
     assert stats["compiled_shapes"] == 2  # with the startup program
 
 
+@pytest.mark.exhaustive
 def test_steps_have_sizes_of_their_own() -> None:
     """Of batches of as many rows, one with a long sequence is compiled for more steps."""
     batches = [[4, 4, 4, 4], [1, 1, 1, 13], [2, 5, 1, 8], [11, 1, 3, 1]]

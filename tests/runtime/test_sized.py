@@ -151,6 +151,7 @@ def test_a_later_process_parses_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     np.testing.assert_array_equal(np.concatenate(found), np.concatenate(before))
 
 
+@pytest.mark.exhaustive
 def test_forms_take_over_between_runs() -> None:
     """From NumPy with open sizes to XLA with known ones, whose state is laid out otherwise."""
     paddle.set_flags({TIER: "auto"})
@@ -213,7 +214,7 @@ def run_numbers(numbers: list[int], *, trains: bool, binds: bool) -> tuple[list[
     return found, exe.stats
 
 
-@pytest.mark.parametrize("trains", [False, True])
+@pytest.mark.parametrize("trains", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_numbers_that_decide_sizes(trains: bool) -> None:
     """The first ones, and others that come again, are constants: nothing runs op by op for them."""
     numbers = [3, 3, 1, 3, 1, 1, 3]
@@ -227,6 +228,7 @@ def test_numbers_that_decide_sizes(trains: bool) -> None:
     assert run_numbers([3, 3], trains=trains, binds=True)[1]["op_by_op"] == 0
 
 
+@pytest.mark.exhaustive
 def test_numbers_that_change_in_each_run() -> None:
     """But for the first they run op by op: nothing compiled for them would be used again."""
     _, stats = run_numbers([1, 2, 3, 4, 6, 12], trains=True, binds=True)

@@ -279,6 +279,7 @@ def shown(tree: Any) -> str:
     return f"{op_class.name}{list(attrs.values()) or ''}({', '.join(map(shown, inner))})"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("form", FORMS)
 def test_pairs(form: str) -> None:
     """XLA joins no two ops to one that has a number where they have none, or the other way."""

@@ -149,6 +149,7 @@ def test_a_program_that_cannot_be_padded_is_not_tried_again(
     assert stats["exact"][0].startswith("no-rule: pd.roll")
 
 
+@pytest.mark.exhaustive
 def test_another_size_is_compiled(tmp_path: Path) -> None:
     """From the program, which is parsed then."""
     with static.scope_guard(static.Scope()):

@@ -79,6 +79,7 @@ def feed(rows: int = 6) -> dict[str, Array]:
     return {"x": np.random.default_rng(rows).normal(size=(rows, 4)).astype("float32")}
 
 
+@pytest.mark.exhaustive
 def test_a_training_goes_on_exactly_where_it_was() -> None:
     """Losses, dropouts and weights are those of the full form alone; the form changes at run 3."""
     runs: dict[str, list[Any]] = {}
@@ -131,6 +132,7 @@ def test_a_seeded_training_counts_its_quick_runs(
     assert names == "fafafafufu"
 
 
+@pytest.mark.exhaustive
 def test_a_training_that_is_resumed_from_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A script that reads or writes what is trained has the full form from then on.
 
@@ -234,6 +236,7 @@ def test_a_full_form_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> N
     assert form_of(net.executor) == "fast: the full form did not compile: no more memory"
 
 
+@pytest.mark.exhaustive
 def test_programs_with_one_form() -> None:
     """Each says why."""
 

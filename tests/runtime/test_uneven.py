@@ -111,6 +111,7 @@ def test_even_batches_train_as_one_device(optimizer: Callable[[], Any]) -> None:
         close(two, one, 1e-6)
 
 
+@pytest.mark.exhaustive
 def test_both_executables_share_the_state() -> None:
     """Even and uneven batches in turn continue from the same parameters and moments."""
     net = regression(lambda: paddle.optimizer.Adam(0.1))

@@ -206,6 +206,7 @@ def test_sums_in_order_with_everything_else() -> None:
     assert ops_of(module)["fence"] == 4
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("devices", "rows"), [(2, 3), pytest.param(6, 12, marks=pytest.mark.slow)])
 def test_memory_flags_on_several_devices(devices: int, rows: int) -> None:
     """Uneven replicas in lockstep, and more replicas than devices: the same losses."""

@@ -53,6 +53,7 @@ def examples(count: int) -> Any:
     )
 
 
+@pytest.mark.exhaustive
 @examples(4)
 @given(programs(plant=PATTERNS), st.fixed_dictionaries(dict.fromkeys(FLAGS, st.booleans())))
 def test_some_flags(generated: Generated, flags: dict[str, bool]) -> None:

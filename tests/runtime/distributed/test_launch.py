@@ -173,6 +173,7 @@ def test_usage(options: list[str], told: str, capsys: Any) -> None:
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 def test_a_plain_program_with_a_collective_runs_over_all_trainers(
     launch: Callable[..., Started],
 ) -> None:

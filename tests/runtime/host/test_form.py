@@ -527,6 +527,7 @@ def test_a_loop_of_growing_tensors(
     assert form_of(net).startswith(f"host: {said}")
 
 
+@pytest.mark.exhaustive
 def test_threads_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step by NumPy does not hold the state: two threads are in the middle of one each."""
     both = threading.Barrier(2, timeout=20)
