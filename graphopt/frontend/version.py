@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-OWN = "0.1.0"
+OWN = "0.2.0"
 # the releases whose names `paddle.*` and `paddle.fluid` have
 PADDLE = "2.6.2"
 FLUID = "1.8.5"

@@ -39,7 +39,7 @@ def test_scripts_see_the_version_of_their_names(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{wanted} {wanted} {wanted[0]}"
     assert lines[1:4] == [f"full_version: {wanted}", f"major: {wanted[0]}", f"minor: {wanted[2]}"]
-    assert graphopt.__version__ == graphopt.version.full_version == "0.1.0"
+    assert graphopt.__version__ == graphopt.version.full_version == "0.2.0"
 
 
 def test_ranges_of_versions() -> None:

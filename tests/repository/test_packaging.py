@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -107,3 +109,38 @@ def test_wheel_from_the_checkout_is_the_wheel_from_the_sdist(
     out = tmp_path / "dist"
     out.mkdir()
     assert contents(run_build(ROOT, out, "--wheel")) == contents(built[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+@pytest.mark.parametrize("release", ["oldest", "newest"])
+def test_it_is_installed_and_used(
+    built: tuple[Path, Path], tmp_path: Path, release: str, kind: str
+) -> None:
+    """In an environment that has nothing else, from outside the checkout: README's example."""
+    python = sys.executable
+    if release == "newest":
+        command = ["make", "--no-print-directory", "--silent", "has-latest"]
+        found = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        if found.returncode:
+            pytest.skip(found.stderr.strip())
+        python = found.stdout.strip()
+    subprocess.run([python, "-m", "venv", str(tmp_path / "venv")], check=True)
+    tools = tmp_path / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
+    package = built[1] if kind == "wheel" else built[0]
+    subprocess.run([tools / "python", "-m", "pip", "install", "--quiet", package], check=True)
+    readme = (ROOT / "README.md").read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    (program,) = (block for block in blocks if "import" in block)
+    (tmp_path / "example.py").write_text(program)
+    of_tests = ("FLAGS_", "GRAPHOPT_", "JAX_", "XLA_", "PYTHON")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(of_tests)}
+    env["XDG_CACHE_HOME"] = str(tmp_path)
+    for words in (
+        [tools / "python", "example.py"],
+        [tools / "graphopt", "--version"],
+        [tools / "graphopt", "run", "example.py"],
+        [tools / "graphopt-opt", "--help"],
+    ):
+        done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=env)
+        assert done.returncode == 0, done.stdout + done.stderr
