@@ -74,7 +74,8 @@ SAMPLES = {
     ],
     ops.I0: [
         sample(f32(2, 3)).gives(np.i0),
-        sample(f64([0.0])).gives(np.i0).kinked(),
+        sample(f64([0.0])).gives(np.i0),
+        sample(f32([-100.0, 80.0])),
         sample(bf16(0)),
     ],
     ops.I0e: [
@@ -89,10 +90,14 @@ SAMPLES = {
     ops.Polygamma: [
         sample(f32([1.0, 0.5]), n=0).gives(lambda x: [-0.5772156649, -1.9635100260]),
         sample(f64([1.0, 0.5]), n=1).gives(lambda x: [np.pi**2 / 6, np.pi**2 / 2]),
+        # far below 0, by Paddle
+        sample(f32([-9.955, -2.3, -30.25]), n=1).gives(lambda x: [497.03299, 14.725917, 19.70669]),
+        sample(f32([-9.955, -2.3, -30.25]), n=2).gives(lambda x: [-21947.18, 68.713844, 124.02405]),
     ],
     ops.Gammaincc: [
         # of order 1 it is exp(-y)
         sample(f32([1.0, 1.0]), f32([0.5, 2.0])).gives(lambda x, y: np.exp(-y)).kinked(),
+        sample(f32([1e5]), f32([1e5])).gives(lambda x, y: [0.49957948]).kinked(),
         sample(f64([[1.0], [1.0]]), f64([0.5, 0.25]))
         .gives(lambda x, y: np.exp(-y) + 0 * x)
         .kinked(),

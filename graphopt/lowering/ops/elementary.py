@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import partial
 
 import jax
 import numpy as np
@@ -49,9 +50,34 @@ def lgamma(x: Array) -> Array:
     return lax.lgamma(x.astype(np.float64)).astype(x.dtype)
 
 
-def digamma(x: Array) -> Array:
-    """Infinite at 0, where XLA has nan."""
-    return jnp.where(x == 0, -1 / x, lax.digamma(x))
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def polygamma(x: Array, n: int) -> Array:
+    """The n-th derivative of digamma, n being 0 or more; infinite at 0, where XLA has nan."""
+    if n == 0:
+        return jnp.where(x == 0, -1 / x, lax.digamma(x))
+    exact = x.astype(np.float64)  # as for lgamma
+    # Far below 0 the terms that XLA adds are too few, so what is at 1 - x is mirrored.
+    positive = jnp.where(exact < 0, 1 - exact, exact)
+    found = lax.polygamma(jnp.full_like(exact, n), positive)
+    mirrored = (-1) ** n * found - math.pi * _cotangent(exact, n)
+    is_pole = (exact <= 0) & (exact == lax.floor(exact))
+    pole = jnp.full_like(exact, math.inf if n % 2 else -math.inf)
+    return lax.select(is_pole, pole, jnp.where(exact < 0, mirrored, found)).astype(x.dtype)
+
+
+@polygamma.defjvp
+def _polygamma_jvp(n: int, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,) = primals
+    return polygamma(x, n), tangents[0] * polygamma(x, n + 1)
+
+
+def _cotangent(x: Array, n: int) -> Array:
+    """The n-th derivative of cot(pi x), a polynomial of cot(pi x)."""
+    polynomial = np.polynomial.Polynomial([0.0, 1.0])
+    for _ in range(n):
+        polynomial = polynomial.deriv() * [-math.pi, 0.0, -math.pi]
+    at = 1 / jnp.tan(math.pi * (x - lax.round(x)))
+    return jnp.polyval(jnp.asarray(polynomial.coef[::-1]), at)
 
 
 FUNCTIONS: Mapping[type[PdOp], Callable[[Array], Array]] = {
@@ -64,7 +90,7 @@ FUNCTIONS: Mapping[type[PdOp], Callable[[Array], Array]] = {
     ops.Ceil: whole(lax.ceil),
     ops.Cos: lax.cos,
     ops.Cosh: lax.cosh,
-    ops.Digamma: digamma,
+    ops.Digamma: lambda x: polygamma(x, 0),
     ops.Erfinv: lax.erf_inv,
     ops.Expm1: lax.expm1,
     ops.Floor: whole(lax.floor),
@@ -108,10 +134,22 @@ def logit(x: Array, eps: float) -> Array:
     return lax.log(apart(x)) - lax.log1p(-x)
 
 
+@jax.custom_jvp
+def _i0(x: Array) -> Array:
+    return special.i0(x)
+
+
+@_i0.defjvp
+def _i0_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    # JAX's is made of that of exp(-x) i0(x), whose slope jumps at 0
+    (x,) = primals
+    return _i0(x), tangents[0] * special.i1(x)
+
+
 @lowers(ops.I0)
 @widened
 def i0(x: Array) -> Array:
-    return special.i0(x)
+    return _i0(x)
 
 
 @jax.custom_jvp
@@ -145,19 +183,14 @@ def i1e(x: Array) -> Array:
     return special.i1e(x)
 
 
-@lowers(ops.Polygamma)
-@widened
-def polygamma(x: Array, n: int) -> Array:
-    if n == 0:
-        return lax.digamma(x)
-    exact = x.astype(np.float64)  # as for lgamma
-    return lax.polygamma(jnp.full_like(exact, n), exact).astype(x.dtype)
+lowers(ops.Polygamma)(widened(polygamma))
 
 
 @lowers(ops.Gammaincc)
 def gammaincc(x: Array, y: Array) -> Array:
-    order, at = jnp.broadcast_arrays(lax.stop_gradient(wide(x)), wide(y))
-    return lax.igammac(order, at).astype(x.dtype)
+    # in float64: the terms for float32 end before those of a large order are added up
+    operands = lax.stop_gradient(x).astype(np.float64), y.astype(np.float64)
+    return lax.igammac(*jnp.broadcast_arrays(*operands)).astype(x.dtype)
 
 
 @lowers(ops.Nextafter)
