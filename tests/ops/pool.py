@@ -55,6 +55,12 @@ SAMPLES = {
         pool(f32(1, 1, 5, 4), (2, 2), strides=(2, 2), ceil_mode=True).gives(
             windows(largest, [(0, 2), (2, 4), (4, 5)], PAIRS)
         ),
+        # the last row of windows is beyond the image
+        pool(
+            f64([[[[1.0], [2.0], [3.0]]]]), (2, 1), strides=(2, 1), paddings=(1, 0), ceil_mode=True
+        )
+        .gives(lambda x: [[[[1.0], [3.0], [np.finfo("float32").min]]]])
+        .kinked(),
         pool(f32(1, 1, 5, 4), (2, 2), "avg", strides=(2, 2), ceil_mode=True).gives(
             windows(average, [(0, 2), (2, 4), (4, 5)], PAIRS)
         ),

@@ -97,8 +97,16 @@ def pool2d(
     whole = (*[one] * first, *slides, *[one] * (x.ndim - first - rank))
     if pooling_type == "max":
         if algorithm == "shifts":
-            return largest(x, whole)
-        return reduce_windows(x, windows, first, lax.max, _lowest(x))
+            most = largest(x, whole)
+        else:
+            most = reduce_windows(x, windows, first, lax.max, _lowest(x))
+        empty = empty_windows(windows)
+        channels = (1,) * (x.ndim - first - rank)
+        return (
+            jnp.where(empty.reshape(*empty.shape, *channels), none(x), most)
+            if empty.any()
+            else most
+        )
     if algorithm == "shifts":
         sums = total(wide(x), whole)
     elif algorithm == "tiles":
@@ -108,6 +116,17 @@ def pool2d(
     outer = functools.reduce(np.multiply.outer, [window.counts for window in windows])
     counts = outer.astype(sums.dtype)
     return quotient(sums, counts[..., None] if first == 1 else counts).astype(x.dtype)
+
+
+def empty_windows(windows: Sequence[PoolWindows]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """True for each window that is beyond the image, as the last one of `ceil_mode` may be."""
+    return functools.reduce(np.logical_or.outer, [w.starts >= w.stops for w in windows])
+
+
+def none(x: Array) -> np.ndarray[Any, Any]:
+    """The maximum of no elements in Paddle: the least float32, whatever the dtype."""
+    with np.errstate(over="ignore"):  # minus infinity in half types
+        return np.asarray(np.finfo(np.float32).min).astype(x.dtype)
 
 
 def _lowest(x: Array) -> float:
@@ -184,12 +203,10 @@ def largest_with_index(x: Array, windows: Sequence[PoolWindows]) -> tuple[Array,
     first = lax.argmax(jnp.where(inside.reshape(places.shape), seen, lowest), 2 + rank, np.int32)
     chosen = jnp.take_along_axis(places[None, None], first[..., None], -1)[..., 0]
     values = jnp.take_along_axis(flat, lax.collapse(chosen, 2), 2).reshape(first.shape)
-    empty = ~inside.any(tuple(range(rank, 2 * rank)))
+    empty = empty_windows(windows)
     if not empty.any():
         return values, chosen
-    with np.errstate(over="ignore"):  # minus infinity in half types
-        none = np.asarray(np.finfo(np.float32).min).astype(x.dtype)
-    return jnp.where(empty, none, values), jnp.where(empty, -1, chosen)
+    return jnp.where(empty, none(x), values), jnp.where(empty, -1, chosen)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))

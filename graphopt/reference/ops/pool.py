@@ -14,6 +14,9 @@ from graphopt.reference.ops.scatter import assigned
 from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array, value_of
 
+NONE = float(np.finfo(np.float32).min)
+"""The maximum of a window beyond the image, whatever the dtype."""
+
 
 def _windows(
     size: int, own: int, stride: int, pad: tuple[int, int], ceil_mode: bool, exclusive: bool
@@ -72,7 +75,7 @@ def pool(
     for cell in itertools.product(*windows):
         part = x[(slice(None), slice(None), *(slice(a, b) for a, b, _ in cell))]
         if pooling_type == "max":
-            cells.append(np.max(part, axis=axes) if part.size else np.full(x.shape[:2], -np.inf))
+            cells.append(np.max(part, axis=axes) if part.size else np.full(x.shape[:2], NONE))
         else:
             cells.append(np.sum(part, axis=axes) / float(math.prod(n for _, _, n in cell)))
     out = np.reshape(np.stack(cells, -1), (*x.shape[:2], *map(len, windows)))
@@ -120,8 +123,7 @@ def max_pool_with_index(
     flat = np.reshape(x, (*x.shape[:2], math.prod(sizes)))
     at = np.reshape(np.maximum(where, 0), (*x.shape[:2], math.prod(counts)))
     out = np.reshape(np.take_along_axis(flat, at, 2), best.shape)
-    # a window beyond the image has no maximum
-    return np.where(where < 0, -float(np.finfo(np.float32).max), out), where
+    return np.where(where < 0, NONE, out), where
 
 
 @rule(ops.Unpool, ops.Unpool3d)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import jax
 from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops.linalg import matrices as ops
@@ -9,12 +12,24 @@ from graphopt.lowering.ops.base import Array, constant, wide, widened
 from graphopt.lowering.registry import lowers
 
 
+@jax.custom_jvp
+def _cholesky(x: Array) -> Array:
+    """The lower factor, from the lower triangle, whatever the other one holds."""
+    return jnp.linalg.cholesky(x, symmetrize_input=False)
+
+
+@_cholesky.defjvp
+def _cholesky_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    # the gradient is symmetric, as in Paddle
+    (change,) = tangents
+    tangent = (change + change.mT.conj()) / 2
+    return jax.jvp(partial(jnp.linalg.cholesky, symmetrize_input=False), primals, (tangent,))
+
+
 @lowers(ops.Cholesky)
 @widened
 def cholesky(x: Array, upper: bool) -> Array:
-    # from the triangle that is named, whatever the other one holds
-    named = x.mT.conj() if upper else x
-    return jnp.linalg.cholesky(named, upper=upper, symmetrize_input=False)
+    return _cholesky(x.mT.conj()).mT.conj() if upper else _cholesky(x)
 
 
 @lowers(ops.Inverse)
