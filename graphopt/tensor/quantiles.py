@@ -86,7 +86,7 @@ def quantile_of(
 ) -> Variable:
     """One quantile, for a function that errors name; that of the other elements if it drops nan."""
     rank = len(arguments.variable(x, "x", function).shape)
-    x = x if x.dtype.is_floating else cast(x, "float32")
+    x = x if x.dtype.is_floating else cast(x, "float64")
     share = cast(q, x.dtype) if isinstance(q, Variable) else arguments.number(q, "q", function)
     if not isinstance(share, Variable) and not 0 <= share <= 1:
         raise ValueError(f"{function}(): 'q' should be in [0, 1], but received {q}")

@@ -177,10 +177,10 @@ def bitwise_right_shift(
 
 
 def ldexp(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """x times 2 to the power y; float32 for integers (paddle.ldexp)."""
-    dtype = arguments.variable(x, "x", "ldexp").dtype
-    made = dtype if dtype == "float64" else "float32"
-    power = pow(full([], 2.0, made), cast(arguments.variable(y, "y", "ldexp"), made))
+    """x times 2 to the power y; float64 if one of them is, else float32 (paddle.ldexp)."""
+    x, y = arguments.variable(x, "x", "ldexp"), arguments.variable(y, "y", "ldexp")
+    made = "float64" if "float64" in (x.dtype, y.dtype) else "float32"
+    power = pow(full([], 2.0, made), cast(y, made))
     return multiply(cast(x, made), power, name)
 
 

@@ -92,3 +92,10 @@ def test_mistakes(arguments: dict[str, Any], message: str) -> None:
 def test_several_axes_of_shares() -> None:
     with fresh(), pytest.raises(ValueError, match="'q' should have at most one axis"):
         paddle.quantile(static.data("x", [2, 3]), static.data("q", [2, 3]))
+
+
+@pytest.mark.parametrize("function", BOTH)
+def test_quantiles_of_integers_are_float64(function: Any) -> None:
+    (found,) = computed(lambda x: function(x, 0.25), x=np.array([1, 2, 4]))
+    assert found.dtype == "float64"
+    assert found == 1.5
