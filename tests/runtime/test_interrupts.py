@@ -23,7 +23,7 @@ from graphopt.errors import CallbackError
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.state.uninterrupted import Uninterrupted
 from graphopt.runtime.steps.executable import Executable
-from graphopt.runtime.steps.step_calls import StepCalls
+from graphopt.runtime.steps.step_state import StepState
 from graphopt_tests.storms.run import storm
 
 
@@ -260,11 +260,14 @@ def test_more_interrupts_at_once(monkeypatch: pytest.MonkeyPatch, more: int) -> 
     exe = static.Executor(paddle.CPUPlace())
     exe.run(static.default_startup_program())
     exe.run(main, feed=FEED, fetch_list=[loss])
-    call, enter, left = StepCalls.__call__, Uninterrupted.__enter__, [KeyboardInterrupt] * more
+    store, enter, left = StepState.store, Uninterrupted.__enter__, [KeyboardInterrupt] * more
+    stored: list[Any] = []
 
     def interrupted(*args: Any) -> None:
-        call(*args)
-        raise KeyboardInterrupt
+        stored.append(args)
+        if len(stored) == 1:
+            raise KeyboardInterrupt
+        store(*args)
 
     def entering(block: Uninterrupted) -> None:
         if left:
@@ -272,11 +275,11 @@ def test_more_interrupts_at_once(monkeypatch: pytest.MonkeyPatch, more: int) -> 
         enter(block)
 
     with monkeypatch.context() as patched:
-        patched.setattr(StepCalls, "__call__", interrupted)
+        patched.setattr(StepState, "store", interrupted)
         patched.setattr(Uninterrupted, "__enter__", entering)
         with pytest.raises(KeyboardInterrupt):
             exe.run(main, feed=FEED, fetch_list=[loss])
-    assert not left
+    assert not left and len(stored) > 1
     assert steps_done() == 2
 
 

@@ -134,7 +134,7 @@ class Session:
         step = self.group.begin_step(executable, described, values, raw, sync=sync)
         try:
             executable.state.keys = self.keys
-            executable.confirm = self.group.confirm
+            executable.state.confirm = self.group.confirm
             # what all trainers do together is done whole, also when this one is interrupted
             with Uninterrupted():
                 if newly_set and not step.taken:

@@ -5,7 +5,6 @@ Whatever ends a step before its end, the scope has the state of a whole step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -16,9 +15,11 @@ from graphopt.runtime.state.bound import BoundState
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
-from graphopt.runtime.steps.forms import Form
-from graphopt.runtime.steps.step_calls import StepCalls
-from graphopt.runtime.steps.step_state import StepState
+from graphopt.runtime.steps.forms import Form, Run
+from graphopt.runtime.steps.run_hook import watcher
+from graphopt.runtime.steps.scratch import Scratch
+from graphopt.runtime.steps.step_calls import is_wide, noted_call
+from graphopt.runtime.steps.step_state import NO_KEY, StepState
 
 # Steps that may be under way at once; more can deadlock XLA's host devices.
 MAX_IN_FLIGHT = 8
@@ -37,62 +38,70 @@ class UnderWay:
 under_way = UnderWay()
 
 
-class CompiledSteps:
-    """Runs the compiled forms of one executable, of which each call is given one."""
+def run_of(form: Form, state: StepState) -> Run:
+    """The runs of a compiled form of a step whose executable has this state."""
+    own = form.state or state
+    if form.donates:
+        return donating(form.step, form.prepare, own)
+    return keeping(form.step, own, state.compiled)
 
-    def __init__(self, compiled: Compiled, state: StepState) -> None:
-        self._compiled = compiled
-        self._state = state
 
-    def donating(self, form: Form, fed: FedArrays, scope: Scope) -> Results:
-        """A step of a form that takes the buffers of the old state.
+def donating(function: Step, prepare: Prepare | None, state: StepState) -> Run:
+    """Steps that take the buffers of the old state."""
+    call, wide = noted_call(function), is_wide(function)
 
-        Once it stays, no other one reads prepared state, but for feeds of other sizes.
-        """
-        calls, prepare = form.calls, form.prepare
-        if calls is None:
-            form.calls = calls = StepCalls(form.step)
-        state = form.state or self._state
+    def step(fed: FedArrays, scope: Scope) -> Results:
+        slots = state.slots(scope)
+        updated, read_only = state.take(slots, scope, prepare)
+        key = state.next_key() if state.is_random else NO_KEY
+        if watcher() is not None:
+            state.tell(slots, fed, key, scope)
+        # once the call has run, the new state is the only one
+        noted: list[Results] = []
+        try:
+            call(updated, read_only, fed, key, noted)
+            state.store(slots, noted[0][1], scope)
+        except BaseException:
+            # a second interrupt may come at once: Python looks for one where a function begins
+            try:
+                _keep(state, slots, noted, scope)
+            except BaseException:
+                _keep(state, slots, noted, scope)
+                raise
+            raise
+        return noted[0]
+
+    def run(fed: FedArrays, scope: Scope, _: HostArray | None = None) -> Results:
         with scope.lock:
-            if calls.is_wide:
+            if wide:
                 with jax.enable_x64(True):
-                    results = _donating(calls, state, prepare, fed, scope)
+                    results = step(fed, scope)
             else:
-                results = _donating(calls, state, prepare, fed, scope)
-            if form.stays:
-                form.stays = False
-                for other in {self._state.prepare, state.prepare} - {prepare, None}:
-                    scope.prepared.pop(other, None)
+                results = step(fed, scope)
         _wait_at_intervals(*results)
         return results
 
-    def keeping(
-        self,
-        form: Form,
-        fed: FedArrays,
-        scope: Scope,
-        key: HostArray | None = None,
-        confirm: Callable[[str], None] | None = None,
-    ) -> Results:
-        """A step of a form that takes no buffers: anything may end it, nothing is lost.
+    return run
 
-        The random key is a new one, unless it is given. `confirm` is called with how a step that
-        calls Python ended.
-        """
-        state, compiled, function = form.state or self._state, self._compiled, form.step
+
+def keeping(function: Step, state: StepState, compiled: Compiled) -> Run:
+    """Steps that take no buffers: anything may end them, nothing is lost.
+
+    The random key is a new one, unless it is given.
+    """
+    scratch = Scratch(function)
+
+    def run(fed: FedArrays, scope: Scope, key: HostArray | None = None) -> Results:
         with scope.lock:
             slots = state.slots(scope)
             updated, read_only = state.take(slots, scope, state.prepare)
         if key is None:
-            key = state.next_key()
-            state.tell(slots, fed, key, scope)
+            key = state.next_key() if state.is_random else NO_KEY
+            if watcher() is not None:
+                state.tell(slots, fed, key, scope)
         if compiled.callers:
-            fetches, written = self._calling(function, (updated, read_only, fed, key), confirm)
+            fetches, written = _calling(function, (updated, read_only, fed, key), compiled, state)
         else:
-            calls = form.calls
-            if calls is None:
-                form.calls = calls = StepCalls(function)
-            scratch = calls.scratch
             try:
                 with jax.enable_x64(True), scratch:
                     fetches, written = function(updated, read_only, scratch.fed(fed), key)
@@ -115,50 +124,30 @@ class CompiledSteps:
         _wait_at_intervals(fetches, written)
         return fetches, written
 
-    def _calling(
-        self,
-        function: Step,
-        arguments: tuple[Arrays, Arrays, FedArrays, HostArray],
-        confirm: Callable[[str], None] | None,
-    ) -> Results:
-        """The results of a function that calls Python, when all of that has ended well."""
-        from graphopt.lowering.host import listening
-        from graphopt.runtime.steps.callbacks import finish
-
-        confirm = confirm or _nobody
-        with listening(self._compiled.callers) as run:
-            with jax.enable_x64(True):
-                results = function(*arguments)
-            try:
-                finish(run, results)
-            except BaseException as error:
-                confirm(str(error) or type(error).__name__)
-                raise
-        confirm("")
-        return results
+    return run
 
 
-def _donating(
-    calls: StepCalls, state: StepState, prepare: Prepare | None, fed: FedArrays, scope: Scope
+def _calling(
+    function: Step,
+    arguments: tuple[Arrays, Arrays, FedArrays, HostArray],
+    compiled: Compiled,
+    state: StepState,
 ) -> Results:
-    slots = state.slots(scope)
-    updated, read_only = state.take(slots, scope, prepare)
-    key = state.next_key()
-    state.tell(slots, fed, key, scope)
-    # once the call has run, the new state is the only one
-    noted: list[Results] = []
-    try:
-        calls(updated, read_only, fed, key, noted)
-        state.store(slots, noted[0][1], scope)
-    except BaseException:
-        # a second interrupt may come at once: Python looks for one where a function begins
+    """The results of a function that calls Python, when all of that has ended well."""
+    from graphopt.lowering.host import listening
+    from graphopt.runtime.steps.callbacks import finish
+
+    confirm = state.confirm or _nobody
+    with listening(compiled.callers) as run:
+        with jax.enable_x64(True):
+            results = function(*arguments)
         try:
-            _keep(state, slots, noted, scope)
-        except BaseException:
-            _keep(state, slots, noted, scope)
+            finish(run, results)
+        except BaseException as error:
+            confirm(str(error) or type(error).__name__)
             raise
-        raise
-    return noted[0]
+    confirm("")
+    return results
 
 
 def _keep(

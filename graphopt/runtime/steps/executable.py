@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,13 +30,11 @@ from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
 from graphopt.runtime.steps.facts import shall_repeat, trains_from_seed
-from graphopt.runtime.steps.forms import Form, Forms
+from graphopt.runtime.steps.forms import Form, Forms, Run
 from graphopt.runtime.steps.policy import BY_OP, KERNELS
+from graphopt.runtime.steps.run_hook import watcher
 from graphopt.runtime.steps.size_costs import SizeCosts, Sizes
 from graphopt.runtime.steps.step_state import NO_KEY, StepState
-
-if TYPE_CHECKING:
-    from graphopt.runtime.steps.compiled_steps import CompiledSteps
 
 # A program that meets more shapes than this forgets the executable used least lately.
 MAX_SHAPES = 64
@@ -55,12 +53,9 @@ class Executable:
         self.replicated = replicated
         self.fed = [port.name for port in compiled.plan.feeds]
         self.state = StepState(compiled, replicated)
-        # called with how a step that calls Python ended
-        self.confirm: Callable[[str], None] | None = None
         self.forms = Forms(compiled, replicated)
         self.form: Form | None = None
         """The form that runs from now on, once that is known."""
-        self._steps: CompiledSteps | None = None
         self.prepare = compiled.prepare
         named = compiled.bounds.items()
         self.bounds = {name: bounds for name, bounds in named if name in self.fed}
@@ -78,23 +73,28 @@ class Executable:
             check_ids(self.bounds, feeds)
         if self._divisors:
             self._check_divisors(scope)
-        ordered = tuple([feeds[name] for name in self.fed])
-        form = self.form
-        if form is None:  # another one may run later
-            if not self.forms.is_ready:
-                self.make_ready(feeds, scope)
-            form = self.form or self.forms.next(shared=self._is_shared(scope))
-            self.form = self.forms.last or self.form
+        ordered = tuple(map(feeds.__getitem__, self.fed))
+        form = self.form or self._next_form(feeds, scope)
         if form.name == HOST:
             return self._on_host(form, ordered, scope)
-        steps = self._steps or self._compiled_steps()
-        if form.donates:
-            results = steps.donating(form, ordered, scope)
-        else:
-            results = steps.keeping(form, ordered, scope, confirm=self.confirm)
+        run = form.run or self._run_of(form)
+        results = run(ordered, scope, None)
         if self.forms.timed is not None:
             self.forms.ended(results)
         return results[0]
+
+    def _next_form(self, feeds: Feeds, scope: Scope) -> Form:
+        """The form of this run; another one may run later."""
+        if not self.forms.is_ready:
+            self.make_ready(feeds, scope)
+        form = self.form or self.forms.next(shared=self._is_shared(scope))
+        if (last := self.forms.last) is not None:
+            self.form = last
+            # no other form reads prepared state, but for feeds of other sizes
+            own = self.prepare if last.state is None else last.state.prepare
+            for other in {self.prepare, own} - {last.prepare, None}:
+                scope.prepared.pop(other, None)
+        return form
 
     @property
     def is_ready(self) -> bool:
@@ -106,7 +106,7 @@ class Executable:
         if not self.is_ready:
             self.form = self._only_form()
         if not self.is_ready:
-            self._begin(tuple([feeds[name] for name in self.fed]), feeds, scope)
+            self._begin(tuple(map(feeds.__getitem__, self.fed)), feeds, scope)
 
     @property
     def made_of(self) -> Compiled:
@@ -123,7 +123,7 @@ class Executable:
 
     def arguments(self, feeds: Feeds, scope: Scope) -> tuple[Arrays, Arrays, FedArrays, HostArray]:
         """The arguments of a step: state that it updates, state that it reads, feeds, a key."""
-        ordered = tuple([feeds[name] for name in self.fed])
+        ordered = tuple(map(feeds.__getitem__, self.fed))
         with scope.lock:
             updated, read_only = self.state.take(self.state.slots(scope), scope, self.prepare)
         return updated, read_only, ordered, NO_KEY
@@ -159,15 +159,16 @@ class Executable:
         with scope.lock:
             slots = self.state.slots(scope)
             read_only = self.state.in_numpy(slots, scope)
-        key = self.state.next_key()
-        self.state.tell(slots, ordered, key, scope)
+        key = self.state.next_key() if self.state.is_random else NO_KEY
+        if watcher() is not None:
+            self.state.tell(slots, ordered, key, scope)
         try:
             fetches, written = form.step((), read_only, ordered, key)
         except HostFailure as failure:
             instead = self.forms.instead(failure) if self.forms.is_ready else None
             if instead is not None:
-                steps = self._steps or self._compiled_steps()
-                fetches, _ = steps.keeping(instead, ordered, scope, key)
+                run = self._run_of(replace(instead, donates=False))
+                fetches, _ = run(ordered, scope, key)
                 self.forms.leave(failure)  # feeds that no form computes do not end the host form
                 self.form = None
                 return fetches
@@ -181,14 +182,15 @@ class Executable:
                 self.state.store(slots, written, scope, on_host=True)
         return fetches
 
-    def _compiled_steps(self) -> CompiledSteps:
+    def _run_of(self, form: Form) -> Run:
+        """The runs of a compiled form, which JAX is imported for."""
         with paused_collector():  # modules that are imported are no garbage
             import_jax()
-            from graphopt.runtime.steps.compiled_steps import CompiledSteps
+            from graphopt.runtime.steps.compiled_steps import run_of
 
             keep_imported("jax")
-        self._steps = CompiledSteps(self.compiled, self.state)
-        return self._steps
+        form.run = run_of(form, self.state)
+        return form.run
 
     def _only_form(self) -> Form | None:
         """The form of a step that has only one; None for one that may have others."""
@@ -253,7 +255,7 @@ class Executable:
         # what a program for these sizes reads prepared is prepared for that one
         with scope.lock:
             updated, read_only = self.state.take(self.state.slots(scope), scope, None)
-        ordered = tuple([feeds[name] for name in self.fed])
+        ordered = tuple(map(feeds.__getitem__, self.fed))
         updated, read_only, *rest = types_of((updated, read_only, ordered, NO_KEY))
         prepared = map(self.replicated.type_of, self.plan.prepared)
         return updated, (*read_only, *prepared), *rest

@@ -38,8 +38,9 @@ from graphopt.runtime.settings.flags import (
 )
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.settings.progress import announced
-from graphopt.runtime.state.arrays import FedArrays, Results, Step
+from graphopt.runtime.state.arrays import FedArrays, HostArray, Results, Step
 from graphopt.runtime.state.prepare import Prepare
+from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.steps.facts import (
     count_elements,
     find_facts,
@@ -62,11 +63,12 @@ from graphopt.runtime.steps.policy import (
 if TYPE_CHECKING:
     from graphopt.runtime.host.form import HostForm
     from graphopt.runtime.steps.sized import Sized
-    from graphopt.runtime.steps.step_calls import StepCalls
     from graphopt.runtime.steps.step_state import StepState
     from graphopt.runtime.steps.xla_forms import XlaForms
 
 FedTypes: TypeAlias = "list[tuple[tuple[int, ...], Any]]"
+Run: TypeAlias = "Callable[[FedArrays, Scope, HostArray | None], Results]"
+"""A step in a scope, and its results; it has a random key of its own, or this one."""
 FOLDER = "rivals"
 
 
@@ -83,12 +85,10 @@ class Form:
     prepare: Prepare | None = None
     donates: bool = False
     words: str = ""
-    stays: bool = False
-    """True when no other form will run, until what those prepared is given back."""
     state: StepState | None = None
     """Its own, where it was compiled for the sizes of its feeds."""
-    calls: StepCalls | None = None
-    """The calls of a compiled step, from its first run on."""
+    run: Run | None = None
+    """The runs of a compiled step, from the first one on."""
 
 
 class Forms:
@@ -345,7 +345,7 @@ class Forms:
 
     def _stay(self, form: Form) -> None:
         """No other form will run; what they are made of is given back."""
-        self.last, self.timed, form.stays = form, None, True
+        self.last, self.timed = form, None
         seen, rival = self.seen, self.seen.rival
         if rival is not None and rival.known is None and rival.ratio is not None:
             write_ratio(self._outcome, rival.ratio)
@@ -355,7 +355,7 @@ class Forms:
                 for name in {*self._ready} - {form.name, FULL}:
                     del self._ready[name]
                 if (full := self._ready.get(FULL, form)) is not form:
-                    full.calls = None  # oneDNN has won, and reports show the text of both
+                    full.run = None  # oneDNN has won, and reports show the text of both
                 self._xla, self._arguments = None, tuple
         if seen.error and not self._has_warned:
             self._has_warned = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,16 +33,18 @@ class KeyGenerator(Protocol):
 class StepState:
     """The state that the steps of a program read and write, on the devices of `replicated`.
 
-    `keys` gives random keys in place of the global generator, if it is set.
+    `keys` gives random keys in place of the global generator, if it is set. `confirm` is called
+    with how a step that calls Python ended.
     """
 
     def __init__(self, compiled: Compiled, replicated: Replicated) -> None:
         self.replicated = replicated
         self.prepare = compiled.prepare
         self.keys: KeyGenerator | None = None
+        self.confirm: Callable[[str], None] | None = None
         self.compiled = compiled
         self._plan = compiled.plan
-        self._is_random = compiled.is_random
+        self.is_random = compiled.is_random
         self._serial = next(_serial)
 
     def slots(self, scope: Scope) -> BoundState:
@@ -89,13 +92,11 @@ class StepState:
             slot.put(array, layout=layout, home=home)
 
     def next_key(self) -> HostArray:
-        """The random key of the next step."""
-        if not self._is_random:
-            return NO_KEY
+        """The random key of the next step of a program that draws; others have NO_KEY."""
         return (self.keys or default_generator()).next_key(self._plan.steps)
 
     def tell(self, slots: BoundState, fed: FedArrays, key: HostArray, scope: Scope) -> None:
-        """Report what a step takes to the run hook, if there is one."""
+        """Report what a step takes to the run hook."""
         if (hook := watcher()) is not None:
             read = (*slots.updated, *slots.read_only, *slots.prepare)
             variables = [name for port, *_ in read for name in port.variables]
