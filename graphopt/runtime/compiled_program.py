@@ -19,7 +19,7 @@ from graphopt.runtime.devices.places import Place, as_place, likely_place
 from graphopt.runtime.distributed.job import job_of
 from graphopt.runtime.executor import Executor
 from graphopt.runtime.feeds.feed import names_fed
-from graphopt.runtime.feeds.fetch import Results, as_result, fetch_names, merge_replicas
+from graphopt.runtime.feeds.fetch import Results, as_results, fetch_names, merge_replicas
 from graphopt.runtime.feeds.losses import (
     check_customized_seed,
     check_loss_name,
@@ -320,16 +320,11 @@ class CompiledProgram(WithFacts):
             program = executor._pruned(self._runner, program, names_fed(feed), names, own)
         fetches = self._runner.step(program, feed, names, scope, wait=return_numpy)
         if not return_merged:
-            return [
-                [as_result(value, return_numpy=return_numpy) for value in values]
-                for values in fetches
-            ]
+            return [as_results(values, return_numpy=return_numpy) for values in fetches]
         if self._parallel is None:
-            return [as_result(value, return_numpy=return_numpy) for (value,) in fetches]
-        return [
-            as_result(merge_replicas(name, values), return_numpy=return_numpy)
-            for name, values in zip(names, fetches, strict=True)
-        ]
+            return as_results((value for (value,) in fetches), return_numpy=return_numpy)
+        merged = map(merge_replicas, names, fetches)
+        return as_results(merged, return_numpy=return_numpy)
 
     def _own(self, op: Operator) -> Operator:
         """The operator of the snapshot that an operator of the program became."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from graphopt.display.facts import WithFacts
-from graphopt.errors import OperandError
+from graphopt.errors import ArrayFetchError, OperandError
 from graphopt.ir.program import Operator, Program, default_main_program
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime.devices.places import Place, as_place, check_place, likely_place
@@ -16,18 +16,19 @@ from graphopt.runtime.feeds.buckets import Buckets, sequences
 from graphopt.runtime.feeds.feed import feeds_state, single_feed, with_readers
 from graphopt.runtime.feeds.fetch import (
     Results,
-    as_result,
+    as_results,
     fetch_names,
     plain_names,
     split_updates,
 )
-from graphopt.runtime.feeds.fetched_arrays import ArrayFetches
+from graphopt.runtime.feeds.fetched_arrays import MOST_ARRAYS, ArrayCounts, fetch_arrays
 from graphopt.runtime.feeds.from_dataset import one_line, run_from_dataset
 from graphopt.runtime.runners.bucketed import BucketedRunner
 from graphopt.runtime.runners.runner import Runner
-from graphopt.runtime.settings.run_times import timed
+from graphopt.runtime.settings.run_times import kept, timed
 from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.state.arrays import Feed, FetchList, Stats, counters
+from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope, global_scope
 
 
@@ -67,7 +68,7 @@ class Executor(WithFacts):
         check_place(self.place)
         self.buckets = buckets
         self._closed = False
-        self._arrays = ArrayFetches()
+        self._arrays: ArrayCounts = Bounded(MOST_ARRAYS)
         self._runner = self.new_runner()
         # programs with collectives, by serial and version, as they run over all trainers
         self._joined: dict[tuple[int, int], ProgramWithRunner] = {}
@@ -134,49 +135,24 @@ class Executor(WithFacts):
             source = source.runs_as()
         elif isinstance(source, Program) and source.communicates:
             source = self._over_trainers(source)
-        if isinstance(source, Program):
-            if source.readers:
-                feed = with_readers(source.readers, feed, 1)
-            names, updates = plain_names(fetch_list), ()
-            if names is None:
-                fetch_list, updates = split_updates(fetch_list)
-                names = fetch_names(fetch_list)
-            prune = use_prune or bool(updates)
-            try:
-                with timed(source):
-                    return self._arrays.run(
-                        source,
-                        names,
-                        lambda names: self._run_program(
-                            source, feed, names, scope, return_numpy, prune, updates
-                        ),
-                    )
-            except Exception as error:
-                self._explain(error, source, feed)
-                raise
-        if not hasattr(source, "_run"):
-            raise TypeError(
-                f"Executor requires Program as its Parameter. But you passed in {type(source)}; "
-                "give a Program or CompiledProgram, such as static.default_main_program()"
-            )
-        if source._program.readers:
-            feed = with_readers(source._program.readers, feed, source._count(self.place))
-        fetch_list, updates = split_updates(fetch_list)
-        names = fetch_names(fetch_list)
-        chosen = updates if use_prune or updates else None
+        own = source if isinstance(source, Program) else _program_of(source)
+        if own.readers:
+            count = 1 if isinstance(source, Program) else source._count(self.place)
+            feed = with_readers(own.readers, feed, count)
+        names, updates = plain_names(fetch_list), ()
+        if names is None:
+            fetch_list, updates = split_updates(fetch_list)
+            names = fetch_names(fetch_list)
+        options = scope, return_numpy, return_merged, updates if use_prune or updates else None
         try:
-            with timed(source._source):
-                return self._arrays.run(
-                    source._program,
-                    names,
-                    lambda names: source._run(
-                        self, feed, names, scope, return_numpy, return_merged, chosen
-                    ),
-                    by_device=not return_merged,
-                    merges=lambda: return_merged and source._count(self.place) > 1,
-                )
+            if not self._arrays and kept() is None:
+                try:
+                    return self._run_source(source, feed, names, *options)
+                except ArrayFetchError:  # the array of which parts are fetched is found below
+                    pass
+            return self._run_noted(source, feed, names, options)
         except Exception as error:
-            self._explain(error, source._program, feed)
+            self._explain(error, own, feed)
             raise
 
     def train_from_dataset(
@@ -267,27 +243,62 @@ class Executor(WithFacts):
 
         return prune(program, fetch_names(fetch_list), feed or (), optimize_ops or None)
 
-    def _run_program(
+    def _run_noted(
         self,
-        program: Program,
+        source: Program | ProgramWithRunner,
+        feed: Feed,
+        names: tuple[str, ...],
+        options: tuple[Scope, bool, bool, tuple[Operator, ...] | None],
+    ) -> Results:
+        """A run of which the time is noted, or the arrays that it fetches."""
+
+        def step(names: tuple[str, ...]) -> Results:
+            return self._run_source(source, feed, names, *options)
+
+        if isinstance(source, Program):
+            with timed(source):
+                return fetch_arrays(self._arrays, source, names, step)
+        with timed(source._source):
+            return fetch_arrays(
+                *(self._arrays, source._program, names, step),
+                by_device=not options[2],
+                merges=lambda: source._count(self.place) > 1,
+            )
+
+    def _run_source(
+        self,
+        source: Program | ProgramWithRunner,
         feed: Feed,
         names: tuple[str, ...],
         scope: Scope,
         return_numpy: bool,
-        use_prune: bool,
-        updates: tuple[Operator, ...],
+        return_merged: bool,
+        updates: tuple[Operator, ...] | None,
     ) -> Results:
-        if not program.global_block().ops and not names:
+        """A run of a program; with `updates` of what the fetches and these need only."""
+        if not isinstance(source, Program):
+            return source._run(self, feed, names, scope, return_numpy, return_merged, updates)
+        if not names and not source.global_block().ops:
             warnings.warn(
                 "There are no operators in the program to be executed", stacklevel=caller_level()
             )
-            if not feeds_state(program, feed):
+            if not feeds_state(source, feed):
                 return []
         runner = self._runner
-        if use_prune:
-            feeds = single_feed(program, feed, any_shape=True)
-            program = self._pruned(runner, program, feeds, names, updates)
-            fetches = runner.run(program, feeds, names, scope, wait=return_numpy)
+        if updates is None:
+            fetches = runner.step(source, feed, names, scope, wait=return_numpy)
         else:
-            fetches = runner.step(program, feed, names, scope, wait=return_numpy)
-        return [as_result(value, return_numpy=return_numpy) for (value,) in fetches]
+            feeds = single_feed(source, feed, any_shape=True)
+            program = self._pruned(runner, source, feeds, names, updates)
+            fetches = runner.run(program, feeds, names, scope, wait=return_numpy)
+        return as_results([value for (value,) in fetches], return_numpy=return_numpy)
+
+
+def _program_of(source: ProgramWithRunner) -> Program:
+    """The program that another kind of program runs; TypeError for anything else."""
+    if not hasattr(source, "_run"):
+        raise TypeError(
+            f"Executor requires Program as its Parameter. But you passed in {type(source)}; "
+            "give a Program or CompiledProgram, such as static.default_main_program()"
+        )
+    return source._program

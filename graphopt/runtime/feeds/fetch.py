@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias, cast
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from graphopt.ir.program import Operator, Parameter, Variable
 from graphopt.runtime.feeds.single import to_numpy
 from graphopt.runtime.state.arrays import Array, Arrays, Fetched, FetchList, HostArray
 from graphopt.runtime.state.slots import Slot, Tensor
-
-if TYPE_CHECKING:
-    from graphopt.lowering.plan import Replicated
 
 Result: TypeAlias = HostArray | Tensor
 Results: TypeAlias = list[Result] | list[list[Result]]
@@ -78,10 +75,12 @@ def fetch_names(fetch_list: FetchList) -> tuple[str, ...]:
     return tuple(names)
 
 
-def as_result(array: Array, *, return_numpy: bool) -> Result:
-    """A fetched array as the caller requested it: a NumPy copy, or a tensor left on its device."""
-    if return_numpy:
-        return to_numpy(array)
+def as_results(arrays: Iterable[Array], *, return_numpy: bool) -> list[Result]:
+    """Fetched arrays as the caller requested them: NumPy copies, or tensors left on a device."""
+    return [*map(to_numpy if return_numpy else _as_tensor, arrays)]
+
+
+def _as_tensor(array: Array) -> Tensor:
     slot = Slot("fetch")
     slot.put(array)
     return Tensor(slot)
@@ -104,9 +103,7 @@ def merge_replicas(name: str, values: Sequence[Array]) -> HostArray:
     return np.concatenate(arrays)
 
 
-def by_replica(replicated: Replicated, fetches: Arrays) -> Fetched:
-    """The values of each fetch, one for each replica."""
-    if not replicated.mapped:
-        return [[value] for value in fetches]
+def by_replica(fetches: Arrays) -> Fetched:
+    """The values of each fetch of replicas, one for each of them."""
     # with unequal rows they are lists already
     return [value if isinstance(value, list) else list(np.array(value)) for value in fetches]

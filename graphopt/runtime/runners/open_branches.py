@@ -22,7 +22,7 @@ Names = tuple[str, ...]
 Step: TypeAlias = "Callable[[Program, Names], Fetched]"
 
 
-class _Branch(NamedTuple):
+class Branch(NamedTuple):
     """The first open branch of a program of this version, and the programs of its sides so far."""
 
     version: int
@@ -32,33 +32,27 @@ class _Branch(NamedTuple):
     sides: dict[bool, Program]
 
 
-class OpenBranches:
-    """The open branches of the programs that a runner met."""
+Branches: TypeAlias = "WeakKeyDictionary[Program, Branch]"
+"""The open branches of the programs that a runner met."""
 
-    def __init__(self) -> None:
-        self._known: WeakKeyDictionary[Program, _Branch] = WeakKeyDictionary()
 
-    def run(self, program: Program, names: Names, step: Step) -> Fetched:
-        """The fetches of a step of a program, or of that of the side which its condition takes.
+def run_side(known: Branches, program: Program, names: Names, step: Step) -> Fetched:
+    """The fetches of a step of a program, or of that of the side which its condition takes.
 
-        UnsupportedError where the places of a data-parallel step take different sides.
-        """
-        branch = self._known.get(program) if self._known else None
-        if branch is None or branch.version != program.version:
-            try:
-                return step(program, names)
-            except OpenBranchError as error:
-                branch = _Branch(program.version, error.place, str(error), {})
-                self._known[program] = branch
-        with default_generator().unmoved():
-            holds = _agreed(step(program, (TAKEN,)), branch.why)
-        if holds not in branch.sides:
-            branch.sides[holds] = with_side(program, branch.place, holds=holds)
-        return step(branch.sides[holds], names)
-
-    def why(self, program: Program) -> str:
-        """The reason why a program that was met has an open branch, its place, and the remedy."""
-        return self._known[program].why
+    UnsupportedError where the places of a data-parallel step take different sides.
+    """
+    branch = known.get(program)
+    if branch is None or branch.version != program.version:
+        try:
+            return step(program, names)
+        except OpenBranchError as error:
+            branch = Branch(program.version, error.place, str(error), {})
+            known[program] = branch
+    with default_generator().unmoved():
+        holds = _agreed(step(program, (TAKEN,)), branch.why)
+    if holds not in branch.sides:
+        branch.sides[holds] = with_side(program, branch.place, holds=holds)
+    return step(branch.sides[holds], names)
 
 
 def _agreed(fetched: Fetched, why: str) -> bool:

@@ -19,7 +19,7 @@ from graphopt.runtime.feeds.feed import OwnTypes, misfit, own_types, single_feed
 from graphopt.runtime.feeds.fetch import by_replica
 from graphopt.runtime.feeds.split import SplitFeed
 from graphopt.runtime.runners.data_parallel import DataParallel
-from graphopt.runtime.runners.open_branches import OpenBranches
+from graphopt.runtime.runners.open_branches import Branches, run_side
 from graphopt.runtime.settings.flags import checks_nan_inf, revision
 from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.state.arrays import (
@@ -77,7 +77,7 @@ class Runner:
         self.runs = 0
         self._mapper: tuple[str, int] | None = None
         self._kept = KeptPrograms()
-        self._open = OpenBranches()
+        self._branches: Branches = WeakKeyDictionary()
         self._pruned: WeakKeyDictionary[Program, Bounded[Signature, Program]] = WeakKeyDictionary()
         self._ready: Bounded[Signature, Ready] = Bounded(MOST_READY)
 
@@ -129,19 +129,30 @@ class Runner:
         which its conditions take.
         """
         signature = feed_signature(program, feed, names)
-        if signature is not None and (ready := self._ready.used(signature)) is not None:
+        if signature is not None and (ready := self._ready.get(signature)) is not None:
             executable = ready()
             if executable is not None:
                 arrays: Feeds = feed  # pyright: ignore  # the signature says so
                 return self._run(executable, program, arrays, names, scope, wait=wait)
+        return self._new_step(program, feed, names, scope, signature, wait=wait)
 
+    def _new_step(
+        self,
+        program: Program,
+        feed: Feed,
+        names: Names,
+        scope: Scope,
+        signature: Signature | None,
+        *,
+        wait: bool,
+    ) -> Fetched:
         def checked(one: Program, names: Names) -> Fetched:
             if one is not program:
                 return self.step(one, feed, names, scope, wait=wait)
             own = signature if TAKEN not in names else None
             return self._checked_step(program, feed, names, scope, own, wait=wait)
 
-        return self._open.run(program, names, checked)
+        return run_side(self._branches, program, names, checked)
 
     def _checked_step(
         self,
@@ -190,7 +201,7 @@ class Runner:
             run = self._fed_step if one is program else self.run
             return run(one, feeds, names, scope, wait=wait)
 
-        return self._open.run(program, names, checked)
+        return run_side(self._branches, program, names, checked)
 
     def _fed_step(
         self,
@@ -222,8 +233,9 @@ class Runner:
         fetches = executable(feeds, scope)
         self.runs += 1
         replicated = executable.replicated
-        self._mapper = replicated.name, replicated.replicas
-        return by_replica(replicated, fetches)
+        if self.parallel is not None:
+            self._mapper = replicated.name, replicated.replicas
+        return by_replica(fetches) if replicated.mapped else [*zip(fetches)]
 
     def _executable(self, program: Program, parts: SplitFeed, names: Names) -> Runnable:
         executables, served, shapes = self._executables(program, parts, names)
@@ -283,7 +295,7 @@ class Runner:
         if made.steps > 1 and TAKEN in fetches:
             raise UnsupportedError(
                 f"each of the {made.steps} steps of a run may take another branch: set "
-                f"num_iteration_per_run = 1, or mend that {self._open.why(program)}"
+                f"num_iteration_per_run = 1, or mend that {self._branches[program].why}"
             )
         return replace(made, types=own)
 

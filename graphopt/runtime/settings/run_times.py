@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from time import perf_counter
 from typing import NamedTuple
 
@@ -34,7 +34,6 @@ class RunTimes:
 
 
 _current: RunTimes | None = None
-_nothing = nullcontext()
 
 
 def keep(times: RunTimes | None) -> None:
@@ -44,17 +43,14 @@ def keep(times: RunTimes | None) -> None:
 
 
 def kept() -> RunTimes | None:
-    """The times that runs are added to."""
+    """The times that runs are added to; None unless a profiler is on."""
     return _current
 
 
-def timed(program: Program) -> AbstractContextManager[None]:
-    """Note the time of the block as a run of the program, if a profiler is on."""
-    return _nothing if _current is None else _timed(program, _current)
-
-
 @contextmanager
-def _timed(program: Program, times: RunTimes) -> Generator[None]:
-    start = perf_counter()
+def timed(program: Program) -> Generator[None]:
+    """Note the time of the block as a run of the program, if a profiler is on."""
+    times, start = _current, perf_counter()
     yield
-    times.add(program, perf_counter() - start)
+    if times is not None:
+        times.add(program, perf_counter() - start)

@@ -28,7 +28,7 @@ Feed: TypeAlias = "Mapping[str, object] | Sequence[Mapping[str, object]] | None"
 """The feed of a script, not checked yet; values are all that NumPy makes an array of."""
 FetchList: TypeAlias = "Sequence[object] | Variable | str | None"
 """The fetches of a script: variables, names and operators, in lists of lists."""
-Fetched: TypeAlias = "list[list[Array]]"
+Fetched: TypeAlias = "Sequence[Sequence[Array]]"
 """The values of each fetch, one for each replica."""
 
 
