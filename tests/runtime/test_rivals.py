@@ -120,8 +120,8 @@ def test_a_rival_that_wins_beside_a_run(
     timed(0.5)
     original = Forms.next
 
-    def late(self: Forms, *, shared: bool = False) -> Form:
-        found, rival = original(self, shared=shared), self.seen.rival
+    def late(self: Forms, is_shared: Callable[[], bool]) -> Form:
+        found, rival = original(self, is_shared), self.seen.rival
         if found.name == FULL and rival is not None and KERNELS_FORM in self.seen.ready:
             rival.known = 0.5
             assert original(self).name == KERNELS_FORM

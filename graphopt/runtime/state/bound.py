@@ -57,7 +57,8 @@ def scope_slot(scope: Scope, name: str) -> Slot:
 
 def layout_of(replicated: Replicated, port: Port) -> ArrayLayout:
     """The layout in which the arrays of a replicated module hold a port of state."""
-    return ArrayLayout(replicated.rows(port), port.whole, port.order)
+    found = ArrayLayout(replicated.rows(port), port.whole, port.order)
+    return AS_IT_IS if found == AS_IT_IS else found
 
 
 def take_all(replicated: Replicated, ports: list[Bound], *, keep: bool = False) -> list[Array]:
@@ -66,7 +67,7 @@ def take_all(replicated: Replicated, ports: list[Bound], *, keep: bool = False) 
     # nearly always every array is there already, and a call for each would cost more than the rest
     return [
         slot.value
-        if slot is not None and slot.home is home and slot.layout == layout
+        if slot is not None and slot.home is home and slot.layout is layout
         else take(replicated, Bound(port, slot, layout), keep=keep)
         for port, slot, layout in ports
     ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -38,6 +38,8 @@ class ArrayLayout(NamedTuple):
 
 
 AS_IT_IS = ArrayLayout()
+Copy: TypeAlias = "tuple[object, ArrayLayout, Array | None]"
+NO_COPY: Copy = (None, AS_IT_IS, None)
 
 
 def in_parts(value: HostArray, count: int) -> HostArray:
@@ -98,13 +100,13 @@ class Slot:
             self._leave(value, layout, home)
             return
         self.value, self.layout, self.home = value, layout, home
-        self.copy: tuple[object, ArrayLayout, Array | None] = (None, AS_IT_IS, None)
+        self.copy = NO_COPY
 
     def _leave(self, value: Array | Item | None, layout: ArrayLayout, home: object) -> None:
         with self.lock, Uninterrupted():
             self.value.stack.lose()
             self.value, self.layout, self.home = value, layout, home
-            self.copy = (None, AS_IT_IS, None)
+            self.copy = NO_COPY
 
     def read(self) -> HostArray:
         """A copy of the value for a script, which may keep it; ScopeError when there is none."""
@@ -360,7 +362,7 @@ class Stack:
         self._changed()
 
     def _changed(self) -> None:
-        self.copy: tuple[object, ArrayLayout, Array | None] = (None, AS_IT_IS, None)
+        self.copy = NO_COPY
         self.items: dict[tuple[object, int], Array] = {}
 
     def first(self) -> HostArray:
@@ -384,7 +386,7 @@ class Stack:
 
     def lose(self) -> None:
         """One of the variables has a value of its own now; the others can still be read here."""
-        self.home, self.copy = None, (None, AS_IT_IS, None)
+        self.home, self.copy = None, NO_COPY
         self.held -= 1
         if not self.held:
             self.value = None

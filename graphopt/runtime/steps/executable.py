@@ -29,7 +29,7 @@ from graphopt.runtime.state.arrays import Array, Arrays, FedArrays, Feeds, HostA
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
-from graphopt.runtime.steps.facts import shall_repeat, trains_from_seed
+from graphopt.runtime.steps.facts import shall_repeat
 from graphopt.runtime.steps.forms import Form, Forms, Run
 from graphopt.runtime.steps.policy import BY_OP, KERNELS
 from graphopt.runtime.steps.run_hook import watcher
@@ -87,7 +87,7 @@ class Executable:
         """The form of this run; another one may run later."""
         if not self.forms.is_ready:
             self.make_ready(feeds, scope)
-        form = self.form or self.forms.next(shared=self._is_shared(scope))
+        form = self.form or self.forms.next(partial(self._is_shared, scope))
         if (last := self.forms.last) is not None:
             self.form = last
             # no other form reads prepared state, but for feeds of other sizes
@@ -221,7 +221,7 @@ class Executable:
             sizes,
             partial(_described, self.compiled, sizes, self.reason),
             is_first=self.reason != FEED_SHAPE,
-            shared=self._is_shared(scope),
+            is_shared=partial(self._is_shared, scope),
         )
         if (own := self.forms.own()) is not None and own.name == BY_OP:
             self.form = self._by_op("by_op")
@@ -236,9 +236,7 @@ class Executable:
                 self._checked[name] = slot.value
 
     def _is_shared(self, scope: Scope) -> bool:
-        """True for a training from a seed whose state a script has read or written."""
-        if not trains_from_seed(self.compiled):
-            return False
+        """True when a script has read or written state that the step updates."""
         with scope.lock:
             bound = self.state.slots(scope).updated
             return any(each.slot is not None and each.slot.is_shared for each in bound)

@@ -137,12 +137,13 @@ class Forms:
         describe: Callable[[], str],
         *,
         is_first: bool,
-        shared: bool = False,
+        is_shared: Callable[[], bool] = bool,
     ) -> None:
         """Have a form ready for the first run, with these feeds; the first of the program or not.
 
-        `shared` is as for `next`. `arguments` gives the arguments of the step or their types,
-        `sizes` are those of the feeds in words, `describe` gives the line about a compilation.
+        `is_shared` gives true when a script has read or written what the step updates. `arguments`
+        gives the arguments of the step or their types, `sizes` are those of the feeds in words,
+        `describe` gives the line about a compilation.
         Raises NeedsData for replicas, and what compiling raises.
         """
         compiled, replicated, self._elements = self._compiled, self._replicated, count_elements(fed)
@@ -155,6 +156,7 @@ class Forms:
         else:
             # before the lock, as whoever has the lock of the scope may wait for this one
             arguments = partial(tuple, arguments())
+        shared = facts is not None and facts.quick_runs > 0 and is_shared()
         with self._beginning:
             if self.is_ready:
                 return
@@ -172,16 +174,16 @@ class Forms:
             self._made()
             self.is_ready = True
 
-    def next(self, *, shared: bool = False) -> Form:
+    def next(self, is_shared: Callable[[], bool] = bool) -> Form:
         """The form of the run that begins, loaded or compiled here if no other one serves.
 
-        `shared` is true when a script has read or written what a training from a seed updates.
+        `is_shared` is as for `begin`.
         """
         seen, rival = self.seen, self.seen.rival
         seen.runs += 1
         if self._facts.quick_runs:
             self._compiled.trained += 1
-            seen.trained, seen.shared = self._compiled.trained, seen.shared or shared
+            seen.trained, seen.shared = self._compiled.trained, seen.shared or is_shared()
         if seen.thread and self._process != os.getpid():
             # it is one of the process that this one is a child of
             seen.thread, self._full_maker = "", None

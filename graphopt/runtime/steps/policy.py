@@ -98,7 +98,7 @@ class Facts:
             return FULL, "it is small, and compiles quickly"
         return FAST, "it takes long to compile"
 
-    @property
+    @cached_property
     def quick_runs(self) -> int:
         """The runs of a seeded training in the quick form, of all sizes; 0 for any other step."""
         if not (self.seeded and self.asked == AUTO and self.first[0] == FAST):

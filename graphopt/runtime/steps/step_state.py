@@ -16,6 +16,7 @@ from graphopt.runtime.state.bound import Bound, BoundState, scope_slot, take_all
 from graphopt.runtime.state.generator import default_generator
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.state.scope import Scope
+from graphopt.runtime.state.slots import NO_COPY, Slot
 from graphopt.runtime.steps.run_hook import watcher
 
 NO_KEY = np.zeros(2, np.uint32)
@@ -88,8 +89,10 @@ class StepState:
         """The state after a step, into the scope; arrays of NumPy are on no device yet."""
         home = None if on_host else self.replicated.home
         for (port, slot, layout), array in zip(slots.written, written, strict=True):
-            slot = slot or scope_slot(scope, port.name)
-            slot.put(array, layout=layout, home=home)
+            if type(slot) is Slot and slot.home is home and slot.layout is layout:
+                slot.value, slot.copy = array, NO_COPY  # as nearly always; a call would cost more
+            else:
+                (slot or scope_slot(scope, port.name)).put(array, layout=layout, home=home)
 
     def next_key(self) -> HostArray:
         """The random key of the next step of a program that draws; others have NO_KEY."""
