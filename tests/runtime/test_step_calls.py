@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -117,3 +118,71 @@ def test_a_wide_result_of_narrow_arguments() -> None:
         (found,) = executor.run(main, feed, [position], scope=scope)
         assert found == 2
         assert found.dtype == np.int64
+
+
+def small_training() -> tuple[static.Executor, static.Program, Any, static.Scope]:
+    """A weight of four numbers, from which each step takes 0.5 * x."""
+    main, startup, scope = static.Program(), static.Program(), static.Scope()
+    with static.program_guard(main, startup):
+        x = static.data("x", [4], "float32")
+        weight = paddle.create_parameter([4], "float32", name="weight")
+        loss = paddle.sum(x * weight)
+        paddle.optimizer.SGD(0.5).minimize(loss)
+    executor = static.Executor(paddle.CPUPlace())
+    executor.run(startup, scope=scope)
+    return executor, main, loss, scope
+
+
+def test_a_known_step_makes_few_calls_of_python() -> None:
+    """The overhead of a step is that of its calls: one more for each step is one too many."""
+    executor, main, loss, scope = small_training()
+    feed, fetches = {"x": np.ones(4, "float32")}, [loss]
+
+    def step() -> None:
+        executor.run(main, feed, fetches, scope=scope)
+
+    for _ in range(3):
+        step()
+    calls: list[str] = []
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and "graphopt" in frame.f_code.co_filename:
+            calls.append(frame.f_code.co_qualname)
+
+    sys.setprofile(note)
+    try:
+        step()
+    finally:
+        sys.setprofile(None)
+    ours = [name for name in calls if not name.startswith(small_training.__module__)]
+    assert len(ours) <= 28, ours
+
+
+def test_a_step_sees_what_was_done_to_its_state() -> None:
+    """Whoever wrote a variable since the step before, and whatever it is."""
+    executor, main, loss, scope = small_training()
+    slot = scope.find_var("weight")
+    assert slot is not None
+
+    def step() -> float:
+        (found,) = executor.run(main, {"x": np.ones(4, "float32")}, [loss], scope=scope)
+        return float(found)
+
+    first = step()
+    assert [step(), step()] == pytest.approx([first - 2, first - 4], rel=1e-5)
+    slot.get_tensor().set(np.full(4, 3, "float32"))
+    assert [step(), step()] == [12, 10]
+    other, start = static.Program(), static.Program()
+    with static.program_guard(other, start):
+        weight = paddle.create_parameter([4], "float32", name="weight")
+        paddle.assign(paddle.full([4], 7.0), weight)
+    executor.run(other, scope=scope)
+    assert [step(), step()] == [28, 26]
+    kid = scope.new_scope()
+    (found,) = executor.run(main, {"x": np.ones(4, "float32")}, [loss], scope=kid)
+    assert (found, step()) == (24, 22)
+    slot.get_tensor().set(np.full(4, 3, "float64"))
+    with pytest.raises(RuntimeError, match="float32"):
+        step()
+    slot.get_tensor().set(np.full(4, 1, "float32"))
+    assert step() == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,15 @@ from graphopt.ir.dtypes import DType
 from graphopt.lowering.plan import Replicated, put
 from graphopt.runtime.state.arrays import Array, HostArray
 from graphopt.runtime.state.scope import Scope, stack_in
-from graphopt.runtime.state.slots import AS_IT_IS, ArrayLayout, Item, Slot, Stack, in_parts
+from graphopt.runtime.state.slots import (
+    AS_IT_IS,
+    ArrayLayout,
+    Item,
+    Slot,
+    Stack,
+    in_parts,
+    latest,
+)
 
 if TYPE_CHECKING:
     from graphopt.ir.dialect.signature import Port
@@ -36,13 +45,37 @@ class Bound(NamedTuple):
         return cls(port, holder(scope, port), layout_of(replicated, port))
 
 
-class BoundState(NamedTuple):
-    """The state of a step in one scope."""
+class BoundState:
+    """The state of a step in one scope, and the slots alone of what it takes and gives.
 
-    updated: list[Bound]
-    read_only: list[Bound]
-    written: list[Bound]
-    prepare: list[Bound]
+    While the mark of `slots.latest` is `as_left`, nothing was done to any slot since such a step
+    stored its results: they have what the next one takes, in its layouts and on its devices.
+    """
+
+    def __init__(
+        self,
+        updated: list[Bound],
+        read_only: list[Bound],
+        written: list[Bound],
+        prepare: list[Bound],
+    ) -> None:
+        self.updated, self.updated_slots = updated, _slots_of(updated)
+        self.read_only, self.read_only_slots = read_only, _slots_of(read_only)
+        self.written, self.written_slots = written, _slots_of(written)
+        self.prepare = prepare
+        self.as_left = object()
+
+    def is_at(self, home: Hashable) -> bool:
+        """True when each value but those for `@prepare` is as a step at this home takes it."""
+        return all(
+            slot is not None and slot.home is home and slot.layout is layout
+            for bounds in (self.updated, self.read_only, self.written)
+            for _, slot, layout in bounds
+        )
+
+
+def _slots_of(ports: list[Bound]) -> list[Any]:
+    return [slot for _, slot, _ in ports]
 
 
 def holder(scope: Scope, port: Port) -> Holder | None:
@@ -97,6 +130,7 @@ def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
     With `keep`, or when the value is on no device yet, the slot holds it there from now on.
     """
     home, (port, slot, layout) = replicated.home, bound
+    latest.mark = None  # copies and items that others read are given up with the value
     if slot is None or slot.value is None:
         slot = _filled(port, slot)
     if slot.home is home and slot.layout == layout:

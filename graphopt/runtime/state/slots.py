@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from threading import RLock
 from typing import Any, NamedTuple, TypeAlias
 
@@ -40,6 +41,19 @@ class ArrayLayout(NamedTuple):
 AS_IT_IS = ArrayLayout()
 Copy: TypeAlias = "tuple[object, ArrayLayout, Array | None]"
 NO_COPY: Copy = (None, AS_IT_IS, None)
+
+
+@dataclass
+class Latest:
+    """What happened to slots last: a step stored its results, of which there is a mark, or other.
+
+    No attribute of a class: whenever one changes, Python forgets what it knows of the class.
+    """
+
+    mark: object = None
+
+
+latest = Latest()
 
 
 def in_parts(value: HostArray, count: int) -> HostArray:
@@ -96,11 +110,14 @@ class Slot:
         self, value: Array | Item | None, *, layout: ArrayLayout = AS_IT_IS, home: object = None
     ) -> None:
         """Replace the value; a variable that is stored in a stack leaves it."""
+        # before, as an interrupt may come; and after, as a step of another thread may end meanwhile
+        latest.mark = None
         if type(self.value) is Item:
             self._leave(value, layout, home)
-            return
-        self.value, self.layout, self.home = value, layout, home
-        self.copy = NO_COPY
+        else:
+            self.value, self.layout, self.home = value, layout, home
+            self.copy = NO_COPY
+        latest.mark = None
 
     def _leave(self, value: Array | Item | None, layout: ArrayLayout, home: object) -> None:
         with self.lock, Uninterrupted():
@@ -372,6 +389,7 @@ class Stack:
 
     def put(self, value: Array | Item | None, *, layout: ArrayLayout, home: object) -> None:
         """Replace the values of all variables."""
+        latest.mark = None
         if self.home is not None:
             self.value, self.layout, self.home = value, layout, home
             self._changed()
@@ -386,6 +404,7 @@ class Stack:
 
     def lose(self) -> None:
         """One of the variables has a value of its own now; the others can still be read here."""
+        latest.mark = None
         self.home, self.copy = None, NO_COPY
         self.held -= 1
         if not self.held:

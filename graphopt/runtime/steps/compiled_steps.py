@@ -48,40 +48,36 @@ def run_of(form: Form, state: StepState) -> Run:
 
 def donating(function: Step, prepare: Prepare | None, state: StepState) -> Run:
     """Steps that take the buffers of the old state."""
-    call, wide = noted_call(function), is_wide(function)
-
-    def step(fed: FedArrays, scope: Scope) -> Results:
-        slots = state.slots(scope)
-        updated, read_only = state.take(slots, scope, prepare)
-        key = state.next_key() if state.is_random else NO_KEY
-        if watcher() is not None:
-            state.tell(slots, fed, key, scope)
-        # once the call has run, the new state is the only one
-        noted: list[Results] = []
-        try:
-            call(updated, read_only, fed, key, noted)
-            state.store(slots, noted[0][1], scope)
-        except BaseException:
-            # a second interrupt may come at once: Python looks for one where a function begins
-            try:
-                _keep(state, slots, noted, scope)
-            except BaseException:
-                _keep(state, slots, noted, scope)
-                raise
-            raise
-        return noted[0]
+    call = noted_call(function)
 
     def run(fed: FedArrays, scope: Scope, _: HostArray | None = None) -> Results:
         with scope.lock:
-            if wide:
-                with jax.enable_x64(True):
-                    results = step(fed, scope)
-            else:
-                results = step(fed, scope)
-        _wait_at_intervals(*results)
-        return results
+            slots = state.slots(scope)
+            updated, read_only = state.take(slots, scope, prepare)
+            key = state.next_key() if state.is_random else NO_KEY
+            if watcher() is not None:
+                state.tell(slots, fed, key, scope)
+            # once the call has run, the new state is the only one
+            noted: list[Results] = []
+            try:
+                call(updated, read_only, fed, key, noted)
+                state.store(slots, noted[0][1], scope)
+            except BaseException:
+                # a second interrupt may come at once: Python looks for one where a function begins
+                try:
+                    _keep(state, slots, noted, scope)
+                except BaseException:
+                    _keep(state, slots, noted, scope)
+                    raise
+                raise
+        _wait_at_intervals(*noted[0])
+        return noted[0]
 
-    return run
+    def run_wide(fed: FedArrays, scope: Scope, key: HostArray | None = None) -> Results:
+        with jax.enable_x64(True):
+            return run(fed, scope, key)
+
+    return run_wide if is_wide(function) else run
 
 
 def keeping(function: Step, state: StepState, compiled: Compiled) -> Run:

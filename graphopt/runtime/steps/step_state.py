@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -16,10 +17,11 @@ from graphopt.runtime.state.bound import Bound, BoundState, scope_slot, take_all
 from graphopt.runtime.state.generator import default_generator
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.state.scope import Scope
-from graphopt.runtime.state.slots import NO_COPY, Slot
+from graphopt.runtime.state.slots import latest
 from graphopt.runtime.steps.run_hook import watcher
 
 NO_KEY = np.zeros(2, np.uint32)
+_value = operator.attrgetter("value")
 _serial = itertools.count()
 
 
@@ -69,8 +71,12 @@ class StepState:
     ) -> tuple[Arrays, Arrays]:
         """The state that is updated, and what is only read, on the devices."""
         replicated = self.replicated
-        updated = tuple(take_all(replicated, slots.updated, keep=True))
-        read_only = tuple(take_all(replicated, slots.read_only)) if slots.read_only else ()
+        if latest.mark is slots.as_left:
+            updated = tuple(map(_value, slots.updated_slots))
+            read_only = tuple(map(_value, slots.read_only_slots))
+        else:
+            updated = tuple(take_all(replicated, slots.updated, keep=True))
+            read_only = tuple(take_all(replicated, slots.read_only))
         if prepare is not None:
             read_only += prepare(scope, take_all(replicated, slots.prepare))
         return updated, read_only
@@ -87,12 +93,15 @@ class StepState:
         self, slots: BoundState, written: Arrays, scope: Scope, *, on_host: bool = False
     ) -> None:
         """The state after a step, into the scope; arrays of NumPy are on no device yet."""
+        if latest.mark is slots.as_left:
+            for slot, array in zip(slots.written_slots, written, strict=True):
+                slot.value = array
+            return
         home = None if on_host else self.replicated.home
         for (port, slot, layout), array in zip(slots.written, written, strict=True):
-            if type(slot) is Slot and slot.home is home and slot.layout is layout:
-                slot.value, slot.copy = array, NO_COPY  # as nearly always; a call would cost more
-            else:
-                (slot or scope_slot(scope, port.name)).put(array, layout=layout, home=home)
+            (slot or scope_slot(scope, port.name)).put(array, layout=layout, home=home)
+        if home is not None and slots.is_at(home):
+            latest.mark = slots.as_left
 
     def next_key(self) -> HostArray:
         """The random key of the next step of a program that draws; others have NO_KEY."""
