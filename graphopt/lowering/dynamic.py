@@ -7,7 +7,7 @@ the program op by op (`replication.by_op`), where arrays have values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -37,25 +37,28 @@ def concrete(array: Any, what: str) -> Numbers:
 
 def call_of(op: PdOp, replicas: Replicas, env: Mapping[SSAValue, Any]) -> Call:
     """The call that computes `op`; `env` has the values that a `pd.dynamic` reads."""
-    if not isinstance(op, Dynamic):
-        return Call.of(op, replicas)
-    properties = tuple(sorted(late_properties(op, env).items()))
-    return Call(class_of(op.attr("op")), properties, op.attr("groups"), replicas)
+    return calls_of(op, replicas)(env) if isinstance(op, Dynamic) else Call.of(op, replicas)
 
 
-def late_properties(op: Dynamic, env: Mapping[SSAValue, Any]) -> dict[str, Any]:
-    """All properties of the op that a `pd.dynamic` stands for."""
-    op_class = class_of(op.attr("op"))
-    properties = decoded(op_class, op.attr("attrs"))
-    for name, value in zip(op.attr("dynamic"), op.values, strict=True):
-        lanes = [_number(value, env, lane, op_class, name) for lane in range(len(env[value]))]
-        if any(not np.array_equal(lane, lanes[0]) for lane in lanes):
-            raise UnsupportedError(
-                f"'{name}' of {op_class.name} differs between the replicas of an uneven batch; "
-                "feed the same number of rows to each"
-            )
-        properties[name] = as_property(op_class, name, lanes[0].reshape(-1).tolist())
-    return properties
+def calls_of(op: Dynamic, replicas: Replicas) -> Callable[[Mapping[SSAValue, Any]], Call]:
+    """A function from the values that a `pd.dynamic` reads to the call that computes it."""
+    op_class, groups = class_of(op.attr("op")), op.attr("groups")
+    known = decoded(op_class, op.attr("attrs"))
+    late = [*zip(op.attr("dynamic"), op.values, strict=True)]
+
+    def call(env: Mapping[SSAValue, Any]) -> Call:
+        properties = dict(known)
+        for name, value in late:
+            lanes = [_number(value, env, lane, op_class, name) for lane in range(len(env[value]))]
+            if any(not np.array_equal(lane, lanes[0]) for lane in lanes[1:]):
+                raise UnsupportedError(
+                    f"'{name}' of {op_class.name} differs between the replicas of an uneven batch; "
+                    "feed the same number of rows to each"
+                )
+            properties[name] = as_property(op_class, name, lanes[0].reshape(-1).tolist())
+        return Call(op_class, tuple(sorted(properties.items())), groups, replicas)
+
+    return call
 
 
 def traced_numbers(value: SSAValue, env: Mapping[SSAValue, Any], lane: int) -> Numbers | None:

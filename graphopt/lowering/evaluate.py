@@ -7,9 +7,9 @@ derivatives and ops with regions, have evaluators of their own in the registry.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 from jax.ad_checkpoint import checkpoint_name
@@ -37,9 +37,9 @@ from graphopt.ir.dialect.signature import (
     prepare_function,
 )
 from graphopt.ir.dialect.types import tensor
-from graphopt.lowering.call import Array, Environment, Lanes, jitted
+from graphopt.lowering.call import Array, Call, Environment, Lanes, jitted
 from graphopt.lowering.collectives import Replicas
-from graphopt.lowering.dynamic import call_of
+from graphopt.lowering.dynamic import call_of, calls_of
 from graphopt.lowering.finite import Order, order_of, watch_block
 from graphopt.lowering.hashing import by_hash
 from graphopt.lowering.locations import scope_of
@@ -50,7 +50,12 @@ from graphopt.lowering.region_derivatives import Wanted, differentiated_regions
 from graphopt.lowering.registry import evaluator
 
 DROPOUTS = (Dropout, FusedAttention, FusedDotProductAttention, FusedFeedforward)
+Compute: TypeAlias = "Callable[[Environment, Context], Sequence[Lanes]]"
+T = TypeVar("T")
+MOST_HELD = 1 << 16
+"""The bytes of a constant that a program which runs op by op makes once for all runs."""
 _COMPUTING = "while computing"
+_NO_KEYS = [None]
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,8 @@ class Context:
     """Index of this lane inside a region, which is evaluated lane by lane."""
     order: Order | None = None
     """The numbers of the ops whose results are checked for NaN and infinities, if any."""
-    compiled: dict[Operation, Any] = field(default_factory=dict[Operation, Any])
-    """With `by_op`, the ops with regions that XLA compiles; None for one that needs data."""
+    shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    """With `by_op`, what is made once for all runs, by what it is made of."""
     rng_shift: Any = 0
     """Offset of the numbers of random ops, in the layer of a `pd.layers`."""
     masks: Mapping[Operation, Array] = field(default_factory=dict[Operation, Array])
@@ -82,6 +87,15 @@ class Context:
     def is_plain(self) -> bool:
         """True for one replica in one program of XLA, with the generator of all random ops."""
         return self.replicas.axis is None and self.lanes == 1 and not (self.by_op or self.hashes)
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """What `make` gives; of a program that runs op by op the same in each run."""
+        if not self.by_op:
+            return make()
+        found = self.shared.get(key)
+        if found is None:
+            found = self.shared[key] = make()
+        return found
 
     def keys_for(self, op: Operation) -> list[Any]:
         """The random keys of an op's lanes: one, a tuple when it takes several, None for none."""
@@ -132,16 +146,27 @@ def evaluate(
 
     The results of `@prepare` are computed, too, unless they are among the inputs.
     """
-    order = order_of(module) if checks_finite(module) else None
-    context = replace(context, hashes=hashes_dropout(module), order=order)
+    order, hashes, prepare, results, main = context.once(module, lambda: _parts_of(module))
+    context = replace(context, hashes=hashes, order=order)
+    if prepare is not None and any(key not in inputs for key in results):
+        values = evaluate_function(prepare, inputs, context)
+        inputs = {**inputs, **dict(zip(results, values, strict=True))}
+    return evaluate_function(main, inputs, context)
+
+
+def _parts_of(
+    module: ModuleOp,
+) -> tuple[Order | None, bool, FuncOp | None, list[tuple[str, str]], FuncOp]:
+    """The order of its ops if they are checked, its draws, `@prepare` and its results, `@main`."""
     prepare = prepare_function(module)
-    if prepare is not None:
-        results = function_signature(prepare).results
-        if any((port.kind, port.name) not in inputs for port in results):
-            values = evaluate_function(prepare, inputs, context)
-            named = ((port.kind, port.name) for port in results)
-            inputs = {**inputs, **dict(zip(named, values, strict=True))}
-    return evaluate_function(main_function(module), inputs, context)
+    ports = () if prepare is None else function_signature(prepare).results
+    return (
+        order_of(module) if checks_finite(module) else None,
+        hashes_dropout(module),
+        prepare,
+        [(port.kind, port.name) for port in ports],
+        main_function(module),
+    )
 
 
 def evaluate_function(
@@ -149,7 +174,7 @@ def evaluate_function(
 ) -> list[Lanes]:
     """The results of one function in order, for inputs by (kind, name)."""
     block = function.body.block
-    ports = function_signature(function).arguments
+    ports = context.once(function, lambda: function_signature(function).arguments)
     env: Environment = {
         argument: inputs[port.kind, port.name]
         for argument, port in zip(block.args, ports, strict=True)
@@ -161,15 +186,62 @@ def evaluate_function(
 
 def evaluate_block(block: Block, env: Environment, context: Context) -> list[Lanes]:
     """The values that a block returns or yields; `env` has its arguments and captured values."""
-    differentiated = differentiated_regions(block)
-    for op in block.ops:
-        if isinstance(op, (ReturnOp, Yield)):
-            if context.order is not None:
-                alone = context.replicas.size == 1
-                watch_block(block, env, context.order, alone=alone)
-            return [env[value] for value in op.operands]
-        evaluate_op(op, env, context, differentiated.get(op))
-    raise ValueError("the block has no end")
+    end = block.last_op
+    if not isinstance(end, (ReturnOp, Yield)):
+        raise ValueError("the block has no end")
+    if context.by_op:
+        _evaluate_by_op(block, env, context)
+    else:
+        differentiated = differentiated_regions(block)
+        for op in block.ops:
+            if op is not end:
+                evaluate_op(op, env, context, differentiated.get(op))
+    if context.order is not None:
+        watch_block(block, env, context.order, alone=context.replicas.size == 1)
+    return [env[value] for value in end.operands]
+
+
+def _evaluate_by_op(block: Block, env: Environment, context: Context) -> None:
+    """Compute the ops of a block one by one, each by what was looked up of it in the first run."""
+    doing: PdOp | None = None
+    try:
+        for op, compute in context.once(block, lambda: _computations_of(block, context)):
+            doing = op
+            for result, lanes in zip(op.results, compute(env, context), strict=True):
+                env[result] = lanes
+    except Exception as error:
+        if doing is not None:
+            _note_place(error, doing, env)
+        raise
+
+
+def _computations_of(block: Block, context: Context) -> list[tuple[PdOp, Compute]]:
+    differentiated, ops = differentiated_regions(block), map(as_pd, list(block.ops)[:-1])
+    return [(op, _computation_of(op, context, differentiated.get(op))) for op in ops]
+
+
+def _computation_of(op: PdOp, context: Context, wanted: Wanted | None) -> Compute:
+    """A function that computes the lanes of the results of an op, for any run."""
+    if (own := evaluator(type(op))) is not None:
+        return lambda env, context: own(op, env, context, wanted)
+    if isinstance(op, Dynamic):
+        made = calls_of(op, context.replicas)
+        return lambda env, context: _called(op, made(env), env, context)
+    call, operands, has_keys = (
+        call_of(op, context.replicas, {}),
+        tuple(op.operands),
+        bool(draws(op)),
+    )
+    if call.op_class is Full:
+        return _constant(dict(call.attrs))
+    function = _function_of(call, context)
+
+    def compute(env: Environment, context: Context) -> Sequence[Lanes]:
+        given = [[env[value][0] for value in operands]]
+        (results,) = function(given, context.keys_at(op, given) if has_keys else _NO_KEYS)
+        return [*zip(results)]
+
+    return compute if not is_kept(op) else lambda env, context: _kept(compute(env, context))
 
 
 def operands_by_lane(op: Operation, env: Environment, lanes: int) -> list[list[Array]]:
@@ -186,29 +258,67 @@ def evaluate_op(
 
     An op with regions also enters the pullback that is `wanted`.
     """
-    assert isinstance(op, PdOp), f"{op.name} is not a pd op"
+    op = as_pd(op)
     try:
         with jax.named_scope(scope_of(op)):
             if (own := evaluator(type(op))) is not None:
                 results: Sequence[Lanes] = own(op, env, context, wanted)
             else:
-                call = call_of(op, context.replicas, env)
-                operands = operands_by_lane(op, env, context.lanes)
-                if context.by_op and call.op_class is Full:
-                    by_lane = [(full_op_by_op(**dict(call.attrs)),)] * context.lanes
-                else:
-                    alone = not call.is_memoized or (context.by_op and shares_generator(call))
-                    compute = call.on_lanes if alone else jitted(call)
-                    by_lane = compute(operands, context.keys_at(op, operands))
-                results = list(zip(*by_lane, strict=True))
+                results = _called(op, call_of(op, context.replicas, env), env, context)
             if is_kept(op):
-                results = [checkpoint_name(lanes, KEPT) for lanes in results]
+                results = _kept(results)
     except Exception as error:
-        # of nested ops the innermost; JAX adds notes of its own
-        if not any(note.startswith(_COMPUTING) for note in getattr(error, "__notes__", ())):
-            error.add_note(f"{_COMPUTING} {op!s} at {op.location}{_refusal(op, env)}")
+        _note_place(error, op, env)
         raise
     env.update(zip(op.results, results, strict=True))
+
+
+def _constant(attrs: Mapping[str, Any]) -> Compute:
+    """A function that gives a constant, the same array each time if that is small."""
+    held: list[Lanes] = []
+
+    def compute(env: Environment, context: Context) -> Sequence[Lanes]:
+        # another program takes the buffer if the constant became state
+        if not held or held[0][0].is_deleted():
+            array = full_op_by_op(**attrs)
+            if isinstance(array, jax.core.Tracer) or array.nbytes > MOST_HELD:
+                return [(array,)]
+            held[:] = [(array,)]
+        return held
+
+    return compute
+
+
+def as_pd(op: Operation) -> PdOp:
+    """The op, which is one of Paddle's dialect."""
+    assert isinstance(op, PdOp), f"{op.name} is not a pd op"
+    return op
+
+
+def _called(op: PdOp, call: Call, env: Environment, context: Context) -> Sequence[Lanes]:
+    """The results of an op that its operands and its key are enough for."""
+    if context.by_op and call.op_class is Full:
+        return [(full_op_by_op(**dict(call.attrs)),) * context.lanes]
+    operands = operands_by_lane(op, env, context.lanes)
+    by_lane = _function_of(call, context)(operands, context.keys_at(op, operands))
+    return list(zip(*by_lane, strict=True))
+
+
+def _function_of(call: Call, context: Context) -> Any:
+    """The function from the operands and the key of each lane to its results."""
+    alone = not call.is_memoized or (context.by_op and shares_generator(call))
+    return call.on_lanes if alone else jitted(call)
+
+
+def _kept(results: Sequence[Lanes]) -> Sequence[Lanes]:
+    """Results that a derivative does not compute again."""
+    return [checkpoint_name(lanes, KEPT) for lanes in results]
+
+
+def _note_place(error: Exception, op: PdOp, env: Environment) -> None:
+    """Add the op to an error, of nested ops the innermost; JAX adds notes of its own."""
+    if not any(note.startswith(_COMPUTING) for note in getattr(error, "__notes__", ())):
+        error.add_note(f"{_COMPUTING} {op!s} at {op.location}{_refusal(op, env)}")
 
 
 def _refusal(op: PdOp, env: Environment) -> str:

@@ -8,6 +8,7 @@ meets another `pd.grad` (a second derivative) the whole region is differentiated
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import jax
 from jax import numpy as jnp
@@ -20,7 +21,7 @@ from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.regions import values_read
-from graphopt.lowering.call import Environment, Lanes, jitted_pullback, pullback
+from graphopt.lowering.call import Call, Environment, Lanes, jitted_pullback, pullback
 from graphopt.lowering.dynamic import call_of
 from graphopt.lowering.evaluate import Context, evaluate_op, operands_by_lane
 from graphopt.lowering.locations import gradient_scope_of
@@ -48,10 +49,8 @@ def _conjugate(lanes: Lanes) -> Lanes:
 
 
 def _gradients(op: Grad, seeds: list[Lanes], env: Environment, context: Context) -> list[Lanes]:
-    region = ops_before(op)
-    active = active_values(op, region)
-    path = path_of(op, region, active)
-    if any(isinstance(inner, Grad) for inner in path):
+    region, active, path, is_nested = context.once(op, lambda: _path_of(op))
+    if is_nested:
         return _differentiate_region(op, region, seeds, env, context)
     cotangents: Environment = {}
     for target, seed in zip(op.of, seeds, strict=True):
@@ -60,12 +59,21 @@ def _gradients(op: Grad, seeds: list[Lanes], env: Environment, context: Context)
     replay = Replay(path, env, context)
     summed: set[SSAValue] = set(op.wrt) if op.attr("addto") and not context.by_op else set()
     for inner in reversed(path):
-        _finish_sums(inner, summed, cotangents)
+        if summed:
+            _finish_sums(inner, summed, cotangents)
         _step_back(inner, active, cotangents, replay.values_for(inner, cotangents), context)
     return [
         cotangents[value] if value in cotangents else tuple(map(zeros_of, env[value]))
         for value in op.wrt
     ]
+
+
+def _path_of(op: Grad) -> tuple[Sequence[PdOp], set[SSAValue], Sequence[PdOp], bool]:
+    """The ops before `op`, the values on its way, their ops, and if one of these is a `pd.grad`."""
+    region = ops_before(op)
+    active = active_values(op, region)
+    path = path_of(op, region, active)
+    return region, active, path, any(isinstance(inner, Grad) for inner in path)
 
 
 def _finish_sums(op: PdOp, summed: set[SSAValue], cotangents: Environment) -> None:
@@ -100,12 +108,11 @@ def _step_back(
     ins = tuple(i for i, value in enumerate(read) if value in active)
     if not outs or not ins:
         return
-    call = call_of(op, context.replicas, env)
     operands = operands_by_lane(op, env, context.lanes)
     keys = context.keys_at(op, operands)
     seeds = [[cotangents[op.results[i]][lane] for i in outs] for lane in range(context.lanes)]
     with jax.named_scope(gradient_scope_of(op)):
-        pull = (jitted_pullback if call.is_memoized else pullback)(call, ins, outs)
+        call, pull = _pull_of(op, ins, outs, env, context)
         if call.communicates:
             by_lane = pull(operands, keys, seeds)
         else:
@@ -115,6 +122,18 @@ def _step_back(
             ]
     for index, gradient in zip(ins, zip(*by_lane, strict=True), strict=True):
         _accumulate(cotangents, op.operands[index], gradient)
+
+
+def _pull_of(
+    op: PdOp, ins: tuple[int, ...], outs: tuple[int, ...], env: Environment, context: Context
+) -> tuple[Call, Any]:
+    """The call that computes an op, and the function of its derivative."""
+
+    def make() -> tuple[Call, Any]:
+        call = call_of(op, context.replicas, env)
+        return call, (jitted_pullback if call.is_memoized else pullback)(call, ins, outs)
+
+    return make() if isinstance(op, Dynamic) else context.once((op, ins, outs), make)
 
 
 def _differentiate_region(

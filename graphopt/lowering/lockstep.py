@@ -12,7 +12,7 @@ import jax
 from jax import numpy as jnp
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.ir.dialect.signature import FEED, STATE
+from graphopt.ir.dialect.signature import FEED, STATE, signature_of
 from graphopt.lowering.call import Array, Lanes
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.evaluate import Context, evaluate
@@ -23,6 +23,7 @@ from graphopt.lowering.replication import Arrays, fetched_and_written, repeated
 def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Replicated:
     """`count` replicas on one device; each feed is a list of arrays, and so is each fetch."""
     sharding = jax.sharding.SingleDeviceSharding(device)
+    returned = signature_of(module).results
 
     def run(updated: Arrays, read_only: Arrays, feeds: tuple[list[Array], ...], key: Array) -> Any:
         inputs: dict[tuple[str, str], Lanes] = {}
@@ -34,7 +35,7 @@ def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Replicate
             scalar = not port.type.get_shape()
             inputs[FEED, port.name] = tuple(p.reshape(()) if scalar else p for p in parts)
         results = evaluate(module, inputs, Context(ALONE, key, lanes=count))
-        fetches, written = fetched_and_written(module, results)
+        fetches, written = fetched_and_written(returned, results)
         return tuple(list(lanes) for lanes in fetches), tuple(
             jnp.stack(lanes) if port.per_replica else lanes[0]
             for port, lanes in zip(plan.written, written, strict=True)

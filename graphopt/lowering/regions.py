@@ -80,15 +80,15 @@ def _evaluated(
     JAX would trace what is inside again in every step. Only what needs data goes op by op.
     """
     if context.by_op and not known and not isinstance(op, If):
-        if op not in context.compiled:
-            context.compiled[op] = _jitted(op, context, wanted)
-        compute = context.compiled[op]
+        if op not in context.shared:
+            context.shared[op] = _jitted(op, context, wanted)
+        compute = context.shared[op]
         try:
             if compute is not None:
                 results, pullback = compute(tuple(arrays), context.key)
                 return results, partial(_pulled_back, pullback)
         except NeedsData:
-            context.compiled[op] = None
+            context.shared[op] = None
     function = _function(op, context, known)
     if wanted is None:
         return function(arrays, context.key), None

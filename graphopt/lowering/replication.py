@@ -23,7 +23,6 @@ from jax import numpy as jnp
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
 import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
 from graphopt.ir.dialect.signature import FETCH, Port, signature_of
@@ -38,33 +37,36 @@ T = TypeVar("T")
 Replica = Callable[[Arrays, Arrays, Arrays, Array], tuple[Arrays, Arrays]]
 
 
-def fetched_and_written(module: ModuleOp, results: Sequence[T]) -> tuple[list[T], list[T]]:
-    """The fetches among the results of a module, and its new state."""
-    fetches: list[T] = []
-    written: list[T] = []
-    for port, result in zip(signature_of(module).results, results, strict=True):
-        (fetches if port.kind == FETCH else written).append(result)
-    return fetches, written
+def fetched_and_written(
+    ports: Sequence[Port], results: Sequence[T]
+) -> tuple[tuple[T, ...], tuple[T, ...]]:
+    """The fetches among the results of a module, which are its `ports`, and its new state."""
+    pairs = [(port.kind == FETCH, result) for port, result in zip(ports, results, strict=True)]
+    fetches = tuple([result for is_fetch, result in pairs if is_fetch])
+    return fetches, tuple([result for is_fetch, result in pairs if not is_fetch])
 
 
 def replica_function(
     module: ModuleOp, plan: Plan, replicas: Replicas, *, by_op: bool = False
 ) -> Replica:
     """One replica of the module as a function of arrays in plan order."""
-    compiled: dict[Operation, Any] = {}
+    shared: dict[Any, Any] = {}
+    returned = signature_of(module).results
+    taken = (*plan.updated, *plan.read_only, *plan.prepared, *plan.feeds)
+    names = [(port.kind, port.name) for port in taken]
+    numbers = [not port.type.get_shape() for port in plan.feeds]
 
     def replica(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
-        inputs: dict[tuple[str, str], tuple[Array]] = {}
-        for ports, arrays in (
-            (plan.updated, updated),
-            ((*plan.read_only, *plan.prepared), read_only),
-            (plan.feeds, _feed_blocks(plan, feeds)),
-        ):
-            inputs |= {(p.kind, p.name): (a,) for p, a in zip(ports, arrays, strict=True)}
-        context = Context(replicas, key, by_op=by_op, compiled=compiled)
+        # feeds of rank 0 travel as one number per replica
+        blocks = [
+            feed.reshape(()) if is_number else feed
+            for is_number, feed in zip(numbers, feeds, strict=True)
+        ]
+        arrays = zip((*updated, *read_only, *blocks))
+        inputs = dict(zip(names, arrays, strict=True))
+        context = Context(replicas, key, by_op=by_op, shared=shared)
         results = [lane for (lane,) in evaluate(module, inputs, context)]
-        fetches, written = fetched_and_written(module, results)
-        return tuple(fetches), tuple(written)
+        return fetched_and_written(returned, results)
 
     return replica if by_op else repeated(replica, plan)
 
@@ -159,14 +161,6 @@ def _local(plan: Plan, replica: Replica, *, block: bool) -> Replica:
         )
 
     return local
-
-
-def _feed_blocks(plan: Plan, feeds: Arrays) -> Arrays:
-    """Feeds of rank 0 travel as one number per replica."""
-    return tuple(
-        feed.reshape(()) if not port.type.get_shape() else feed
-        for port, feed in zip(plan.feeds, feeds, strict=True)
-    )
 
 
 def mesh_of(devices: Sequence[Any], groups: int = 1) -> Mesh:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
+from graphopt import fluid
 from graphopt.errors import UnsupportedError
 from graphopt.lowering.dynamic import NeedsData
 from graphopt.lowering.plan import Plan
@@ -96,6 +98,61 @@ def test_training_through_a_mask() -> None:
     np.testing.assert_allclose(loss, positive.sum() / count, rtol=1e-6)
     np.testing.assert_allclose(weight, 1 - positive.sum(0) / count, rtol=1e-6)
     assert stats["op_by_op"] == 1
+
+
+def test_a_known_run_op_by_op_makes_few_calls() -> None:
+    """What an op is, its rule and its properties are looked up in the first run alone."""
+
+    def build(x: Any) -> list[Any]:
+        chosen = paddle.masked_select(x, x > 0)
+        for _ in range(30):
+            chosen = paddle.scale(paddle.tanh(chosen), 0.5) + paddle.full([1], 0.25)
+        return [chosen]
+
+    main, _, fetches = program(build)
+    executor, calls = static.Executor(paddle.CPUPlace()), list[str]()
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and "graphopt" in frame.f_code.co_filename:
+            calls.append(frame.f_code.co_qualname)
+
+    def step() -> Any:
+        return executor.run(main, {"x": ROWS}, fetches)[0]
+
+    first = step()
+    step()
+    sys.setprofile(note)
+    try:
+        again = step()
+    finally:
+        sys.setprofile(None)
+    assert executor.stats["op_by_op"] == 1
+    np.testing.assert_array_equal(again, first)
+    ops = len(main.global_block().ops)
+    assert len(calls) < 3 * ops, calls
+
+
+def test_a_constant_that_became_state() -> None:
+    """Another program takes its buffer; the next run has the constant again."""
+    main, startup, scope = static.Program(), static.Program(), static.Scope()
+    with static.program_guard(main, startup):
+        weight = static.create_global_var([3], 0.0, "float32", persistable=True, name="held_weight")
+    reset, step = main.clone(), main.clone()
+    with static.program_guard(reset, startup):
+        x = static.data("x", [None, 4], "float32")
+        fluid.layers.fill_constant([3], "float32", 2.0, out=reset.global_block().var("held_weight"))
+        count = paddle.shape(paddle.nonzero(x))[0]
+    with static.program_guard(step, startup):
+        weight = step.global_block().var("held_weight")
+        paddle.assign(weight + 1.0, weight)
+    executor = static.Executor(paddle.CPUPlace())
+    executor.run(startup, scope=scope)
+    for _ in range(3):
+        executor.run(reset, {"x": ROWS}, [count], scope=scope)
+        for _ in range(2):
+            (found,) = executor.run(step, fetch_list=[weight], scope=scope)
+        np.testing.assert_array_equal(found, [4, 4, 4])
+    assert executor.stats["op_by_op"] == 1
 
 
 def test_random_numbers_of_a_fed_shape() -> None:
