@@ -412,3 +412,19 @@ def test_explain_counts_alike_ops_together() -> None:
     assert "'n' decides 'ends' of pd.slice" in lines[0]
     assert text.count("(and at 1 more)") == 1
     assert "also: 'x' decides the size of pd.nonzero" in lines[1]
+
+
+def test_sizes_share_what_was_made_op_by_op() -> None:
+    """Its ops are looked up once, and its regions compiled once."""
+
+    def build(x: Any) -> list[Any]:
+        (total,) = static.nn.while_loop(lambda n: n < 9, lambda n: [n * 2 + 1], [paddle.mean(x)])
+        return [total, paddle.nonzero(x)]
+
+    main, _, fetches = program(build)
+    executor = static.Executor(paddle.CPUPlace())
+    for rows in (2, 3, 4):
+        executor.run(main, {"x": np.ones((rows, 4), "float32")}, fetches)
+    forms = [each.form for each in executor._runner.executables()]
+    assert len({id(form.step) for form in forms if form is not None}) == 1
+    assert executor.stats["op_by_op"] == 3

@@ -142,8 +142,12 @@ class Compiled:
         # what the derivative is to compute again, and before it joins collectives
         return {"xla_disable_hlo_passes": "cse_barrier_expander"}
 
-    def by_op(self) -> Replicated:
-        """The module for one device, one XLA program for each op: sizes may depend on data."""
+    @cached_property
+    def op_by_op(self) -> Replicated:
+        """The module for one device, one XLA program for each op: sizes may depend on data.
+
+        Feeds of all sizes share it, with what was looked up of its ops and compiled of its regions.
+        """
         device = device_of(self.compilation.places[0])
         from graphopt.lowering import replication
 

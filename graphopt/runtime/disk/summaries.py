@@ -159,5 +159,6 @@ class Summarized(Compiled):
 
         return alone_later(self.compilation.places[0], function, donates=True)
 
-    def by_op(self) -> Replicated:
-        return self.whole.by_op()
+    @property
+    def op_by_op(self) -> Replicated:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.whole.op_by_op

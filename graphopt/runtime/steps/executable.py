@@ -209,7 +209,7 @@ class Executable:
 
     def _by_op(self, name: str) -> Form:
         """The form op by op; `name` is for reports."""
-        self.replicated = self.state.replicated = replace(self.compiled.by_op(), name=name)
+        self.replicated = self.state.replicated = replace(self.compiled.op_by_op, name=name)
         return Form(BY_OP, self.replicated.function, self.prepare)
 
     def _begin(self, ordered: FedArrays, feeds: Feeds, scope: Scope) -> None:

@@ -291,7 +291,7 @@ class Forms:
     def _make(self, name: str, began: float | None = None) -> None:
         """Load or compile a form, or find that sizes depend on data; the thread `began` then."""
         if name == BY_OP:
-            return self._keep(BY_OP, self._compiled.by_op().function)
+            return self._keep(BY_OP, self._compiled.op_by_op.function)
         import_jax()
         with self._lock:
             is_counted = name == FAST and bool(self._facts.quick_runs)
@@ -436,7 +436,7 @@ class Forms:
 
         host = cast("HostForm", self._ready[HOST].step)
         if host.last is not None:
-            by_op = self._compiled.by_op().function
+            by_op = self._compiled.op_by_op.function
             self.seen.by_op = ratio_of(by_op, host, host.last)
             self._keep(BY_OP, by_op)
             host.timed()
