@@ -13,6 +13,7 @@ import numpy as np
 
 from graphopt.errors import AssertedError
 from graphopt.runtime.devices.places import CPUPlace
+from graphopt.runtime.state.arrays import is_of_jax
 from graphopt.runtime.state.slots import Slot
 from graphopt.runtime.state.slots import Tensor as _Tensor
 
@@ -23,7 +24,7 @@ class LoDTensor(_Tensor):
     def __init__(self, array: Any = None, lengths: Sequence[Sequence[int]] = ()) -> None:
         super().__init__(Slot("lod_tensor"))
         if array is not None:
-            self._slot.put(np.array(array))
+            self._slot.put(array if is_of_jax(array) else np.array(array))
         self._note_lengths(lengths)
 
     def _place(self) -> CPUPlace:

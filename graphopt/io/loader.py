@@ -14,6 +14,8 @@ from graphopt.io.dataset import IterableDataset
 from graphopt.io.fetcher import BatchRecipe
 from graphopt.io.worker import Workers
 from graphopt.reader.loaders import DatasetLoader, GeneratorLoader
+from graphopt.runtime.devices.places import place_of
+from graphopt.runtime.feeds.sent import send
 from graphopt.runtime.state.slots import Slot, Tensor
 
 
@@ -25,7 +27,8 @@ class DataLoader:
     for each place, {name: Tensor}, by the names of `feed_list`. `batch_size` None leaves the
     making of batches to the dataset.
 
-    A thread makes `prefetch_factor` batches ahead, unless `use_buffer_reader` is False.
+    A thread makes `prefetch_factor` batches ahead, unless `use_buffer_reader` is False, and sends
+    them to the device of a single place that is not the host, by default that of executors.
     `num_workers` processes make them, started for each epoch unless `persistent_workers`;
     they are forks of this process, and must not run programs. `timeout` seconds without a batch,
     and an error in a worker, raise RuntimeError. `use_shared_memory` has no effect: batches travel
@@ -160,7 +163,7 @@ class DataLoader:
         batches = self._batches()
         while group := list(islice(batches, len(self.places))):
             if self.return_list:
-                lists = [map_arrays(_tensor, batch) for batch in group]
+                lists = [map_arrays(self._sent, batch) for batch in group]
                 yield lists[0] if len(self.places) == 1 else lists
             else:
                 yield [self._feed(batch) for batch in group]
@@ -173,7 +176,12 @@ class DataLoader:
                 f"DataLoader: a batch has {len(arrays)} arrays, but feed_list has {len(names)} "
                 f"variables ({', '.join(names)})"
             )
-        return {name: _tensor(array) for name, array in zip(names, arrays, strict=True)}
+        return {name: self._sent(array) for name, array in zip(names, arrays, strict=True)}
+
+    def _sent(self, array: Any) -> Tensor:
+        """An array as a tensor, on its way to the device where there is one and a thread for it."""
+        first = len(self.places) == 1 and self.use_buffer_reader
+        return _tensor(send(array, place_of(self.places[0])) if first else array)
 
     @staticmethod
     def from_generator(

@@ -23,6 +23,8 @@ from graphopt.ir.program import Variable, default_main_program
 from graphopt.ir.program.location import caller_location
 from graphopt.reader.batch_queue import BatchQueue
 from graphopt.reader.decorator import batch as batch_reader
+from graphopt.runtime.devices.places import CPUPlace, Place, place_of
+from graphopt.runtime.feeds.sent import send
 from graphopt.runtime.state.slots import Tensor
 
 Source = Callable[[], Iterable[Any]]
@@ -52,8 +54,9 @@ class GeneratorLoader:
     `set_sample_generator`, `set_sample_list_generator` and `set_batch_generator` say what the
     generator yields: samples, lists of samples, or batches of arrays. An iterable loader yields a
     list with one feed {name: LoDTensor} for each place, or with `return_list` a list of lists of
-    LoDTensors; with `drop_last` a last list with fewer feeds than places is left out.
-    `use_double_buffer` has no effect. Raises ValueError without a capacity or variables. Paddle
+    LoDTensors; with `drop_last` a last list with fewer feeds than places is left out. With
+    `use_double_buffer` the thread sends batches to the device of a single place that is not the
+    host. Raises ValueError without a capacity or variables. Paddle
     page: fluid.io.DataLoader.from_generator.
     """
 
@@ -77,6 +80,8 @@ class GeneratorLoader:
         self._return_list = return_list
         self._drop_last = drop_last
         self._places = 1
+        self._place: Any = None
+        self._sends = use_double_buffer
         self._source: Source | None = None
         self._epoch: Prefetch | None = None
         self._queue = BatchQueue(capacity)
@@ -118,7 +123,8 @@ class GeneratorLoader:
         """
         if self._iterable and places is None:
             raise AssertionError("Places cannot be None when DataLoader is iterable")
-        self._places = len(places) if isinstance(places, (list, tuple)) else 1
+        several = list(places) if isinstance(places, (list, tuple)) else [places]
+        self._places, self._place = len(several), several[0] if several else None
         self._source = reader
         return self
 
@@ -154,7 +160,11 @@ class GeneratorLoader:
                 f"the generator of a DataLoader yields {len(values)} arrays, but feed_list has "
                 f"{len(self.names)} variables ({', '.join(self.names)})"
             )
-        return {name: _tensor(name, v) for name, v in zip(self.names, values, strict=True)}
+        # where a program runs whose loader has no place is known when it runs
+        is_known = self._iterable or self._place is not None
+        sends = self._sends and self._places == 1 and is_known
+        place = place_of(self._place) if sends else CPUPlace()
+        return {n: _tensor(n, v, place) for n, v in zip(self.names, values, strict=True)}
 
     def start(self) -> None:
         """Begin an epoch; AssertionError for an iterable loader."""
@@ -248,8 +258,11 @@ def _rows(value: Any) -> LoDTensor:
     return create_lod_tensor(value[0], [value[1]]) if isinstance(value, tuple) else LoDTensor(value)
 
 
-def _tensor(name: str, value: Any) -> Tensor:
-    """A value that a generator yields, as what scripts of 1.8 get; TypeError for uneven rows."""
+def _tensor(name: str, value: Any, place: Place) -> Tensor:
+    """A value that a generator yields, as what scripts of 1.8 get; TypeError for uneven rows.
+
+    An array is on its way to the device of a place.
+    """
     if isinstance(value, Tensor):
         return value
     try:
@@ -261,7 +274,7 @@ def _tensor(name: str, value: Any) -> Tensor:
             f"the generator of a DataLoader yields no array for '{name}': its rows differ in "
             "length; give sequences as fluid.create_lod_tensor(data, lengths, place)"
         )
-    return LoDTensor(array)
+    return LoDTensor(send(array, place))
 
 
 class PyReader(GeneratorLoader):

@@ -322,8 +322,8 @@ class CompiledProgram(WithFacts):
         if not return_merged:
             return [as_results(values, return_numpy=return_numpy) for values in fetches]
         if self._parallel is None:
-            return as_results((value for (value,) in fetches), return_numpy=return_numpy)
-        merged = map(merge_replicas, names, fetches)
+            return as_results([value for (value,) in fetches], return_numpy=return_numpy)
+        merged = [*map(merge_replicas, names, fetches)]
         return as_results(merged, return_numpy=return_numpy)
 
     def _own(self, op: Operator) -> Operator:

@@ -10,7 +10,7 @@ from graphopt.display.facts import WithFacts
 from graphopt.errors import ArrayFetchError, OperandError
 from graphopt.ir.program import Operator, Program, default_main_program
 from graphopt.ir.program.location import caller_level
-from graphopt.runtime.devices.places import Place, as_place, check_place, likely_place
+from graphopt.runtime.devices.places import Place, check_place, place_of
 from graphopt.runtime.distributed.world import world_of_environment
 from graphopt.runtime.feeds.buckets import Buckets, sequences
 from graphopt.runtime.feeds.feed import feeds_state, single_feed, with_readers
@@ -64,7 +64,7 @@ class Executor(WithFacts):
     """The form of a program for all trainers of a job, which `compiled_program` gives."""
 
     def __init__(self, place: object = None, *, buckets: Buckets | None = None) -> None:
-        self.place: Place = likely_place() if place is None else as_place(place)
+        self.place: Place = place_of(place)
         check_place(self.place)
         self.buckets = buckets
         self._closed = False

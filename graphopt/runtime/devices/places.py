@@ -281,6 +281,11 @@ def likely_place() -> Place:
     return default_place()
 
 
+def place_of(given: object) -> Place:
+    """A place, or the likely one for None."""
+    return likely_place() if given is None else as_place(given)
+
+
 def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
     """`device_count` host places, by default as many as the environment variable CPU_NUM says.
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
 from graphopt.errors import FeedError
 from graphopt.ir.program import Operator, Parameter, Variable
 from graphopt.runtime.feeds.single import to_numpy
-from graphopt.runtime.state.arrays import Array, Arrays, Fetched, FetchList, HostArray
+from graphopt.runtime.state.arrays import (
+    Array,
+    Arrays,
+    Fetched,
+    FetchList,
+    HostArray,
+    is_apart,
+)
 from graphopt.runtime.state.slots import Slot, Tensor
+
+if TYPE_CHECKING:
+    import jax
 
 Result: TypeAlias = HostArray | Tensor
 Results: TypeAlias = list[Result] | list[list[Result]]
@@ -75,9 +85,17 @@ def fetch_names(fetch_list: FetchList) -> tuple[str, ...]:
     return tuple(names)
 
 
-def as_results(arrays: Iterable[Array], *, return_numpy: bool) -> list[Result]:
-    """Fetched arrays as the caller requested them: NumPy copies, or tensors left on a device."""
-    return [*map(to_numpy if return_numpy else _as_tensor, arrays)]
+def as_results(arrays: Sequence[Array], *, return_numpy: bool) -> list[Result]:
+    """Fetched arrays as the caller requested them: NumPy copies, or tensors left on a device.
+
+    Copies from a device begin before the first one is waited for.
+    """
+    if not return_numpy:
+        return [*map(_as_tensor, arrays)]
+    if len(arrays) > 1 and is_apart(arrays[0]):
+        for array in arrays:
+            cast("jax.Array", array).copy_to_host_async()
+    return [*map(to_numpy, arrays)]
 
 
 def _as_tensor(array: Array) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 from graphopt.errors import CheckError, IndexRangeError
 from graphopt.ir.dialect.index_bound import IndexBound
 from graphopt.runtime.settings.flags import IDS, checks_ids
-from graphopt.runtime.state.arrays import HostArray
+from graphopt.runtime.state.arrays import HostArray, as_numpy
 
 
 def check_ids(
@@ -29,7 +29,7 @@ def check_ids(
             # a part that another process holds is checked there
             if getattr(array, "is_fully_addressable", True):
                 for bound in wanted:
-                    _check(name, np.asarray(array), bound, verb)
+                    _check(name, as_numpy(array), bound, verb)
 
 
 def _check(name: str, ids: HostArray, bound: IndexBound, verb: str) -> None:

@@ -14,7 +14,7 @@ from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.program import LENGTHS, Operator, Program
 from graphopt.ir.program.open_branches import TAKEN
 from graphopt.runtime.compile.compilation import Compilation
-from graphopt.runtime.devices.places import Place
+from graphopt.runtime.devices.places import Place, device_of
 from graphopt.runtime.feeds.feed import OwnTypes, misfit, own_types, single_feed
 from graphopt.runtime.feeds.fetch import by_replica
 from graphopt.runtime.feeds.split import SplitFeed
@@ -34,6 +34,7 @@ from graphopt.runtime.state.arrays import (
 )
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope
+from graphopt.runtime.state.slots import Tensor
 from graphopt.runtime.steps.kept import (
     MOST_COMPILED,
     KeptPrograms,
@@ -129,6 +130,8 @@ class Runner:
         which its conditions take.
         """
         signature = feed_signature(program, feed, names)
+        if signature is None and (found := held_arrays(feed, self.places)) is not feed:
+            feed, signature = found, feed_signature(program, found, names)
         if signature is not None and (ready := self._ready.get(signature)) is not None:
             executable = ready()
             if executable is not None:
@@ -348,6 +351,20 @@ def feed_signature(program: Program, feed: Feed, names: Names) -> Signature | No
     return program.serial, program.version, names, revision.number, *arrays
 
 
+def held_arrays(feed: Feed, places: Sequence[Place]) -> Feed:
+    """A feed in which tensors on the device of a run are the arrays that they hold.
+
+    Any other feed is the same object. A step takes the buffers of state, so that a tensor which is
+    a variable of a scope is none of these.
+    """
+    if type(feed) is not dict or len(places) != 1:
+        return feed
+    held = {name: value.on_device() for name, value in feed.items() if isinstance(value, Tensor)}
+    device = device_of(places[0]) if any(array is not None for array in held.values()) else None
+    there = {n: a for n, a in held.items() if a is not None and a.devices() == {device}}
+    return {**feed, **there} if there else feed
+
+
 def passed_unchanged(program: Program, feed: Feeds, parts: SplitFeed) -> bool:
     """True when a feed needs no check and no split as long as its arrays are like these."""
     feeds, block = parts.whole, program.global_block()
@@ -361,5 +378,5 @@ def write_learning_rates(program: Program, scope: Scope) -> None:
     for name, scheduler in program.lr_schedulers.items():
         variable = program.global_block().find_var(name)
         if variable is not None:
-            value = np.full(variable.shape, scheduler(), variable.dtype.numpy)
-            (scope.find_var(name) or scope.var(name)).put(value)
+            slot = scope.find_var(name) or scope.var(name)
+            slot.schedule(scheduler(), variable.shape, variable.dtype.numpy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
@@ -40,6 +41,28 @@ def shapes_of(feeds: Mapping[str, Any]) -> tuple[tuple[tuple[int, ...], Any], ..
 def is_of_jax(array: object) -> bool:
     """True for an array of JAX, which cannot be written."""
     return hasattr(array, "sharding")
+
+
+# what the host has of arrays that it has sent to devices, by the number of the object
+_on_host: dict[int, HostArray] = {}
+
+
+def keep_on_host(array: Any, copy: HostArray) -> None:
+    """Note what the host has of an array of JAX, as long as that lives."""
+    _on_host[id(array)] = copy
+    weakref.finalize(array, _on_host.pop, id(array), None).atexit = False
+
+
+def as_numpy(array: Any) -> HostArray:
+    """An array as NumPy sees it; one that the host has sent to a device is not waited for."""
+    found = _on_host.get(id(array))
+    return np.asarray(array) if found is None else found
+
+
+def is_apart(array: Any) -> bool:
+    """True for an array in the memory of a device that is not the host's."""
+    sharding = getattr(array, "sharding", None)
+    return sharding is not None and next(iter(sharding.device_set)).platform != "cpu"
 
 
 def unchanging(array: Array) -> Array:

@@ -140,7 +140,7 @@ def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
     where, held, array = slot.copy
     if array is None or where is not home or held != layout or layout.whole is not None:
         array = _bring_home(replicated, slot, port, layout)
-    if keep or slot.home is None:
+    if keep or (slot.home is None and not slot.is_scheduled):
         slot.put(array, layout=layout, home=home)
     else:
         slot.copy = home, layout, array

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from graphopt.errors import LengthsError, ScopeError
 from graphopt.ir.dtypes import DType, as_dtype
-from graphopt.runtime.state.arrays import Array, HostArray
+from graphopt.runtime.state.arrays import Array, HostArray, as_numpy, is_of_jax
 from graphopt.runtime.state.uninterrupted import Uninterrupted
 
 Shape = tuple[int, ...]
@@ -87,11 +87,12 @@ class Slot:
     `lengths` are those of the sequences in it, as scripts set them. With `rows` the value has some
     rows of a tensor of `height` rows, of which a row may come more than once. What a script has
     read or written `is_shared`: another process may go on from it, or this one goes on from that.
+    A learning rate is `scheduled` as the array that has it.
     """
 
     __slots__ = (
         *("copy", "height", "home", "is_shared", "layout", "lengths", "lock", "name", "rows"),
-        *("stacks", "value"),
+        *("scheduled", "stacks", "value"),
     )
 
     def __init__(self, name: str, lock: Any = None) -> None:
@@ -103,6 +104,7 @@ class Slot:
         self.rows: list[int] | None = None
         self.height = 0
         self.is_shared = False
+        self.scheduled: tuple[float, HostArray] | None = None
         self.value: Any = None
         self.put(None)
 
@@ -124,6 +126,18 @@ class Slot:
             self.value.stack.lose()
             self.value, self.layout, self.home = value, layout, home
             self.copy = NO_COPY
+
+    def schedule(self, rate: float, shape: Shape, dtype: np.dtype[Any]) -> None:
+        """Let the value be a learning rate, which stays on its device as long as it is the same."""
+        if not (self.is_scheduled and self.scheduled is not None and self.scheduled[0] == rate):
+            value = np.full(shape, rate, dtype)
+            self.scheduled = rate, value
+            self.put(value)
+
+    @property
+    def is_scheduled(self) -> bool:
+        """True for a learning rate that a schedule has written last."""
+        return self.scheduled is not None and self.scheduled[1] is self.value
 
     def read(self) -> HostArray:
         """A copy of the value for a script, which may keep it; ScopeError when there is none."""
@@ -149,7 +163,7 @@ class Slot:
         replicas, whole, order = self.layout
         if replicas and not getattr(value, "is_fully_addressable", True):
             value = _of_this_process(value)
-        value = np.array(value)
+        value = np.array(as_numpy(value))
         if whole is not None:
             return joined_parts(value, whole)
         value = value[0] if replicas else value
@@ -297,6 +311,12 @@ class Tensor:
         """A copy of the value."""
         return self._slot.read()
 
+    def on_device(self) -> Any:
+        """The array of JAX that is the value, of a fetch or of a batch; None for any other."""
+        slot = self._slot
+        plain = slot.home is None and slot.layout == AS_IT_IS and not slot.lengths
+        return slot.value if plain and slot.rows is None and is_of_jax(slot.value) else None
+
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> HostArray:
         value = self._slot.read()
         return value if dtype is None else value.astype(dtype)
@@ -368,6 +388,8 @@ class Stack:
     """
 
     __slots__ = ("copy", "held", "home", "items", "layout", "members", "name", "value")
+
+    is_scheduled = False
 
     def __init__(self, members: Sequence[Slot]) -> None:
         self.name = f"{members[0].name} .. {members[-1].name}"
