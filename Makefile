@@ -165,9 +165,25 @@ BENCH ?=
 bench: $(VENV)/.dev ## run the benchmark suite (make bench BENCH="--quick --workloads mlp,transformer")
 	PYTHONPATH=benchmarks $(BIN)/python -m suite $(BENCH)
 
+# With GPU_PYTHON, a Python that has JAX with CUDA, nothing is installed: for machines without a
+# network. What graphopt needs beside JAX then comes from out/gpu-packages.
+GPU_PYTHON ?=
+GPU_PACKAGES := out/gpu-packages
+ON_GPU := PYTHONPATH=benchmarks:$(CURDIR):$(CURDIR)/$(GPU_PACKAGES) $(or $(GPU_PYTHON),$(BIN)/python)
+for_gpu := $(if $(GPU_PYTHON),,$(VENV)/.dev)
+
 .PHONY: bench-gpu
-bench-gpu: $(VENV)/.dev ## run the suite's GPU subset with the JAX of VENV, which needs CUDA
-	PYTHONPATH=benchmarks $(BIN)/python -m suite --gpu --out out/bench-gpu $(BENCH)
+bench-gpu: $(for_gpu) ## all of benchmarks/suite/gpu.py, 12 minutes (make bench-gpu GPU_PYTHON=python3)
+	$(ON_GPU) -m suite --gpu --out docs/benchmarks $(BENCH)
+
+.PHONY: test-gpu
+test-gpu: $(for_gpu) ## recorded cases and saved models on a GPU, 2 minutes (make test-gpu GPU_PYTHON=python3)
+	$(ON_GPU) -m suite --gpu --parts correct --out out/test-gpu $(BENCH)
+
+.PHONY: gpu-packages
+gpu-packages: $(VENV)/.dev ## what a GPU machine without a network needs beside JAX, to carry along
+	$(BIN)/python $(PIP_INSTALL) --constraint $(CONSTRAINTS) --no-deps --target $(GPU_PACKAGES) \
+		xdsl immutabledict ordered-set filelock threadpoolctl typing-extensions
 
 .PHONY: bench-peers
 bench-peers: $(PEERS)/paddle/.installed $(PEERS)/torch/.installed ## install what the suite compares with

@@ -41,7 +41,7 @@ PINNED = version("jaxlib").startswith("0.10.")
 # tests do the same wherever they are run, and so do the processes that they start.
 SAID = (
     *("GRAPHOPT_CORPUS", "GRAPHOPT_OPTIMIZED_TESTS", "GRAPHOPT_UPDATE_PAGES"),
-    "GRAPHOPT_PADDLE_PYTHON",
+    *("GRAPHOPT_PADDLE_PYTHON", "GRAPHOPT_TEST_PLATFORM"),
 )
 HEARD = re.compile(
     r"(FLAGS|GRAPHOPT|JAX|PADDLE|XLA)_\w+|CPU_NUM|XDG_CACHE_HOME"
@@ -65,7 +65,8 @@ def set_environment() -> None:
         if PINNED:
             flags["--xla_cpu_use_fusion_emitters"] = "false"
     os.environ["XLA_FLAGS"] = " ".join(f"{flag}={value}" for flag, value in flags.items())
-    os.environ["JAX_PLATFORMS"] = "cpu"
+    # `make test-gpu` runs some of them elsewhere
+    os.environ["JAX_PLATFORMS"] = os.environ.get("GRAPHOPT_TEST_PLATFORM", "cpu")
     # nothing is kept between processes, so no program needs a key
     os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 

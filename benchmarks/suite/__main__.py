@@ -14,7 +14,7 @@ from suite.ablate import ALL, ablations
 from suite.engines import ENGINES
 from suite.measure import Bench, Effort, measure
 from suite.overhead import overhead
-from suite.workloads import BY_NAME, ON_GPU
+from suite.workloads import BY_NAME
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "out" / "bench-workers.log"
@@ -30,7 +30,11 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--ablate", metavar="PASS", help=f"only what passes are worth: {NAMES}, or {ALL}"
     )
-    parser.add_argument("--gpu", action="store_true", help="the workloads for GPUs, on them")
+    parser.add_argument("--gpu", action="store_true", help="the run on a GPU: see suite/gpu.py")
+    parser.add_argument("--parts", default="", help=f"of the run on a GPU: {NAMES}")
+    parser.add_argument("--minutes", type=float, default=12.0, help="for the run on a GPU")
+    parser.add_argument("--missing", action="store_true", help="parts that the folder lacks")
+    parser.add_argument("--device", default="gpu", choices=("gpu", "cpu"), help="cpu: a trial")
     parser.add_argument("--quick", action="store_true", help="few rounds")
     parser.add_argument("--size", default="full", choices=("full", "toy"))
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "bench")
@@ -46,8 +50,8 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     """Measure what was asked for; what an earlier run left in the folder stays beside it."""
     given = options(arguments)
-    if given.gpu and not gpu.count():
-        print("bench-gpu: JAX sees no GPU here, so nothing was run", file=sys.stderr)
+    if given.gpu:
+        gpu.run(given)
         return
     given.out.mkdir(parents=True, exist_ok=True)
     effort = QUICK if given.quick else Effort()
@@ -74,17 +78,12 @@ def parts(bench: Bench, given: argparse.Namespace, found: dict[str, Any]) -> Ite
             found["ablated"], found["ablated_on"] = found["date"][:10], machine.processor()
             yield
         return
-    peers = () if given.gpu else tuple(given.engines.split(","))
-    chosen = ON_GPU if given.gpu else {name: BY_NAME[name] for name in given.workloads.split(",")}
-    for name, workload in chosen.items():
+    for name in given.workloads.split(","):
         tell(f"{name} …")
-        workloads[name] = measure(bench, workload, peers)
+        workloads[name] = measure(bench, BY_NAME[name], tuple(given.engines.split(",")))
         tell(report.line(workloads[name]))
         yield
-    if given.gpu:
-        found["limits"] = gpu.limits(workloads)
-    else:
-        found["overhead"] = list(overhead(workloads, compiling=given.size == "full"))
+    found["overhead"] = list(overhead(workloads, compiling=given.size == "full"))
     yield
 
 

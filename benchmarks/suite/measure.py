@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,21 +43,43 @@ class Bench:
     size: str = "full"
     effort: Effort = field(default_factory=Effort)
     environment: Environment = field(default_factory=dict)
+    limit: Callable[[], float | None] = lambda: None
+    """The seconds in which a worker has to answer."""
+    ahead: dict[tuple[str, str], Process] = field(default_factory=dict)
+    """Workers that were started ahead, by workload and variant."""
 
-    def start(
-        self, engine: Engine, workload: Workload, weights: Path, more: Environment
-    ) -> Process:
+    def begin(self, workload: Workload, variants: Variants) -> None:
+        """Start workers that are needed next, so that imports take no time of their own."""
+        for name, (engine, more) in variants.items():
+            if (workload.name, name) not in self.ahead:
+                with suppress(WorkerError):
+                    process = self.start(engine, workload, more)
+                    process.tell("prepare")
+                    self.ahead[workload.name, name] = process
+
+    def taken(self, name: str, engine: Engine, workload: Workload, more: Environment) -> Process:
+        """The worker that was started ahead, or a new one."""
+        return self.ahead.pop((workload.name, name), None) or self.start(engine, workload, more)
+
+    def end(self) -> None:
+        """End the workers that nobody took."""
+        for process in self.ahead.values():
+            process.end()
+        self.ahead.clear()
+
+    def start(self, engine: Engine, workload: Workload, more: Environment) -> Process:
         """A worker; WorkerError when its environment is absent."""
         python = python_of(engine.environment, self.peers)
         if python is None:
             raise WorkerError(f"no environment: make bench-peers builds {engine.environment}")
         return Process(
             engine,
-            [workload.name, self.size, str(weights)],
+            [workload.name, self.size],
             python=python,
             cores=self.cores,
             environment={**self.environment, **more},
             log=self.log,
+            limit=self.limit,
         )
 
 
@@ -80,24 +102,42 @@ def compare(
     *,
     must_agree: str,
 ) -> dict[str, Any]:
-    """Start the variants and time them in turns.
+    """Start the variants and time them in turns, or one after the other where one fills a device.
 
     The first one makes the parameters, and all are compared with it. AssertionError when what
     `must_agree` computes differs by more than the workload's tolerance.
     """
-    found = described(workload)
     rows: dict[str, dict[str, Any]] = {name: {} for name in variants}
-    with ExitStack() as stack:
-        live = started(bench, workload, variants, rows, stack)
+    groups = [{name: each} for name, each in variants.items()] if workload.alone else [variants]
+    with tempfile.TemporaryDirectory() as folder:
+        for group in groups:
+            with ExitStack() as stack:
+                live = started(bench, workload, group, rows, stack, Path(folder) / "weights.npz")
+                if not workload.alone:
+                    check(workload, rows, must_agree)
+                timed(bench, workload, live, rows)
+    if workload.alone:
         check(workload, rows, must_agree)
-        if not workload.compile_only:
-            for process in live.values():
-                process.ask("settle")
-        for name, seconds in turns(live, bench.effort).items():
-            rows[name] |= live[name].ask("memory") | {"steps_s": seconds}
     for row in rows.values():
         summarize(row)
-    return found | {"engines": rows}
+    return described(workload) | {"engines": rows}
+
+
+def timed(
+    bench: Bench, workload: Workload, live: dict[str, Process], rows: dict[str, dict[str, Any]]
+) -> None:
+    """Put times and memory of these workers into `rows`; nothing else is under way meanwhile."""
+    for process in bench.ahead.values():
+        with suppress(WorkerError):
+            process.wait()
+    for name, process in [] if workload.compile_only else [*live.items()]:
+        try:
+            process.ask("settle")
+        except WorkerError as error:
+            rows[name] |= {"skipped": str(error)}
+            del live[name]
+    for name, seconds in turns(live, bench.effort).items():
+        rows[name] |= live[name].ask("memory") | {"steps_s": seconds}
 
 
 def started(
@@ -106,15 +146,16 @@ def started(
     variants: Variants,
     rows: dict[str, dict[str, Any]],
     stack: ExitStack,
+    weights: Path,
 ) -> dict[str, Process]:
     """The workers that could start, with what they said in `rows`."""
-    weights = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "weights.npz"
     live: dict[str, Process] = {}
     for name, (engine, more) in variants.items():
         try:
-            process = bench.start(engine, workload, weights, more)
+            process = bench.taken(name, engine, workload, more)
             stack.callback(process.end)
-            rows[name] |= process.ask("start")
+            rows[name] |= process.ask("prepare")
+            rows[name] |= process.ask("start", weights=str(weights))
             live[name] = process
         except WorkerError as error:
             rows[name] |= {"skipped": str(error)}

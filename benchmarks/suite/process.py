@@ -6,8 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
 from typing import Any
 
 from suite.engines import Engine
@@ -31,11 +36,16 @@ class Process:
         cores: int,
         environment: Mapping[str, str],
         log: Path,
+        limit: Callable[[], float | None] = lambda: None,
     ) -> None:
-        own = BENCHMARKS if engine.environment else f"{BENCHMARKS}{os.pathsep}{BENCHMARKS.parent}"
+        """Start it; `limit` gives the seconds in which an answer has to come."""
+        own = [BENCHMARKS]
+        if not engine.environment:
+            own += [BENCHMARKS.parent, *filter(None, [os.environ.get("PYTHONPATH")])]
         variables = {
             **os.environ,
-            "PYTHONPATH": str(own),
+            "PYTHONPATH": os.pathsep.join(map(str, own)),
+            "SUITE_BEGAN": str(time.time()),
             # what is compiled is what is measured
             "JAX_ENABLE_COMPILATION_CACHE": "false",
             # and stays as it is while it is measured
@@ -53,20 +63,54 @@ class Process:
                 env=variables,
             )
 
-    def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
-        """The answer to a command; WorkerError when there is none or it tells of an error."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
+        self._limit = limit
+        self._lines: Queue[str] = Queue()
+        self._told = 0
+        Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        """Lines of the worker, and an empty one at its end."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def tell(self, command: str, **arguments: Any) -> None:
+        """Give a command, whose answer is the next one that is waited for."""
+        assert self._process.stdin is not None
+        self._told += 1
+        with suppress(BrokenPipeError):
             print(json.dumps({"do": command, **arguments}), file=self._process.stdin, flush=True)
-            line = self._process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
+
+    def answer(self) -> dict[str, Any]:
+        """The answer to the first command that has none yet.
+
+        WorkerError when it does not come in time, or tells of an error.
+        """
+        self._told -= 1
+        seconds = self._limit()
+        try:
+            line = self._lines.get(timeout=seconds)
+        except Empty:
+            self._process.kill()
+            raise WorkerError(f"no answer within {seconds:.0f} s") from None
         if not line:
             raise WorkerError(f"the worker ended with {self._process.wait()}")
         answer = json.loads(line)
         if "error" in answer:
             raise WorkerError(answer["error"])
         return answer
+
+    def wait(self) -> None:
+        """Wait until all that was told has been done; raises as `answer`."""
+        while self._told:
+            self.answer()
+
+    def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
+        """The answer to a command; raises as `answer`."""
+        self.wait()
+        self.tell(command, **arguments)
+        return self.answer()
 
     def end(self) -> None:
         """End the process."""
@@ -77,10 +121,12 @@ class Process:
 def python_of(environment: str, peers: Path) -> str | None:
     """The Python of an environment: this one, `GRAPHOPT_BENCH_<NAME>`, or what the set-up built.
 
-    None when it is absent.
+    This one serves where it has the package. None when it is absent.
     """
     if not environment:
         return sys.executable
     named = os.environ.get(f"GRAPHOPT_BENCH_{environment.upper()}")
     path = Path(named) if named else peers / environment / "bin" / "python"
-    return str(path) if path.exists() else None
+    if not path.exists():
+        return sys.executable if find_spec(environment) is not None else None
+    return str(path)

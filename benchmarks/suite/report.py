@@ -39,9 +39,6 @@ def page(found: Row) -> Iterator[str]:
     if found.get("overhead"):
         yield from ("", "## What graphopt itself costs", "")
         yield from overhead_table(found["overhead"])
-    if found.get("limits"):
-        yield from ("", "## The chip's limits", "")
-        yield from limit_table(found["limits"])
     if found.get("ablations"):
         yield from ("", "## What each rewrite is worth", "", *ABLATIONS)
         if found.get("ablated", found["date"][:10]) != found["date"][:10]:
@@ -156,15 +153,6 @@ def overhead_table(found: Iterable[Row]) -> Iterator[str]:
         for row in found
     ]
     return table(["what", "goal", "measured", ""], rows)
-
-
-def limit_table(found: Iterable[Row]) -> Iterator[str]:
-    """What the chip can do, and what is reached of it."""
-    rows = [
-        [row["what"], f"{row['tflops']:.3g}", f"{row['share']:.0%}" if "share" in row else ABSENT]
-        for row in found
-    ]
-    return table(["what", "TFLOP/s", "of the limit"], rows)
 
 
 def ablation_table(found: Iterable[Row]) -> Iterator[str]:

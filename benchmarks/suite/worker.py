@@ -1,6 +1,6 @@
 """One engine with one workload in a process of its own, spoken to in lines of JSON over pipes.
 
-    python -m suite.worker ENGINE WORKLOAD SIZE WEIGHTS CORES
+    python -m suite.worker ENGINE WORKLOAD SIZE CORES
 
 Whatever a library prints goes to standard error. Answers have "error" when something went wrong.
 """
@@ -13,6 +13,7 @@ import os
 import sys
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from suite.engines import ENGINES
 from suite.engines.job import Job
-from suite.memory import peak_bytes
+from suite.memory import device_bytes, peak_bytes
 from suite.workloads import EVERY
 
 CHECKED_STEPS = 3
@@ -30,14 +31,24 @@ MOST_VALUES = 1000
 class Worker:
     """The commands that the other side may give."""
 
-    def __init__(self, engine: str, workload: str, size: str, weights: str, cores: str) -> None:
+    def __init__(self, began: float, engine: str, workload: str, size: str, cores: str) -> None:
         made = ENGINES[engine]
-        self.job = Job(EVERY[workload], size, Path(weights), made.option, int(cores))
+        self.job = Job(EVERY[workload], size, Path(), made.option, int(cores))
         self.engine = importlib.import_module(f"suite.engines.{made.module}")
         self.step: Any = None
+        self.began, self.prepared_s = began, 0.0
 
-    def start(self) -> dict[str, Any]:
-        """Build the model and run the first steps."""
+    def prepare(self) -> dict[str, Any]:
+        """Wait for what every program of the framework waits for: imports, and the device."""
+        if not self.prepared_s:
+            if hasattr(self.engine, "prepare"):
+                self.engine.prepare()
+            self.prepared_s = time.time() - self.began
+        return {"prepared_s": self.prepared_s}
+
+    def start(self, weights: str) -> dict[str, Any]:
+        """Build the model with the parameters of a file and run the first steps."""
+        self.job = replace(self.job, weights=Path(weights))
         imported, begun = peak_bytes(), time.perf_counter()
         self.step = self.engine.start(self.job)
         built = time.perf_counter()
@@ -66,19 +77,22 @@ class Worker:
         return {"step_s": (time.perf_counter() - begun) / steps / self.job.steps_per_call}
 
     def memory(self) -> dict[str, Any]:
-        """The most memory that this process ever had."""
-        return {"peak_bytes": peak_bytes()}
+        """The most memory that this process ever had, and what else the step knows of itself."""
+        known = getattr(self.step, "facts", dict)()
+        if self.job.workload.on_device and hasattr(self.engine, "model_flops"):
+            known["flops"] = self.engine.model_flops(self.job)
+        return {"peak_bytes": peak_bytes(), **device_bytes(), **known}
 
 
 def main() -> None:
     """Answer commands until there are none."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    worker = None
+    worker, began = None, float(os.environ.get("SUITE_BEGAN", time.time()))
     for line in sys.stdin:
         command = json.loads(line)
         try:
-            worker = worker or Worker(*sys.argv[1:])
+            worker = worker or Worker(began, *sys.argv[1:])
             answer = getattr(worker, command.pop("do"))(**command)
         except Exception as error:
             traceback.print_exc()

@@ -35,7 +35,9 @@ class Workload:
     the same. Of the values `head` makes the loss; inference has no optimizer and returns them.
     `flags` of BuildStrategy are those that make this workload fast. With
     `low`, a dtype, products are computed in it and all else in float32; with `parallel` the batch
-    is split over all devices.
+    is split over all devices; with `on_device` it is on the device before the step. One that runs
+    `alone` leaves no room on a device for another engine. `counted` is the unit of a batch:
+    "pictures" or "words".
     """
 
     name: str
@@ -52,6 +54,14 @@ class Workload:
     model_dir: str = ""
     low: str = ""
     parallel: bool = False
+    on_device: bool = False
+    alone: bool = False
+    counted: str = ""
+
+    def count(self, size: str) -> int:
+        """The pictures or words of a step."""
+        sizes = self.sizes[size]
+        return sizes.batch * (sizes.length if self.counted == "words" else 1)
 
     @property
     def training(self) -> bool:

@@ -7,6 +7,7 @@ case fails. `programs.py` in the folder is imported and run: point this at folde
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import sys
@@ -50,7 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcomes: list[CaseOutcome] = []
     line = nullcontext() if options.verbose else progress(lambda: _so_far(outcomes, chosen))
     with line:
-        for outcome in run(folder, chosen, options.jobs):
+        for outcome in run(
+            folder, chosen, options.jobs, device=options.device, seconds=options.seconds
+        ):
             outcomes.append(outcome)
             if options.verbose and outcome.complaints:
                 print(f"{outcome.id}: {'; '.join(outcome.complaints)}", flush=True)
@@ -93,6 +96,10 @@ def _parser() -> argparse.ArgumentParser:
         help="the share of a tier that must pass",
     )
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--device", default="cpu", help="where the cases run, such as gpu:0")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="begin no further cases after so long"
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="print failures as they come")
     return parser
 

@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
 from graphopt.conformance.cases import Corpus
 from graphopt.conformance.check import CaseOutcome, check
+from graphopt.device import get_device, set_device
 
 # Cases that a process gets at once: enough to share what it compiled.
 _BATCH = 40
+# Of so many batches one comes first, where time may not suffice for all.
+_APART = 8
 
 
-def run(folder: Path, chosen: Sequence[int], jobs: int) -> Iterator[CaseOutcome]:
-    """The outcomes of the cases with these numbers, in order."""
+def run(
+    folder: Path,
+    chosen: Sequence[int],
+    jobs: int,
+    *,
+    device: str = "cpu",
+    seconds: float = math.inf,
+) -> Iterator[CaseOutcome]:
+    """The outcomes of the cases with these numbers on a device, in order.
+
+    No batch begins after so many seconds. Batches of all parts of the folder come early then.
+    """
+    end, step = time.monotonic() + seconds, 1 if seconds == math.inf else _APART
     batches = [chosen[at : at + _BATCH] for at in range(0, len(chosen), _BATCH)]
+    batches = [batch for first in range(step) for batch in batches[first::step]]
     if jobs == 1 or len(batches) < 2:
         for batch in batches:
-            yield from _check_batch(folder, batch)
+            if time.monotonic() < end:
+                yield from _check_batch(folder, batch, device)
         return
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:  # a forked JAX may hang
-        for outcomes in pool.map(_check_batch, [folder] * len(batches), batches):
-            yield from outcomes
+        under_way: list[Future[list[CaseOutcome]]] = []
+        for batch in batches:
+            if len(under_way) >= 2 * jobs:
+                yield from under_way.pop(0).result()
+            if time.monotonic() < end:
+                under_way.append(pool.submit(_check_batch, folder, batch, device))
+        for future in under_way:
+            if time.monotonic() < end or not future.cancel():
+                yield from future.result()
 
 
 @cache
@@ -32,6 +57,8 @@ def _corpus(folder: Path) -> Corpus:
     return Corpus(folder)
 
 
-def _check_batch(folder: Path, batch: Sequence[int]) -> list[CaseOutcome]:
+def _check_batch(folder: Path, batch: Sequence[int], device: str) -> list[CaseOutcome]:
+    if get_device() != device:
+        set_device(device)
     corpus = _corpus(folder)
     return [check(corpus, corpus.cases[index]) for index in batch]

@@ -48,7 +48,7 @@ class TensorCase:
             self.operators = {op.type for op in main.global_block().ops}
             # the tensors that fluid's executor fetches know their sequence lengths
             made_by: Any = paddle.fluid if self.is_fluid else static
-            executor = made_by.Executor(paddle.CPUPlace())
+            executor = made_by.Executor()
             if startup.global_block().ops:
                 executor.run(startup)
             if self.layer is not None:

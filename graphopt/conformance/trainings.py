@@ -27,7 +27,7 @@ def optimizer_complaints(corpus: Corpus, case: Case) -> Finding:
         loss = paddle.mean(paddle.square(error)) * case.get("loss_scale", 1.0)
         optimizer = decoder.decode(case["optimizer"])
         optimizer.minimize(loss)
-        executor = static.Executor(paddle.CPUPlace())
+        executor = static.Executor()
         executor.run(startup)
         for step in range(_STEPS):
             feed = {name: decoder.array(case[name])[step] for name in ("x", "y")}

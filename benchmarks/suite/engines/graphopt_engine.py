@@ -15,20 +15,31 @@ from graphopt import static
 from suite.engines.job import Array, Job, Step, save_weights
 from suite.engines.programs import append_model
 
-LOOKING_S, SETTLING_S = 1.0, 120.0
+LOOKING_S, SETTLING_S = 1.0, 60.0
+
+
+def prepare() -> None:
+    """Start what a first step would wait for."""
+    paddle.device.get_device()
+    static.Executor()
 
 
 def start(job: Job) -> Step:
     """The step of a workload."""
-    scope, executor = static.Scope(), static.Executor()
+    scope, executor, startup_s = static.Scope(), static.Executor(), None
     with static.scope_guard(scope):
         if job.workload.model_dir:
             prefix = f"{job.workload.model_dir}/model"
             main, _, fetches = static.load_inference_model(prefix, executor)
         else:
-            main, fetches = created(job, executor, scope)
+            main, fetches, startup_s = created(job, executor, scope)
     program = static.CompiledProgram(main, build_strategy=strategy(job))
-    feed = job.feed
+    feed: Any = job.feed
+    if job.workload.on_device and not job.workload.parallel:
+        import jax
+
+        with jax.enable_x64(True):
+            feed = jax.device_put(feed)
 
     def run() -> Array:
         return executor.run(program, feed=feed, fetch_list=fetches, scope=scope)[0]
@@ -39,20 +50,20 @@ def start(job: Job) -> Step:
         places = executor_places() if job.workload.parallel else [executor.place]
         program.with_data_parallel(fetches[0].name, exec_strategy=repeated, places=places)
         return lambda: np.mean(run())
-    return Settling(run, program)
+    return Settling(run, program, startup_s)
 
 
 class Settling:
     """A step whose form may change while it runs, once: `settle` runs it until it is known."""
 
-    def __init__(self, run: Step, program: Any) -> None:
-        self._run, self._program = run, program
+    def __init__(self, run: Step, program: Any, startup_s: float | None) -> None:
+        self._run, self._program, self._startup_s = run, program, startup_s
 
     def __call__(self) -> Array:
         return self._run()
 
     def settle(self) -> None:
-        """Run until XLA's kernels were compared with oneDNN's, or for so long that none will be."""
+        """Run until no other form is compared with this one, or for so long that none will be."""
         begun = looked = time.monotonic()
         while looked - begun < SETTLING_S and not self._settled():
             while time.monotonic() - looked < LOOKING_S:
@@ -60,21 +71,40 @@ class Settling:
             looked = time.monotonic()
 
     def _settled(self) -> bool:
-        return any(
-            "oneDNN" in form and not form.endswith("later") for form in self._program.stats["tiers"]
-        )
+        return not any(form.endswith("later") for form in self._program.stats["tiers"])
+
+    def facts(self) -> dict[str, Any]:
+        """What reports of GPUs have: the form that runs, memory by XLA, the time of the startup."""
+        found: dict[str, Any] = {"forms": list(self._program.stats["tiers"])}
+        steps = [each.function for each in self._program._runner.executables()]
+        for step in steps:
+            made = step.memory_analysis() if hasattr(step, "memory_analysis") else None
+            if made is not None:
+                new = made.output_size_in_bytes - made.alias_size_in_bytes
+                found["predicted_bytes"] = (
+                    made.argument_size_in_bytes + new + made.temp_size_in_bytes
+                )
+        return found if self._startup_s is None else found | {"startup_s": self._startup_s}
 
 
-def created(job: Job, executor: Any, scope: Any) -> tuple[Any, list[Any]]:
-    """The program of a workload with its parameters in the scope, and what it computes."""
+def created(job: Job, executor: Any, scope: Any) -> tuple[Any, list[Any], float]:
+    """The program of a workload with its parameters in the scope, and what it computes.
+
+    And the seconds of its startup program, until the parameters are on the device.
+    """
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), paddle.utils.unique_name.guard():
         startup.random_seed = 5  # and not the training, which may change its form
         built = append_model(paddle, job)
+    begun = time.perf_counter()
     executor.run(startup, scope=scope)
+    for parameter in built.parameters:
+        scope.var(parameter.name).get_tensor()
+    startup_s = time.perf_counter() - begun
     arrays = [scope.var(p.name).numpy() for p in built.parameters]
     save_weights(job.weights, arrays, [not p.stop_gradient for p in built.parameters])
-    return main if job.workload.training else main.clone(for_test=True), [built.fetch]
+    main = main if job.workload.training else main.clone(for_test=True)
+    return main, [built.fetch], startup_s
 
 
 def executor_places() -> list[Any]:

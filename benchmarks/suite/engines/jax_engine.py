@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from itertools import compress
+from operator import not_
 from typing import Any
 
 import jax
 import numpy as np
 from jax import numpy as jnp
+from jax.extend.core import jaxprs_in_params
 
 from suite.engines.job import Job, Step, load_weights
 from suite.layers import plain_jax
 from suite.workload import Optimizer
+
+
+def prepare() -> None:
+    """Start what a first step would wait for."""
+    jax.devices()
+
+
+def model_flops(job: Job) -> int:
+    """The operations of the products of a step: those forward, three times in training."""
+    arrays, trained = load_weights(job.weights)
+    weights, state = list(compress(arrays, trained)), list(compress(arrays, map(not_, trained)))
+    made = jax.make_jaxpr(lambda *given: values(job, *given))(weights, state, dict(job.feed))
+    return (3 if job.workload.training else 1) * flops_of(made.jaxpr)
+
+
+def flops_of(jaxpr: Any) -> int:
+    """The operations of all products and convolutions."""
+    found = 0
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "dot_general":
+            (left, _), _ = eqn.params["dimension_numbers"]
+            terms = math.prod(eqn.invars[0].aval.shape[axis] for axis in left)
+            found += 2 * eqn.outvars[0].aval.size * terms
+        elif eqn.primitive.name == "conv_general_dilated":
+            outs = eqn.invars[1].aval.shape[eqn.params["dimension_numbers"].rhs_spec[0]]
+            found += 2 * eqn.outvars[0].aval.size * eqn.invars[1].aval.size // outs
+        found += sum(map(flops_of, jaxprs_in_params(eqn.params)))
+    return found
 
 
 def start(job: Job) -> Step:
@@ -23,6 +54,8 @@ def start(job: Job) -> Step:
     state = list(compress(held, [not is_trained for is_trained in trained]))
     # without x64 a label is an int32, and converting it at every step would be wasteful
     feed = {n: a.astype("int32") if a.dtype == "int64" else a for n, a in job.feed.items()}
+    if job.workload.on_device and not job.workload.parallel:
+        feed = jax.device_put(feed)
     if job.workload.optimizer is None:
         return inference(job, weights, state, feed)
     mapped = on_all_devices if job.workload.parallel else on_one_device

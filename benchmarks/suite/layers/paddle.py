@@ -104,26 +104,56 @@ class Layers:
         """[n, everything else]"""
         return self.paddle.flatten(x, 1)
 
-    def attention(self, q: Variable, k: Variable, v: Variable) -> Variable:
+    def positions(self, x: Variable) -> Variable:
+        """What is learned of each position is added to [batch, length, width]."""
+        return self.paddle.add(x, self.parameter(list(x.shape[1:]), 0.02))
+
+    def patches(self, x: Variable, size: int, width: int) -> Variable:
+        """Squares of pictures as [batch, squares, width]."""
+        conv = self.made(self.nn.Conv2D(x.shape[1], width, size, size), "weight", "bias")
+        x, weight = self.lower(x, conv.weight)
+        squares = self.F.conv2d(x, weight, *self.lower(conv.bias), stride=size)
+        return self.paddle.transpose(self.paddle.flatten(self.wide(squares), 2), [0, 2, 1])
+
+    def with_token(self, x: Variable) -> Variable:
+        """[batch, length + 1, width] with a learned vector in front."""
+        token = self.parameter([1, 1, x.shape[-1]], 0.02)
+        rows = self.paddle.expand(token, [x.shape[0], 1, x.shape[-1]])
+        return self.paddle.concat([rows, x], axis=1)
+
+    def first(self, x: Variable) -> Variable:
+        """The first of each [batch, length, width]."""
+        return x[:, 0]
+
+    def attention(self, q: Variable, k: Variable, v: Variable, *, causal: bool = False) -> Variable:
         """softmax(q k' / sqrt(width)) v on [batch, heads, length, width]."""
         q, k, v = self.lower(q, k, v)
         scores = self.paddle.matmul(q, k, transpose_y=True)
         scores = self.paddle.scale(scores, float(q.shape[-1]) ** -0.5)
+        if causal:
+            hidden = self.paddle.full([q.shape[2], k.shape[2]], -1e4, scores.dtype)
+            scores = self.paddle.add(scores, self.paddle.triu(hidden, 1))
         return self.wide(self.paddle.matmul(self.F.softmax(scores), v))
 
-    def encoder(self, x: Variable, heads: int) -> Variable:
-        """A layer of a Transformer encoder, norm last, on [batch, length, width]."""
+    def encoder(
+        self, x: Variable, heads: int, *, first: bool = False, causal: bool = False
+    ) -> Variable:
+        """A layer of a Transformer encoder on [batch, length, width], norm last or first."""
         batch, length, width = x.shape
+        given, x = x, self.norm(x) if first else x
 
         def split(h: Variable) -> Variable:
             h = self.paddle.reshape(h, [batch, length, heads, width // heads])
             return self.paddle.transpose(h, [0, 2, 1, 3])
 
         q, k, v = (split(self.linear(x, width)) for _ in range(3))
-        mixed = self.paddle.transpose(self.attention(q, k, v), [0, 2, 1, 3])
+        mixed = self.paddle.transpose(self.attention(q, k, v, causal=causal), [0, 2, 1, 3])
         mixed = self.linear(self.paddle.reshape(mixed, [batch, length, width]), width)
-        x = self.norm(self.paddle.add(x, mixed))
+        added = self.paddle.add(given, mixed)
+        x = self.norm(added)
         inner = self.F.gelu(self.linear(x, 4 * width))
+        if first:
+            return self.paddle.add(added, self.linear(inner, width))
         return self.norm(self.paddle.add(x, self.linear(inner, width)))
 
     def norm(self, x: Variable) -> Variable:

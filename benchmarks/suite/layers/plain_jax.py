@@ -104,23 +104,51 @@ class Layers:
         """The rows of a table."""
         return next(self.weights)[ids]
 
-    def attention(self, q: Array, k: Array, v: Array) -> Array:
+    def positions(self, x: Array) -> Array:
+        """What is learned of each position is added to [batch, length, width]."""
+        return x + next(self.weights)
+
+    def patches(self, x: Array, size: int, width: int) -> Array:
+        """Squares of pictures as [batch, squares, width]."""
+        x, weight, bias = self.lower(x, next(self.weights), next(self.weights))
+        squares = lax.conv_general_dilated(x, weight, (size, size), "VALID")
+        squares = squares + bias[:, None, None]
+        return self.wide(squares).reshape(len(x), width, -1).transpose(0, 2, 1)
+
+    def with_token(self, x: Array) -> Array:
+        """[batch, length + 1, width] with a learned vector in front."""
+        token = jnp.broadcast_to(next(self.weights), (len(x), 1, x.shape[-1]))
+        return jnp.concatenate([token, x], 1)
+
+    def first(self, x: Array) -> Array:
+        """The first of each [batch, length, width]."""
+        return x[:, 0]
+
+    def attention(self, q: Array, k: Array, v: Array, *, causal: bool = False) -> Array:
         """softmax(q k' / sqrt(width)) v on [batch, heads, length, width]."""
         q, k, v = self.lower(q, k, v)
         scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) * q.shape[-1] ** -0.5
+        if causal:
+            scores = jnp.where(jnp.tri(*scores.shape[2:], dtype=bool), scores, -1e4)
         return self.wide(jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores), v))
 
-    def encoder(self, x: Array, heads: int) -> Array:
-        """A layer of a Transformer encoder, norm last, on [batch, length, width]."""
+    def encoder(self, x: Array, heads: int, *, first: bool = False, causal: bool = False) -> Array:
+        """A layer of a Transformer encoder on [batch, length, width], norm last or first."""
         batch, length, width = x.shape
+        given, x = x, self.norm(x) if first else x
 
         def split(h: Array) -> Array:
             return h.reshape(batch, length, heads, -1).transpose(0, 2, 1, 3)
 
         q, k, v = (split(self.linear(x, width)) for _ in range(3))
-        mixed = self.attention(q, k, v).transpose(0, 2, 1, 3).reshape(batch, length, width)
-        x = self.norm(x + self.linear(mixed, width))
+        mixed = self.attention(q, k, v, causal=causal)
+        added = given + self.linear(
+            mixed.transpose(0, 2, 1, 3).reshape(batch, length, width), width
+        )
+        x = self.norm(added)
         inner = jax.nn.gelu(self.linear(x, 4 * width), approximate=False)
+        if first:
+            return added + self.linear(inner, width)
         return self.norm(x + self.linear(inner, width))
 
     def norm(self, x: Array) -> Array:

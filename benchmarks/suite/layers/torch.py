@@ -12,6 +12,7 @@ Tensor = torch.Tensor
 linear = nn.Linear
 relu = nn.ReLU
 tanh = nn.Tanh
+norm = nn.LayerNorm
 sequential = nn.Sequential
 flat = nn.Flatten
 
@@ -45,24 +46,77 @@ class Average(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A layer of a Transformer encoder, norm last, on [batch, length, width]."""
+    """A layer of a Transformer encoder on [batch, length, width], norm last or first."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, first: bool = False, causal: bool = False) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.first, self.causal = heads, first, causal
+        if first:  # parameters in the order of a Paddle program
+            self.norm1 = nn.LayerNorm(width)
         self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))
-        self.norm1 = nn.LayerNorm(width)
+        if not first:
+            self.norm1 = nn.LayerNorm(width)
+        else:
+            self.norm2 = nn.LayerNorm(width)
         self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.norm2 = nn.LayerNorm(width)
+        if not first:
+            self.norm2 = nn.LayerNorm(width)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.first:
+            x = x + self.mixed(self.norm1(x))
+            return x + self.narrow(F.gelu(self.wide(self.norm2(x))))
+        x = self.norm1(x + self.mixed(x))
+        return self.norm2(x + self.narrow(F.gelu(self.wide(x))))
+
+    def mixed(self, x: Tensor) -> Tensor:
+        """Attention with its four products."""
         q, k, v = (
             layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for layer in (self.q, self.k, self.v)
         )
-        mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
-        x = self.norm1(x + self.out(mixed))
-        return self.norm2(x + self.narrow(F.gelu(self.wide(x))))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+
+class Positions(nn.Module):
+    """What is learned of each position is added to [batch, length, width]."""
+
+    def __init__(self, length: int, width: int) -> None:
+        super().__init__()
+        self.learned = nn.Parameter(torch.zeros(length, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.learned
+
+
+class Patches(nn.Module):
+    """Squares of pictures as [batch, squares, width]."""
+
+    def __init__(self, size: int, width: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, width, size, size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(x).flatten(2).transpose(1, 2)
+
+
+class Token(nn.Module):
+    """[batch, length + 1, width] with a learned vector in front."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.learned = nn.Parameter(torch.zeros(1, 1, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([self.learned.expand(len(x), 1, -1), x], 1)
+
+
+class First(nn.Module):
+    """The first of each [batch, length, width]."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, 0]
 
 
 class Attention(nn.Module):

@@ -1,0 +1,267 @@
+"""From the JSON of a run on a GPU to its page: `python -m suite.gpu_page docs/benchmarks`."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from suite.engines import BASELINE, OURS
+from suite.report import ABSENT, number, table
+
+Row = Mapping[str, Any]
+GROUPED = "graphopt-groups"
+OTHERS = (BASELINE, "torch", "torch-compile")
+TITLES = {
+    OURS: "graphopt",
+    GROUPED: "+ build_cinn_pass, enable_auto_fusion",
+    BASELINE: "plain JAX",
+    "torch": "PyTorch",
+    "torch-compile": "torch.compile",
+}
+DENSE_BF16 = {"A100": 312.0, "H100": 989.4, "H200": 989.4}
+"""TFLOP/s that the vendor states for products in bfloat16 (SXM, without sparsity)."""
+HEAD = """# GPUs
+
+A step ends with its loss or output in NumPy; what is fed is on the device already, unless a row
+says otherwise. All engines start from the same parameters and take turns; a time is the median of
+the rounds. "of the best other" is graphopt's time as a part of that of the quickest of plain JAX,
+PyTorch and torch.compile: below 1 graphopt is quicker. Products of float32 may be in TF32 in all of
+them. The [driver script](../../benchmarks/suite/gpu.py) says how to run it and how long each part
+takes: `make bench-gpu`.
+"""
+
+
+def write(folder: Path) -> None:
+    """Write `gpu.md` beside the `gpu.json` of a folder."""
+    found = json.loads((folder / "gpu.json").read_text())
+    (folder / "gpu.md").write_text("\n".join(page(found)).rstrip() + "\n")
+
+
+def page(found: Row) -> Iterator[str]:
+    """The lines of the page."""
+    yield HEAD
+    yield from about(found)
+    rows: Mapping[str, Row] = found.get("workloads", {})
+    if rows:
+        yield from ("## Milliseconds of a step", "")
+        yield from step_table(rows)
+        yield from ("", *means(rows), "")
+    if any(rate(row, found) for row in rows.values()):
+        yield from ("## Rates", "", *RATES, "")
+        yield from rate_table(rows, found)
+        yield ""
+    if any(first_loss_s(each) for row in rows.values() for each in row["engines"].values()):
+        yield from ("## Seconds to the first loss", "", *FIRST, "")
+        yield from first_table(rows, found.get("again", {}))
+        yield ""
+    if any("device_bytes" in each for row in rows.values() for each in row["engines"].values()):
+        yield from ("## Memory of the device", "", *MEMORY, "")
+        yield from memory_table(rows)
+        yield ""
+    if any("forms" in row["engines"].get(OURS, {}) for row in rows.values()):
+        yield from ("## Kernels", "", "The form that runs in the end, and why.", "")
+        yield from kernel_table(rows)
+        yield ""
+    yield from ("## What was run", "")
+    yield from part_table(found)
+
+
+RATES = (
+    "MFU is the operations of the model's products (forward, three times in training; counted in",
+    "plain JAX's program) a second, as a part of what the vendor states for dense bfloat16.",
+)
+FIRST = (
+    "From the start of a process, caches off, to the first loss; then, for graphopt, the startup",
+    "program alone, and the next process with what the first one kept on disk.",
+)
+MEMORY = (
+    "The most bytes of arrays, as the allocator of the framework counts them, and what XLA said of",
+    "graphopt's step before it ran.",
+)
+
+
+def about(found: Row) -> Iterator[str]:
+    """The card, the machine, versions and the date."""
+    versions = found.get("versions", {})
+    listed = [f"{package} {v}" for each in versions.values() for package, v in each.items()]
+    card = found.get("card", "no card")
+    cores = found.get("machine", {}).get("cores")
+    driver = f", driver {found['driver']}" if found.get("driver") else ""
+    yield f"Measured on {found['date'][:10]}: {card}{driver}, {cores} CPU cores."
+    if listed:
+        yield f"Versions: {', '.join(dict.fromkeys(listed))}."
+    if found.get("size", "full") != "full":
+        yield "**A trial with toy sizes: its figures say nothing about a GPU.**"
+    yield from found.get("notes", ())
+    yield ""
+    if "correct" in found:
+        yield f"{correct_line(found['correct'])}."
+        yield ""
+
+
+def correct_line(found: Row) -> str:
+    """How much of what was recorded from Paddle is right."""
+    right = found["cases"] - len(found["failed"])
+    said = f"Recorded cases on the device: {right:,} of {found['cases']:,} are right"
+    left = found.get("all", found["cases"]) - found["cases"]
+    said += f" ({left:,} more had no time)" if left else ""
+    models, run = found["models"], found["models_run"]
+    return f"{said}; runs of saved models, plain and fused: {models} of {run}"
+
+
+def step_s(row: Row, engine: str) -> float | None:
+    """The median seconds of a step."""
+    return row["engines"].get(engine, {}).get("step_s")
+
+
+def of_best(row: Row) -> float | None:
+    """graphopt's time as a part of that of the best other, with groups where these are quicker."""
+    others = [value for name in OTHERS if (value := step_s(row, name)) is not None]
+    ours = step_s(row, OURS)
+    return ours / min(others) if others and ours is not None else None
+
+
+def step_table(rows: Mapping[str, Row]) -> Iterator[str]:
+    """Every step of every engine."""
+    shown: list[list[str]] = []
+    for row in rows.values():
+        times = [milliseconds(row, name) for name in TITLES]
+        ours, grouped = step_s(row, OURS), step_s(row, GROUPED)
+        groups = grouped / ours if ours is not None and grouped is not None else None
+        shown.append([row["title"], *times, number(of_best(row)), number(groups)])
+    return table(["workload", *TITLES.values(), "of the best other", "groups / without"], shown)
+
+
+def milliseconds(row: Row, engine: str) -> str:
+    """A step, or why there is none."""
+    found = row["engines"].get(engine)
+    if found is None:
+        return ABSENT
+    if "step_s" not in found:
+        return str(found.get("skipped", ABSENT)).replace("|", "/")
+    return f"{1e3 * found['step_s']:.3g}"
+
+
+def means(rows: Mapping[str, Row]) -> Iterator[str]:
+    """The geometric mean of the ratios to the best other."""
+    ratios = [value for row in rows.values() if (value := of_best(row)) is not None]
+    if ratios:
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        yield f"Geometric mean of the best other's: {mean:.2f} over {len(ratios)} rows."
+
+
+def rate(row: Row, found: Row) -> tuple[float, float | None] | None:
+    """Pictures or words a second of graphopt, and its MFU; None for a row without a unit."""
+    seconds = step_s(row, OURS)
+    if seconds is None or not row.get("counted"):
+        return None
+    flops = row["engines"].get(BASELINE, {}).get("flops")
+    most = next((r for name, r in DENSE_BF16.items() if name in found.get("card", "")), None)
+    share = flops / seconds / 1e12 / most if flops and most else None
+    return row["count"] / seconds, share
+
+
+def rate_table(rows: Mapping[str, Row], found: Row) -> Iterator[str]:
+    """Pictures or words a second, TFLOP/s and MFU."""
+    shown: list[list[str]] = []
+    for row in rows.values():
+        rated = rate(row, found)
+        if rated is not None:
+            flops = row["engines"].get(BASELINE, {}).get("flops")
+            tflops = f"{flops / row['engines'][OURS]['step_s'] / 1e12:.3g}" if flops else ABSENT
+            share = ABSENT if rated[1] is None else f"{rated[1]:.1%}"
+            shown.append([row["title"], f"{rated[0]:,.0f} {row['counted']}", tflops, share])
+    yield from table(["workload", "a second", "TFLOP/s", "MFU"], shown)
+    if "limits" in found:
+        reached = ", ".join(f"{n} {r:.3g} TFLOP/s" for n, r in found["limits"].items())
+        yield from ("", f"A product of matrices of {8192} reaches: {reached}.")
+
+
+def first_loss_s(row: Row) -> float | None:
+    """Seconds from the start of a process to its first loss, without waits for other engines."""
+    if "prepared_s" not in row or "build_s" not in row:
+        return row.get("first_loss_s")
+    first = row["first_step_s"] if "first_step_s" in row else row["compile_s"] + row["step_s"]
+    return row["prepared_s"] + row["build_s"] + first
+
+
+def first_table(rows: Mapping[str, Row], again: Row) -> Iterator[str]:
+    """First losses, graphopt's startup program, and the second process."""
+    names = [OURS, *OTHERS]
+    shown: list[list[str]] = []
+    for row in rows.values():
+        engines = row["engines"]
+        cells = [seconds(first_loss_s(engines.get(name, {}))) for name in names]
+        shown.append([row["title"], *cells, seconds(engines.get(OURS, {}).get("startup_s"))])
+    yield from table(["workload", *(TITLES[n] for n in names), "startup program"], shown)
+    for name, (first, second) in again.items():
+        said = f"{TITLES[name]}, with caches: {first:.1f} s, the next process {second:.1f} s."
+        yield from ("", said)
+
+
+def seconds(value: float | None) -> str:
+    """Seconds as people read them."""
+    return ABSENT if value is None else f"{value:.3g}"
+
+
+def memory_table(rows: Mapping[str, Row]) -> Iterator[str]:
+    """Peaks of the engines, and what XLA said before."""
+    names = [OURS, GROUPED, *OTHERS]
+    shown: list[list[str]] = []
+    for row in rows.values():
+        taken = {n: row["engines"].get(n, {}).get("device_bytes") for n in names}
+        said = row["engines"].get(OURS, {}).get("predicted_bytes")
+        share = said / taken[OURS] if said and taken[OURS] else None
+        peaks = [megabytes(taken[name]) for name in names]
+        shown.append([row["title"], *peaks, megabytes(said), number(share)])
+    titles = [f"{TITLES[name]}, MB" for name in names]
+    return table(["workload", *titles, "XLA said, MB", "said / taken"], shown)
+
+
+def megabytes(count: int | None) -> str:
+    """Bytes in millions."""
+    return ABSENT if count is None else f"{count / 1e6:,.0f}"
+
+
+def kernel_table(rows: Mapping[str, Row]) -> Iterator[str]:
+    """The form that runs, with flags and with groups."""
+    shown: list[list[str]] = []
+    for row in rows.values():
+        said = ["; ".join(row["engines"].get(n, {}).get("forms", ())) for n in (OURS, GROUPED)]
+        shown.append([row["title"], *(text.replace("|", "/") or ABSENT for text in said)])
+    return table(["workload", "graphopt", TITLES[GROUPED]], shown)
+
+
+def part_table(found: Row) -> Iterator[str]:
+    """Each part of the script: how long it took, or why it was not run."""
+    from suite.gpu import SECONDS
+
+    shown: list[list[str]] = []
+    for name, planned in SECONDS.items():
+        part = found.get("parts", {}).get(name, {"skipped": "it was not asked for"})
+        took = f"{part['seconds']:.0f} s" if "seconds" in part else ABSENT
+        said = part.get("failed", "") or (
+            f"not run: {part['skipped']}" if "skipped" in part else ""
+        )
+        shown.append([f"`{name}`", f"{planned:.0f} s", took, said.replace("|", "/")])
+    return table(["part", "planned", "took", ""], shown)
+
+
+def row_line(row: Row, found: Row) -> str:
+    """One line about a workload, for whoever waits."""
+    times = [f"{title} {milliseconds(row, name)}" for name, title in TITLES.items()]
+    rated = rate(row, found)
+    ends = [f"of the best other {number(of_best(row))}"]
+    if rated is not None:
+        ends += [f"{rated[0]:,.0f} {row['counted']} a second"]
+        ends += [f"MFU {rated[1]:.1%}"] if rated[1] is not None else []
+    return "  ms: " + "; ".join([*times, *ends])
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
