@@ -22,8 +22,12 @@ SLOW = (
     "resnet50-b1",
     "mobilenet-training",
     "gpu-resnet18-training-bf16",
+    "gpu-resnet50-training-bf16",
     "gpu-transformer-bf16",
-    "gpu-transformer-parallel",
+    "gpu-transformer-bf16-parallel",
+    "gpu-bert-base-bf16",
+    "gpu-gpt-bf16",
+    "gpu-vit-b-bf16",
 )
 
 
@@ -100,4 +104,123 @@ def test_absent_engines_are_skipped(tmp_path: Path) -> None:
     bench = measure.Bench(tmp_path, 1, tmp_path / "log")
     engines, workloads = module("engines"), module("workloads")
     with pytest.raises(module("process").WorkerError, match="make bench-peers"):
-        bench.start(engines.ENGINES["torch"], workloads.BY_NAME["mlp"], tmp_path / "w", {})
+        bench.start(engines.ENGINES["torch"], workloads.BY_NAME["mlp"], {})
+
+
+class Clock:
+    """A clock that tests set."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def gpu_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """A run on a GPU of two minutes, in which each part takes as long as is planned."""
+    gpu, clock = module("gpu"), Clock()
+    bench = module("measure").Bench(tmp_path, 1, tmp_path / "log")
+    found: dict[str, Any] = {"date": "2026-01-02T03:04", "card": "a card", "gpus": 1}
+    made = gpu.GpuRun(bench, gpu.Clock(120.0, clock), "gpu", found, tell=lambda _: None)
+
+    def run_part(name: str, later: list[str]) -> None:
+        clock.time += gpu.SECONDS[name]
+        assert name != "gpu-mlp", "its numbers differ"
+
+    monkeypatch.setattr(made, "run_part", run_part)
+    return made
+
+
+def test_parts_begin_only_where_there_is_time(gpu_run: Any, tmp_path: Path) -> None:
+    """What has no time is named on the page, and what is short enough runs after it."""
+    seconds = module("gpu").SECONDS
+    names = ["gpu-tiny-fc", "gpu-mlp", "gpu-transformer-bf16", "limits"]
+    assert list(gpu_run.parts(names)) == names
+    told = gpu_run.found["parts"]
+    assert told["gpu-tiny-fc"] == {"seconds": seconds["gpu-tiny-fc"]}
+    assert told["gpu-mlp"] == {"failed": "its numbers differ", "seconds": seconds["gpu-mlp"]}
+    assert told["gpu-transformer-bf16"] == {"skipped": "65 of its 80 s were left"}
+    assert told["limits"] == {"seconds": seconds["limits"]}
+    page = "\n".join(module("gpu_page").page(gpu_run.found))
+    assert "| `gpu-transformer-bf16` | 80 s | - | not run: 65 of its 80 s were left |" in page
+    assert "| `gpu-mlp` | 30 s | 30 s | its numbers differ |" in page
+    assert "| `again` | 70 s | - | not run: it was not asked for |" in page
+
+
+def test_every_part_is_planned() -> None:
+    """Workloads have a time, and the time of all that comes first is no more than a run has."""
+    gpu, on_gpu = module("gpu"), module("workloads").ON_GPU
+    assert {*on_gpu} == {name for name in gpu.SECONDS if name.startswith("gpu-")}
+    before = list(gpu.SECONDS)[: list(gpu.SECONDS).index("gpu-bert-base-bf16")]
+    assert sum(gpu.SECONDS[name] for name in before) <= 12 * 60
+
+
+def test_page_of_a_gpu() -> None:
+    """Ratios are to the best other; MFU is of what the vendor of a known card states."""
+    page = module("gpu_page")
+
+    def engine(step: float, **more: Any) -> dict[str, Any]:
+        return {"step_s": step, **more}
+
+    row = {
+        "title": "a model",
+        "counted": "words",
+        "count": 1000,
+        "engines": {
+            "graphopt": engine(0.1, device_bytes=200, predicted_bytes=190),
+            "graphopt-groups": engine(0.11),
+            "jax": engine(0.2, flops=49.47e12),
+            "torch": engine(0.125),
+            "torch-compile": {"skipped": "no environment"},
+        },
+    }
+    found = {"date": "2026-01-02T03:04", "card": "NVIDIA H100 80GB", "workloads": {"w": row}}
+    text = "\n".join(page.page(found))
+    assert "| a model | 100 | 110 | 200 | 125 | no environment | 0.80 | 1.10 |" in text
+    assert "| a model | 10,000 words | 495 | 50.0% |" in text
+    assert "| 0 | 0.95 |" in text
+    assert page.of_best({"engines": {"graphopt": engine(1.0)}}) is None
+
+
+def test_flops_are_those_of_the_products(tmp_path: Path) -> None:
+    """A layer has two operations for each weight and row, three times in training."""
+    workload = module("workloads").BY_NAME["mlp"]
+    job = module("engines.job").Job(workload, "toy", tmp_path / "weights.npz", "", 1)
+    module("engines.graphopt_engine").start(job)
+    rows, weights = job.sizes.batch, 6 * 8 + 8 * 8 + 8 * 3
+    assert module("engines.jax_engine").model_flops(job) == 3 * 2 * rows * weights
+
+
+def test_a_worker_that_does_not_answer(tmp_path: Path) -> None:
+    """It is ended, and the message says how long it had."""
+    process, engines = module("process"), module("engines")
+    worker = process.Process(
+        engines.ENGINES["jax"],
+        ["mlp", "toy"],
+        python="/bin/cat",  # it ends at once, for it cannot read such files
+        cores=1,
+        environment={},
+        log=tmp_path / "log",
+        limit=lambda: 5.0,
+    )
+    with pytest.raises(process.WorkerError, match="the worker ended with"):
+        worker.ask("prepare")
+    worker.end()
+    worker._lines, worker._limit, worker._told = module("process").Queue(), lambda: 0.01, 1
+    with pytest.raises(process.WorkerError, match="no answer within 0 s"):
+        worker.answer()
+
+
+@pytest.mark.slow
+def test_trial_on_a_cpu(tmp_path: Path) -> None:
+    """The whole script on a CPU with toy sizes: a row, its page, and what was not asked for."""
+    main = module("__main__").main
+    parts = "limits,gpu-tiny-fc,gpu-gpt-bf16"
+    main(["--gpu", "--device", "cpu", "--size", "toy", "--out", str(tmp_path), "--parts", parts])
+    page = (tmp_path / "gpu.md").read_text()
+    assert "A trial with toy sizes" in page
+    assert "| tiny fc step, SGD, float32 |" in page
+    assert "| GPT of 1.3 billion parameters" in page
+    assert "| `correct` | 110 s | - | not run: it was not asked for |" in page

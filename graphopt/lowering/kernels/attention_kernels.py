@@ -1,5 +1,7 @@
 """Attention by the kernels of libraries: cuDNN's through `jax.nn` on NVIDIA GPUs, Pallas' on TPUs.
 
+On GPUs there is XLA's own as well: all scores at once, with products in the dtype of the operands.
+
 `passes/fusions/attention_kernels.py` has their limits. A program that is lowered for another
 platform than the kernel's computes by tiles.
 """
@@ -15,7 +17,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.lowering.kernels.attention import Array, AttentionOperands, ScoreWeighing
+from graphopt.lowering.kernels.attention import Array, AttentionOperands, ScoreWeighing, kept
 from graphopt.lowering.kernels.mosaic import with_short_indices
 
 # cuDNN's kernel needs the tensor cores of this generation (Ampere)
@@ -100,6 +102,18 @@ def _cudnn(operands: AttentionOperands, how: ScoreWeighing) -> Array:
     return _narrow(out, operands)
 
 
+def _xla(operands: AttentionOperands, how: ScoreWeighing) -> Array:
+    """At once, with products of the dtype of the operands that are summed up in float32."""
+    q, k, v, mask, keep = operands
+    scores = jnp.matmul(q, k.mT, preferred_element_type=np.float32) * np.float32(how.scale)
+    if mask is not None and mask.dtype == np.bool_:
+        scores = jnp.where(mask, scores, np.float32(how.fill))
+    elif mask is not None:
+        scores = scores + mask.astype(np.float32)
+    weights = kept(jax.nn.softmax(scores), keep, how).astype(v.dtype)
+    return jnp.matmul(weights, v, preferred_element_type=np.float32).astype(q.dtype)
+
+
 def _pallas(operands: AttentionOperands, how: ScoreWeighing) -> Array:
     q, k, v, _, _ = _whole(operands)
     return _narrow(_flash(q, k, v, how), operands)
@@ -158,4 +172,5 @@ _flash.defvjp(_flash_saving, _flash_pulled_back)
 KERNELS: Mapping[str, tuple[str, Callable[..., Array]]] = {
     "cudnn": ("cuda", _cudnn),
     "pallas": ("tpu", _pallas),
+    "xla": ("cuda", _xla),
 }

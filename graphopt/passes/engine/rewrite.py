@@ -123,14 +123,19 @@ def replace(
     return True
 
 
-def change(op: PdOp, attrs: Mapping[str, Any], log: RewriteLog) -> None:
+def with_attrs(op: PdOp, attrs: Mapping[str, Any]) -> PdOp:
+    """A copy of an op with other properties, in no block."""
+    new, kinds = op.clone(), attr_kinds(type(op))
+    new.properties.update({name: kinds[name].encode(value) for name, value in attrs.items()})
+    return new
+
+
+def change(op: PdOp, attrs: Mapping[str, Any], log: RewriteLog, *, note: str = "") -> None:
     """Replace `op` by one with other properties, if the log allows it, and note that."""
     if log.allow(op):
-        log.applied(op)
+        log.applied(op, note=note)
         assert op.parent is not None
-        new = op.clone()
-        kinds = attr_kinds(type(op))
-        new.properties.update({name: kinds[name].encode(value) for name, value in attrs.items()})
+        new = with_attrs(op, attrs)
         op.parent.insert_op_before(new, op)
         replace(op, dict(zip(op.results, new.results, strict=True)), log)
 

@@ -1,13 +1,14 @@
 """Attention that a library's own kernel computes, on GPUs (cuDNN) and TPUs (Pallas).
 
-The limits are those that the kernels state. The length from which they are faster was not measured
-here: the numbers are two and four of their tiles, so short attention stays with XLA.
+The limits are those that the kernels state. Where nobody measures, short attention stays with XLA:
+the lengths from which kernels are faster are two and four of their tiles then.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.ir import Attribute
@@ -18,6 +19,8 @@ from graphopt.passes.engine.fusion import Reason
 
 # a boolean mask is added as zeros and large negative numbers, which must be equivalent
 HIDDEN = -1e4
+# cuDNN's widest heads, on Hopper and later; others refuse them when they are measured
+WIDEST = 256
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,13 @@ class Kernel:
     length_step: int
     masked_length_step: int
     """The limit for attention with a differentiated mask; 0 if the kernel takes no mask."""
+    most_scores: int = 0
+    """The bytes of all scores in float32, of a kernel that needs them at once; 0 for one without.
+    Such a kernel takes dropout, too."""
+
+    def measured(self) -> Kernel:
+        """The same where times are measured: any length, and the widths of all its devices."""
+        return replace(self, least_length=1, widest=max(self.widest, WIDEST))
 
 
 KERNELS: Mapping[str, Kernel] = {
@@ -42,8 +52,15 @@ KERNELS: Mapping[str, Kernel] = {
     for kernel in (
         Kernel("cudnn", ("float16", "bfloat16"), 128, 8, 256, 1, 2),
         Kernel("pallas", ("float32", "bfloat16"), 128, 64, 512, 128, 0),
+        Kernel("xla", ("float16", "bfloat16", "float32"), 2**16, 1, 1, 1, 1, 2**29),
     )
 }
+
+
+def rivals_of(platform: str, library: str) -> tuple[str, ...]:
+    """The kernels that are measured on a platform whose devices have a library, if any."""
+    own = (library,) if library else ()
+    return (*own, "xla") if platform == "gpu" else own
 
 
 @dataclass(frozen=True)
@@ -68,14 +85,29 @@ class Asked:
 
 def refusal_by(kernel: Kernel, asked: Asked) -> Reason | None:
     """The reason why a kernel is not for this attention."""
-    if asked.drops:
+    if asked.drops and not kernel.most_scores:
         text = f"the kernel of {kernel.name} draws no dropout as pd.dropout does"
         return Reason("kernel-dropout", text, "leave out the dropout of the weights")
     dtype = dtype_of(asked.q)
     if str(dtype) not in kernel.dtypes:
         text = f"it is in {dtype!s}, but the kernel of {kernel.name} takes "
         return Reason("kernel-dtype", text + " and ".join(kernel.dtypes), "use amp.auto_cast")
+    if kernel.most_scores:
+        return _of_scores(kernel, asked)
     return _of_shape(kernel, asked) or _of_mask(kernel, asked)
+
+
+def _of_scores(kernel: Kernel, asked: Asked) -> Reason | None:
+    """The reason not to have all scores in memory at once."""
+    batch = shape_of(asked.q)[:-2]
+    if UNKNOWN in (*batch[1:], *asked.lengths):
+        text = "how many scores there are is known only when the program runs"
+        return Reason("kernel-length", text, "declare the data with known lengths")
+    held = 4 * math.prod(abs(size) for size in (*batch, *asked.lengths))
+    if held > kernel.most_scores:
+        text = f"all scores at once take {held} bytes, more than {kernel.most_scores}"
+        return Reason("kernel-scores", text)
+    return None
 
 
 def _of_shape(kernel: Kernel, asked: Asked) -> Reason | None:

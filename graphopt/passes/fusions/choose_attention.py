@@ -1,7 +1,8 @@
 """Attention by the kernels of libraries, on GPUs and TPUs: `attention_kernels.py` says which.
 
 The property `algorithm` that this sets is obeyed by the lowering; on other devices, where a dumped
-program may run, attention is computed as without it.
+program may run, attention is computed as without it. Where kernels are measured, the quickest one
+is chosen, if it is quicker than what XLA does without any.
 """
 
 from __future__ import annotations
@@ -12,13 +13,27 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from graphopt.ir.dialect.differentiated import active_values, ops_before, path_of
+from graphopt.ir.dialect.differentiated import (
+    active_values,
+    differentiated,
+    ops_before,
+    path_of,
+)
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.transformer import FusedDotProductAttention
 from graphopt.passes.engine.fusion import Outcome, Reason
+from graphopt.passes.engine.measured import Measure, Measured, discard
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change
-from graphopt.passes.fusions.attention_kernels import KERNELS, Asked, drops, keys_of, refusal_by
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change, with_attrs
+from graphopt.passes.fusions.attention_kernels import (
+    KERNELS,
+    Asked,
+    Kernel,
+    drops,
+    keys_of,
+    refusal_by,
+    rivals_of,
+)
 
 
 @dataclass(frozen=True)
@@ -28,31 +43,62 @@ class ChooseAttention(RewritePass):
     name = "choose-attention"
     numerics = Numerics.REASSOCIATING
     kernel: str = "cudnn"
+    platform: str = "gpu"
+    measure: Measure | None = None
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log, twice = RewriteLog(self.name, self.numerics), set(_differentiated_twice(module))
+        trained = differentiated(module)
         for op in list(module.walk()):
-            if isinstance(op, FusedDotProductAttention) and not op.attr("algorithm"):
-                reason = self._refusal(op, op in twice)
-                if reason is not None:
-                    log.declined(op, reason)
-                else:
-                    change(op, {"algorithm": self.kernel}, log)
+            if not isinstance(op, FusedDotProductAttention) or op.attr("algorithm"):
+                continue
+            if self.measure is None:
+                reason = _refusal(KERNELS[self.kernel], op, op in twice)
+                found: str | Reason = reason if reason is not None else self.kernel
+                note = ""
+            else:
+                found, note = self._quickest(op, self.measure, op in twice, op in trained)
+            if isinstance(found, Reason):
+                log.declined(op, found)
+            else:
+                change(op, {"algorithm": found}, log, note=note)
         return log.outcomes
 
-    def _refusal(self, op: FusedDotProductAttention, twice: bool) -> Reason | None:
-        if twice:
-            text = f"the kernel of {self.kernel} has a first derivative only"
-            return Reason("second-derivative", text)
-        asked = Asked(
-            op.q.type,
-            keys_of(op.k.type, op.attr("transpose_k")),
-            op.v.type,
-            None if op.mask is None else op.mask.type,
-            op.attr("fill"),
-            drops(op, "dropout_probability", "dropout_implementation"),
-        )
-        return refusal_by(KERNELS[self.kernel], asked)
+    def _quickest(
+        self, op: FusedDotProductAttention, measure: Measure, twice: bool, trained: bool
+    ) -> tuple[str | Reason, str]:
+        """The quickest kernel with what a report says of it, or the reason why there is none."""
+        reason, paying = Reason("no-kernel", "these devices have none"), dict[str, Measured]()
+        for name in rivals_of(self.platform, self.kernel):
+            refused = _refusal(KERNELS[name].measured(), op, twice)
+            if refused is not None:
+                reason = refused
+                continue
+            made = with_attrs(op, {"algorithm": name})
+            found = measure(made, trained)
+            discard(made)
+            reason = found.reason(name)
+            if found.pays:
+                paying[name] = found
+        if not paying:
+            return reason, ""
+        best = min(paying, key=lambda name: paying[name].ratio or 0.0)
+        return best, paying[best].note
+
+
+def _refusal(kernel: Kernel, op: FusedDotProductAttention, twice: bool) -> Reason | None:
+    if twice:
+        text = f"the kernel of {kernel.name} has a first derivative only"
+        return Reason("second-derivative", text)
+    asked = Asked(
+        op.q.type,
+        keys_of(op.k.type, op.attr("transpose_k")),
+        op.v.type,
+        None if op.mask is None else op.mask.type,
+        op.attr("fill"),
+        drops(op, "dropout_probability", "dropout_implementation"),
+    )
+    return refusal_by(kernel, asked)
 
 
 def _differentiated_twice(module: ModuleOp) -> Iterator[Operation]:

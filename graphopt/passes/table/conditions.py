@@ -55,6 +55,8 @@ def kernel(*libraries: str) -> When:
     return When(ANY_PROGRAM, lambda context: context.attention_kernel in libraries)
 
 
+MEASURED = When(ANY_PROGRAM, lambda context: context.measure is not None and context.trainers == 1)
+"""Kernels are measured on the devices; several trainers all compile the same, by the rules."""
 ASKS_FOR_KERNELS = When(ANY_PROGRAM, lambda context: context.kernels is not None)
 """A flag lets other kernels than XLA's compute ops on CPUs."""
 
@@ -133,8 +135,10 @@ def seed(context: PassContext) -> Options:
 
 
 def library(context: PassContext) -> Options:
-    """The library whose kernel for attention the devices have."""
-    return {"kernel": context.attention_kernel}
+    """The library whose kernel for attention the devices have; trainers all choose by the rule."""
+    measure = context.measure if context.trainers == 1 else None
+    platform = context.platform
+    return {"kernel": context.attention_kernel, "platform": platform, "measure": measure}
 
 
 def tried(context: PassContext) -> Options:
@@ -143,8 +147,13 @@ def tried(context: PassContext) -> Options:
 
 
 def kind_of_device(context: PassContext) -> Options:
-    """The platform of the run."""
-    return {"platform": context.platform}
+    """The platform of the run, and what measures its kernels: no one for several trainers."""
+    measure = context.measure
+    if measure is not None and context.trainers > 1:
+        from graphopt.passes.engine.measured import refuse
+
+        measure = refuse("several trainers compile the same, and none measures for the others")
+    return {"platform": context.platform, "measure": measure}
 
 
 def least_gain(context: PassContext) -> Options:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
+    from graphopt.passes.engine.measured import Measure
+
 Flags = Mapping[str, Any]
 
 
@@ -29,6 +31,8 @@ class PassContext:
     """The platform of the run: cpu, gpu or tpu. Empty when the program is to run anywhere."""
     attention_kernel: str = ""
     """The library with a kernel for attention on the devices: cudnn, pallas, or empty."""
+    measure: Measure | None = None
+    """Measures kernels of GPUs and TPUs; None where passes go by their rules."""
     kernels: tuple[str, ...] | None = None
     """The forms of oneDNN's kernels that were tried on this machine; None for without them."""
     no_kernels: str = ""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from graphopt.passes.table.conditions import (
     ASKS_FOR_KERNELS,
     FUSES_LAYERS,
+    MEASURED,
     RECOMPUTES,
     REPLICATED,
     SCALED,
@@ -150,7 +151,7 @@ ROWS: tuple[Row, ...] = (
         "as fuse-long-attention, on GPUs", file="fuse_dot_product_attention"),
     Row(TARGET, "fusions", "fuse-pallas-attention", kernel("pallas"),
         "as fuse-long-attention, on TPUs", file="fuse_dot_product_attention"),
-    Row(TARGET, "fusions", "choose-attention", kernel("cudnn", "pallas"),
+    Row(TARGET, "fusions", "choose-attention", kernel("cudnn", "pallas") | MEASURED,
         "after what makes attention one op", options=library),
     Row(TARGET, "target", "reassociate-matmul", on("cpu", "gpu", "tpu"),
         "after the fusions: a linear layer that was fused keeps its order", options=least_gain),

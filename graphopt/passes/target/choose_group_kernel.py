@@ -2,18 +2,20 @@
 
 XLA makes a loop of each reduction and one of what follows it, and each reads the rows again. In a
 `pd.row_kernel` a block of rows is read once, with the ops before and after the reductions that
-compute the same rows. What has no row form, such as a product, stays beside it in the group.
+compute the same rows. What has no row form, such as a product, stays beside it in the group. Where
+kernels are measured, those that are not quicker than XLA's loops are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from graphopt.ir.dialect.differentiated import KEPT, is_kept
+from graphopt.ir.dialect.differentiated import KEPT, differentiated, is_kept
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import FusionGroup, RowKernel
 from graphopt.ir.dialect.ops.norm import BatchNormBase, GroupNorm
@@ -32,6 +34,7 @@ from graphopt.ir.dialect.rows import (
 from graphopt.ir.dialect.traits import Reduction
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.passes.engine.fusion import Outcome, Reason
+from graphopt.passes.engine.measured import Measure, Measured, discard
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.target.group_costs import MOST_OPS, GroupKind
@@ -64,16 +67,29 @@ class ChooseGroupKernel(RewritePass):
     name = "choose-group-kernel"
     numerics = Numerics.REASSOCIATING
     platform: str = "gpu"
+    measure: Measure | None = None
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = RewriteLog(self.name, self.numerics)
+        log, trained = RewriteLog(self.name, self.numerics), differentiated(module)
+        rates = None if self.measure is None else partial(_rated, self.measure, trained)
         for group in [op for op in module.walk() if isinstance(op, FusionGroup)]:
-            _choose(group, LIMITS[self.platform], log)
+            _choose(group, LIMITS[self.platform], rates, log)
         return log.outcomes
 
 
-def _choose(group: FusionGroup, limits: KernelLimits, log: RewriteLog) -> None:
-    """Put kernels in the place of the rows of one group."""
+Rates = Callable[[FusionGroup, RowKernel], Measured]
+"""The time of a kernel in a group as a part of that without."""
+
+
+def _rated(
+    measure: Measure, trained: Container[Operation], group: FusionGroup, kernel: RowKernel
+) -> Measured:
+    return measure(kernel, group in trained)
+
+
+def _choose(group: FusionGroup, limits: KernelLimits, rates: Rates | None, log: RewriteLog) -> None:
+    """Put kernels in the place of the rows of one group, of those that are rated which pay."""
+    rate = None if rates is None else partial(rates, group)
     block = group.body.block
     combining = [op for op in block.ops if isinstance(op, PdOp) and _combines(op)]
     if not combining and not any(isinstance(op, RowKernel) for op in block.ops):
@@ -88,7 +104,7 @@ def _choose(group: FusionGroup, limits: KernelLimits, log: RewriteLog) -> None:
     for frame, ops in frames.items():
         for rows in _parts(block, frame):
             found = [op for op in ops if op in rows.ops]
-            _replace(block, rows, frame, found, limits, log)
+            _replace(block, rows, frame, found, limits, rate, log)
         restore_order(block)
 
 
@@ -135,6 +151,7 @@ def _replace(
     frame: MatrixFrame,
     combining: Sequence[PdOp],
     limits: KernelLimits,
+    rate: Callable[[RowKernel], Measured] | None,
     log: RewriteLog,
 ) -> None:
     """Move ops into the region of one kernel, unless there is a reason against it."""
@@ -147,17 +164,31 @@ def _replace(
             log.declined(op, chosen)
         return
     last = ops[-1]
+    kernel, rated = _kernel_of(ops, made, limits.language, chosen), None
+    if rate is not None and not (rated := rate(kernel)).pays:
+        discard(kernel)
+        for op in combining:
+            log.declined(op, rated.reason(limits.language.capitalize()))
+        return
     if not log.allow(last):
+        discard(kernel)
         return
     held = ", ".join(op.name.removeprefix("pd.") for op in ops)
     note = f"holds {held}; {chosen} rows of {frame.length} elements at a time"
+    note += f", {rated.note}" if rated is not None else ""
     log.applied(last, *ops[-2::-1], note=note)
+    stand_in(kernel, ops, made, log)
+
+
+def _kernel_of(
+    ops: Sequence[PdOp], made: Sequence[SSAValue], language: str, rows: int
+) -> RowKernel:
+    """A kernel that computes what copies of these ops make, in no block yet."""
     body, copies = copied_body(ops, made)
     for copy in copies:
         copy.attributes.pop(KEPT, None)
     types = [value.type for value in made]
-    kernel = RowKernel.build_with([], types, [body], language=limits.language, rows=chosen)
-    stand_in(kernel, ops, made, log)
+    return RowKernel.build_with([], types, [body], language=language, rows=rows)
 
 
 def _is_read(value: SSAValue, ops: Sequence[PdOp], block: Block) -> bool:

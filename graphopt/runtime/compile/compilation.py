@@ -14,12 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphopt.ir.program import GRAD_SUFFIX, LENGTHS, Program
 from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
+from graphopt.passes.engine.measured import refuse
 from graphopt.passes.padding.dims import Axes
 from graphopt.passes.padding.masked import Masked
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.parts import PARSE, CompilationPart
 from graphopt.runtime.devices.places import Place, devices_of
-from graphopt.runtime.settings.flags import left_out, uses_kernels
+from graphopt.runtime.settings.flags import (
+    left_out,
+    measures_kernels,
+    no_kernels,
+    uses_kernels,
+)
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.settings.strategies import BuildStrategy
 
@@ -180,17 +186,23 @@ def _about(platform: str) -> dict[str, Any]:
     if platform == "cpu" and uses_kernels():
         from graphopt.runtime.compile.kernel_forms import kernels
 
-        found = kernels()
-        return {"platform": platform, "kernels": found.forms, "no_kernels": found.why}
+        tried = kernels()
+        return {"platform": platform, "kernels": tried.forms, "no_kernels": tried.why}
     if platform not in ("gpu", "tpu"):  # those that have kernels for attention
         return {"platform": platform}
     import_jax()
     from graphopt.lowering.kernels.attention_kernels import kernel_of
 
-    return {
-        "platform": platform,
-        "attention_kernel": kernel_of(platform, devices_of(platform)),
-    }
+    found: dict[str, Any] = {"platform": platform}
+    if why := no_kernels():
+        return found | {"measure": refuse(why)}
+    devices = devices_of(platform)
+    found["attention_kernel"] = kernel_of(platform, devices)
+    if measures_kernels() and devices:
+        from graphopt.runtime.compile.kernel_probes import probes_of
+
+        found["measure"] = probes_of(devices[0])
+    return found
 
 
 def _recomputes(program: Program) -> bool:

@@ -76,7 +76,9 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
         "kernels of oneDNN, which is part of jaxlib on x86; the two forms alternate for some runs, "
         "and the quicker one goes on. Each kind of kernel is first tried in another process. `on` "
         "takes the kernels from the first step on, and keeps nothing of such a program for the "
-        "next process; `off` takes none (not Paddle's)",
+        "next process; `off` takes none. On GPUs and TPUs `auto` measures an op with a kernel and "
+        "without one when a program that has it is compiled, once for a kind of device, and `on` "
+        "takes kernels by rules (not Paddle's)",
     ),
     "graphopt_keep_scratch": (
         True,

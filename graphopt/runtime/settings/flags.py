@@ -139,13 +139,20 @@ def threads_flag() -> int:
     return int(_value(THREADS)) if THREADS in _set or THREADS in os.environ else 0
 
 
+def no_kernels() -> str:
+    """The reason to have no kernels but XLA's on any device, "" without one."""
+    if str(_value(KERNELS)) == "off":
+        return f"{KERNELS}=off"
+    return "a flag requests the same bits in every run" if must_repeat() else ""
+
+
 def uses_kernels() -> bool:
     """True when oneDNN shall compute ops on CPUs from the first step on."""
     return _kernels() == "on"
 
 
 def measures_kernels() -> bool:
-    """True when oneDNN shall compute ops on CPUs where that was measured to be quicker."""
+    """True when kernels shall compute ops where that was measured to be quicker."""
     return _kernels() == AUTO
 
 

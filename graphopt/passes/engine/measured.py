@@ -1,0 +1,56 @@
+"""Kernels that passes choose where a measurement says that they are worth it.
+
+A pass makes the op with the kernel and asks; whoever runs programs measures it beside XLA's own
+code on the devices at hand. Passes that nobody answers go by their rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.passes.engine.fusion import Reason
+
+GAIN = 0.97
+"""A kernel that takes more of the time of XLA's own code is not worth other rounding."""
+
+
+class Measured(NamedTuple):
+    """The time with a kernel as a part of the time without, or the reason why there is none."""
+
+    ratio: float | None
+    refusal: str = ""
+
+    @property
+    def pays(self) -> bool:
+        """True for a kernel that is quicker by more than noise."""
+        return self.ratio is not None and self.ratio <= GAIN
+
+    @property
+    def note(self) -> str:
+        """What a report says of a kernel that was chosen."""
+        return (
+            f"in {self.ratio:.2f} of the time of XLA's own code" if self.ratio is not None else ""
+        )
+
+    def reason(self, kernel: str) -> Reason:
+        """The reason to leave an op to XLA's own code."""
+        if self.ratio is None:
+            return Reason("no-kernel", f"the kernel of {kernel} is not used: {self.refusal}")
+        text = f"the kernel of {kernel} takes {self.ratio:.2f} of the time of XLA's own code"
+        return Reason("not-quicker", f"{text}, measured on this device")
+
+
+Measure = Callable[[PdOp, bool], Measured]
+"""Of an op with a kernel, which is in no block; True where its derivative is computed, too."""
+
+
+def refuse(why: str) -> Measure:
+    """A measure that lets no kernel be used."""
+    return lambda op, trained: Measured(None, why)
+
+
+def discard(op: PdOp) -> None:
+    """Let go of an op that was made to be measured."""
+    op.erase(safe_erase=False)

@@ -1,0 +1,281 @@
+"""Kernels of GPUs and TPUs beside XLA's own code: numbers and times of single ops, kept on disk.
+
+An op is measured once for its types on a kind of device and a version of jaxlib, when a program
+that has it is compiled; the outcomes are beside the compiled programs. oneDNN's kernels for CPUs
+are compared within whole steps instead (`steps/policy.py`): there what surrounds an op decides.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+
+import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
+from graphopt.errors import FormatError
+from graphopt.ir.dialect.definition import attr_kinds
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.control import RowKernel
+from graphopt.ir.dialect.regions import captured_values
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
+from graphopt.ir.formats.commit import write_files
+from graphopt.lowering.collectives import ALONE
+from graphopt.lowering.evaluate import Context, evaluate_block, evaluate_op
+from graphopt.passes.engine.measured import Measured, discard
+from graphopt.runtime.devices.cache_place import is_private, machine_directory
+from graphopt.runtime.settings.progress import announced
+
+FOLDER = "kernels"
+TURNS = 7
+"""The pairs of times, of which the median counts."""
+AT_ONCE = 2e-3
+"""The seconds of the calls that are timed together, about."""
+BATCH = 8
+"""The size that is assumed where that of a batch is not known."""
+HALF, SINGLE = 2e-2, 2e-3
+"""The largest difference, as a part of the largest number: single products may be in TF32."""
+
+Arrays = tuple[Any, ...]
+Function = Callable[..., Arrays]
+
+
+class Probe(NamedTuple):
+    """An op with a kernel and without, as functions of the same arrays."""
+
+    kernel: Function
+    plain: Function
+    operands: Arrays
+    made: PdOp | None
+    """The op without its kernel, if one was made."""
+
+
+class KernelProbes:
+    """Measures kernels on one device; what it has found, it finds again in other processes."""
+
+    def __init__(self, device: Any, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._device = device
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[str, Measured] | None = None
+        # of kernels that raised, which another process tries again
+        self._failed: dict[str, Measured] = {}
+
+    def __call__(self, op: PdOp, trained: bool) -> Measured:
+        """The time of an op with its kernel as a part of that without."""
+        key = _key(op, trained)
+        with self._lock:
+            if self._known is None:
+                self._known = self._read()
+            found = self._known.get(key) or self._failed.get(key)
+            if found is None:
+                with announced(lambda: f"measuring the kernel of {op.name.removeprefix('pd.')}"):
+                    found = self._measured(key, op, trained)
+            return found
+
+    def _measured(self, key: str, op: PdOp, trained: bool) -> Measured:
+        assert self._known is not None
+        try:
+            with jax.enable_x64(True), jax.default_device(self._device):
+                probe = probe_of(op, trained)
+                try:
+                    self._known[key] = self._compared(probe)
+                finally:
+                    if probe.made is not None:
+                        discard(probe.made)
+            self._write()
+            return self._known[key]
+        except Exception as error:  # XLA and the kernels raise what they like
+            said = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
+            self._failed[key] = Measured(None, said)
+            return self._failed[key]
+
+    def _compared(self, probe: Probe) -> Measured:
+        kernel, plain = jax.jit(probe.kernel), jax.jit(probe.plain)
+        found = jax.block_until_ready(kernel(*probe.operands))
+        wanted = jax.block_until_ready(plain(*probe.operands))
+        if reason := difference(found, wanted):
+            return Measured(None, reason)
+        return Measured(self._ratio(kernel, plain, probe.operands))
+
+    def _ratio(self, kernel: Function, plain: Function, operands: Arrays) -> float:
+        """The median of the ratios of times that alternate."""
+        once = self._seconds(plain, operands, 1)
+        count = max(1, min(200, round(AT_ONCE / max(once, 1e-9))))
+        pairs = [
+            (self._seconds(kernel, operands, count), self._seconds(plain, operands, count))
+            for _ in range(TURNS)
+        ]
+        return statistics.median(own / other for own, other in pairs)
+
+    def _seconds(self, function: Function, operands: Arrays, count: int) -> float:
+        began = self._clock()
+        results: Arrays = ()
+        for _ in range(count):
+            results = function(*operands)
+        jax.block_until_ready(results)
+        return self._clock() - began
+
+    # -- the file ----------------------------------------------------------------------------------
+
+    def _file(self) -> Path | None:
+        directory = machine_directory()
+        if directory is None:
+            return None
+        kind = re.sub(r"\W+", "-", self._device.device_kind)
+        return directory / FOLDER / f"{kind}-{version('jaxlib')}-{_code()}.json"
+
+    def _read(self) -> dict[str, Measured]:
+        file = self._file()
+        with suppress(OSError, ValueError, TypeError):
+            if file is not None and is_private(file.parent):
+                held: Any = dict(json.loads(file.read_text("utf-8")))
+                return {str(key): _outcome(*value) for key, value in held.items()}
+        return {}
+
+    def _write(self) -> None:
+        """Keep what is known, with what other processes have found meanwhile."""
+        file = self._file()
+        if file is None or self._known is None:
+            return
+        self._known = self._read() | self._known
+        text = json.dumps(self._known, indent=1, sort_keys=True).encode()
+        with suppress(OSError, FormatError):
+            file.parent.mkdir(0o700, exist_ok=True)
+            write_files({file: [text]}, lasting=False)
+
+
+def _outcome(ratio: object, refusal: object) -> Measured:
+    """An outcome as a file has it; ValueError for another."""
+    is_ratio = isinstance(ratio, (int, float)) and ratio > 0
+    if not isinstance(refusal, str) or (is_ratio == bool(refusal)):
+        raise ValueError("no outcome")
+    return Measured(float(ratio) if isinstance(ratio, (int, float)) else None, refusal)
+
+
+def _key(op: PdOp, trained: bool) -> str:
+    """What decides the time of an op: its properties, its ops, the types of what it reads."""
+    types = [str(value.type) for value in _read_by(op)]
+    text = re.sub(r"%[\w.$-]+", "%", str(op))
+    held = hashlib.sha256("\n".join([text, *types, str(trained)]).encode()).hexdigest()[:16]
+    return f"{op.name.removeprefix('pd.')} {', '.join(types)} {held}"
+
+
+@functools.cache
+def _code() -> str:
+    """The code that the outcomes are of: the kernels, and how they are measured."""
+    found, root = hashlib.sha256(), Path(__file__).parents[2]
+    files = ("attention", "attention_heads", "attention_kernels", "flash", "row_rules", "rows")
+    for file in (Path(__file__), *(root / f"lowering/kernels/{name}.py" for name in files)):
+        found.update(file.read_bytes())
+    return found.hexdigest()[:12]
+
+
+# -- one op ----------------------------------------------------------------------------------------
+
+
+def _read_by(op: PdOp) -> Sequence[SSAValue]:
+    return captured_values(op) if isinstance(op, RowKernel) else op.operands
+
+
+def probe_of(op: PdOp, trained: bool) -> Probe:
+    """Functions of the arrays that an op reads: its results, and where it is trained gradients."""
+    read = _read_by(op)
+    random = np.random.default_rng(0)
+    operands = tuple(jnp.asarray(_numbers(random, value.type)) for value in read)
+    context = Context(ALONE, jnp.zeros(2, jnp.uint32))
+
+    kernel, made = _as_function(op, read, context), None
+    if isinstance(op, RowKernel):
+        block = op.body.block
+
+        def plain(*arrays: Any) -> Arrays:
+            env: dict[Any, Any] = {v: (a,) for v, a in zip(read, arrays, strict=True)}
+            return tuple(lane for (lane,) in evaluate_block(block, env, context))
+
+    else:
+        made = _without_kernel(op)
+        plain = _as_function(made, read, context)
+    if not trained:
+        return Probe(kernel, plain, operands, made)
+    return Probe(_with_gradients(kernel), _with_gradients(plain), operands, made)
+
+
+def _without_kernel(op: PdOp) -> PdOp:
+    """The same op as XLA computes it, which reads the same values."""
+    encode = attr_kinds(type(op))["algorithm"].encode
+    made = op.clone()
+    made.properties["algorithm"] = encode("")
+    return made
+
+
+def _as_function(op: PdOp, read: Sequence[SSAValue], context: Context) -> Function:
+    """An op as a function of the arrays that it reads."""
+
+    def results(*arrays: Any) -> Arrays:
+        env: dict[Any, Any] = {v: (a,) for v, a in zip(read, arrays, strict=True)}
+        evaluate_op(op, env, context)
+        return tuple(env[result][0] for result in op.results)
+
+    return results
+
+
+def _with_gradients(function: Function) -> Function:
+    """The results of a function, and the gradients of its real operands for ones."""
+
+    def both(*arrays: Any) -> Arrays:
+        reals = [at for at, array in enumerate(arrays) if jnp.issubdtype(array.dtype, np.floating)]
+
+        def of_reals(*given: Any) -> Arrays:
+            whole = list(arrays)
+            for at, array in zip(reals, given, strict=True):
+                whole[at] = array
+            return function(*whole)
+
+        results, pull = jax.vjp(of_reals, *(arrays[at] for at in reals))
+        return *results, *pull(jax.tree.map(jnp.ones_like, results))
+
+    return both
+
+
+def _numbers(random: np.random.Generator, type: Any) -> Any:
+    """Numbers as activations have them; small whole numbers, which name classes, are 0 or 1."""
+    assert isinstance(type, TensorType)
+    dtype = dtype_of(type).numpy
+    shape = [BATCH if size == UNKNOWN else size for size in shape_of(type)]
+    if dtype == np.bool_:
+        return random.random(shape) < 0.9
+    if np.issubdtype(dtype, np.integer):
+        return random.integers(0, 2, shape).astype(dtype)
+    return random.standard_normal(shape, "float32").astype(dtype)
+
+
+def difference(found: Arrays, wanted: Arrays) -> str:
+    """The reason why numbers are not those that were wanted; "" where they are, up to rounding."""
+    for at, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        most = HALF if one.dtype.itemsize == 2 else SINGLE
+        a, b = (np.asarray(each.astype("float32"), "float64") for each in (one, other))
+        apart = float(np.max(np.abs(a - b), initial=0.0))
+        if not apart <= most * max(float(np.max(np.abs(b), initial=0.0)), 1e-6):
+            return f"result {at} is {apart:.3g} away from XLA's numbers"
+    return ""
+
+
+@functools.cache
+def probes_of(device: Any) -> KernelProbes:
+    """The probes of a device of this process."""
+    return KernelProbes(device)
