@@ -28,11 +28,11 @@ DENSE_BF16 = {"A100": 312.0, "H100": 989.4, "H200": 989.4}
 HEAD = """# GPUs
 
 A step ends with its loss or output in NumPy; what is fed is on the device already, unless a row
-says otherwise. All engines start from the same parameters and take turns; a time is the median of
-the rounds. "of the best other" is graphopt's time as a part of that of the quickest of plain JAX,
-PyTorch and torch.compile: below 1 graphopt is quicker. Products of float32 may be in TF32 in all of
-them. The [driver script](../../benchmarks/suite/gpu.py) says how to run it and how long each part
-takes: `make bench-gpu`.
+says otherwise. All engines start from the same parameters, and take turns where the device has
+room for all of them; a time is the median. "of the best other" is graphopt's time as a part of that
+of the quickest of plain JAX, PyTorch and torch.compile: below 1 graphopt is quicker. Products of
+float32 may be in TF32 in all of them. The [driver script](../../benchmarks/suite/gpu.py) says how to
+run it and how long each part takes: `make bench-gpu`.
 """
 
 
@@ -152,7 +152,7 @@ def means(rows: Mapping[str, Row]) -> Iterator[str]:
     ratios = [value for row in rows.values() if (value := of_best(row)) is not None]
     if ratios:
         mean = math.exp(statistics.fmean(map(math.log, ratios)))
-        yield f"Geometric mean of the best other's: {mean:.2f} over {len(ratios)} rows."
+        yield f"Geometric mean of the ratios to the best other: {mean:.2f}, of {len(ratios)} rows."
 
 
 def rate(row: Row, found: Row) -> tuple[float, float | None] | None:
@@ -215,6 +215,8 @@ def memory_table(rows: Mapping[str, Row]) -> Iterator[str]:
     shown: list[list[str]] = []
     for row in rows.values():
         taken = {n: row["engines"].get(n, {}).get("device_bytes") for n in names}
+        if not any(taken.values()):
+            continue
         said = row["engines"].get(OURS, {}).get("predicted_bytes")
         share = said / taken[OURS] if said and taken[OURS] else None
         peaks = [megabytes(taken[name]) for name in names]
