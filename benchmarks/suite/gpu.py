@@ -75,7 +75,7 @@ VARIANTS: Variants = {
 EFFORT = Effort(rounds=7, turn=0.25, most=12.0)
 RESERVE = 5.0
 """Seconds that are left for the page when workers have to answer."""
-NUMBERS = {"JAX_DEFAULT_MATMUL_PRECISION": "highest"}
+NUMBERS = {"FLAGS_graphopt_tf32": "0"}
 SIDE, PRODUCTS = 8192, 20
 
 

@@ -28,7 +28,7 @@ from graphopt.runtime.devices.places import XPUPlace as XPUPlace
 from graphopt.runtime.devices.places import cuda_places
 from graphopt.runtime.parallel_executor import ParallelExecutor as ParallelExecutor
 from graphopt.runtime.settings.flag_table import FLAGS
-from graphopt.runtime.settings.flags import get_flags, set_flags
+from graphopt.runtime.settings.flags import TF32, get_flags, set_flags
 from graphopt.runtime.state.scope import Scope as Scope
 from graphopt.runtime.state.slots import SelectedRows as SelectedRows
 
@@ -250,6 +250,38 @@ def grad_var_suffix() -> str:
 def empty_var_name() -> str:
     """The name that stands for no variable."""
     return EMPTY
+
+
+_switches = {"cublas": True, "cudnn": True}
+
+
+def set_cublas_switch(active: bool) -> None:
+    """Say whether float32 products may be in TF32 on GPUs.
+
+    XLA has one precision for products and convolutions, so what is off for one is off for both:
+    FLAGS_graphopt_tf32 is on while no switch is off.
+    """
+    _set_switch("cublas", active)
+
+
+def get_cublas_switch() -> bool:
+    """Whether `set_cublas_switch` lets products be in TF32."""
+    return _switches["cublas"]
+
+
+def set_cudnn_switch(active: bool) -> None:
+    """As `set_cublas_switch`, for convolutions."""
+    _set_switch("cudnn", active)
+
+
+def get_cudnn_switch() -> bool:
+    """Whether `set_cudnn_switch` lets convolutions be in TF32."""
+    return _switches["cudnn"]
+
+
+def _set_switch(library: str, active: bool) -> None:
+    _switches[library] = bool(active)
+    set_flags({TF32: all(_switches.values())})
 
 
 def get_cuda_device_count() -> int:

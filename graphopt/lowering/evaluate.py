@@ -8,6 +8,7 @@ derivatives and ops with regions, have evaluators of their own in the registry.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -31,6 +32,7 @@ from graphopt.ir.dialect.ops.transformer import (
 )
 from graphopt.ir.dialect.signature import (
     checks_finite,
+    computes_in_full,
     function_signature,
     hashes_dropout,
     main_function,
@@ -146,23 +148,28 @@ def evaluate(
 
     The results of `@prepare` are computed, too, unless they are among the inputs.
     """
-    order, hashes, prepare, results, main = context.once(module, lambda: _parts_of(module))
+    order, hashes, in_full, prepare, results, main = context.once(module, lambda: _parts_of(module))
     context = replace(context, hashes=hashes, order=order)
-    if prepare is not None and any(key not in inputs for key in results):
-        values = evaluate_function(prepare, inputs, context)
-        inputs = {**inputs, **dict(zip(results, values, strict=True))}
-    return evaluate_function(main, inputs, context)
+    with jax.default_matmul_precision("highest") if in_full else nullcontext():
+        if prepare is not None and any(key not in inputs for key in results):
+            values = evaluate_function(prepare, inputs, context)
+            inputs = {**inputs, **dict(zip(results, values, strict=True))}
+        return evaluate_function(main, inputs, context)
 
 
 def _parts_of(
     module: ModuleOp,
-) -> tuple[Order | None, bool, FuncOp | None, list[tuple[str, str]], FuncOp]:
-    """The order of its ops if they are checked, its draws, `@prepare` and its results, `@main`."""
+) -> tuple[Order | None, bool, bool, FuncOp | None, list[tuple[str, str]], FuncOp]:
+    """The order of its ops if they are checked, its draws, its precision, and its functions.
+
+    These are `@prepare` with its results, and `@main`.
+    """
     prepare = prepare_function(module)
     ports = () if prepare is None else function_signature(prepare).results
     return (
         order_of(module) if checks_finite(module) else None,
         hashes_dropout(module),
+        computes_in_full(module),
         prepare,
         [(port.kind, port.name) for port in ports],
         main_function(module),

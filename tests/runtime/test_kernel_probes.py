@@ -18,7 +18,7 @@ from graphopt.ir.dialect.ops.control import RowKernel
 from graphopt.ir.dialect.ops.transformer import FusedDotProductAttention
 from graphopt.lowering.kernels import attention_kernels, rows
 from graphopt.passes.engine.fusion import Applied, Declined
-from graphopt.passes.engine.measured import GAIN, Measured, refuse
+from graphopt.passes.engine.measured import GAIN, KernelTime, refuse
 from graphopt.passes.fusions.choose_attention import ChooseAttention
 from graphopt.passes.table.conditions import kind_of_device, library
 from graphopt.passes.table.context import PassContext
@@ -162,10 +162,10 @@ def test_the_quickest_attention(
     """Any length and dropout are measured, with each kernel that takes them."""
     asked: dict[str, float] = {}
 
-    def measure(op: Any, trained: bool) -> Measured:
+    def measure(op: Any, trained: bool) -> KernelTime:
         name = op.attr("algorithm")
         asked[name] = times[name]
-        return Measured(times[name])
+        return KernelTime(times[name])
 
     module = parse(CORE.format(length, attrs))
     (outcome,) = ChooseAttention(measure=measure).rewrite(module)
@@ -194,7 +194,7 @@ def test_scores_that_are_too_many() -> None:
 
 @pytest.mark.parametrize("setting", ["auto", "on", "off"])
 def test_what_the_flag_says(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measured, by rules, or none: on GPUs as on CPUs."""
+    """KernelTime, by rules, or none: on GPUs as on CPUs."""
     monkeypatch.setattr(compilation, "devices_of", lambda platform: jax.devices("cpu")[:1])
     paddle.set_flags({KERNELS: setting})
     context = pass_context_for(None, "gpu")
@@ -211,18 +211,18 @@ def test_what_the_flag_says(setting: str, monkeypatch: pytest.MonkeyPatch) -> No
 def test_trainers_choose_alike() -> None:
     """Several processes must compile the same program, whatever each would measure."""
 
-    def never(op: Any, trained: bool) -> Measured:
+    def never(op: Any, trained: bool) -> KernelTime:
         raise AssertionError("nothing is measured")
 
     context = PassContext({"num_trainers": 2}, platform="gpu", measure=never)
     assert library(context)["measure"] is None
-    measure: Callable[..., Measured] = kind_of_device(context)["measure"]
+    measure: Callable[..., KernelTime] = kind_of_device(context)["measure"]
     assert "several trainers" in measure(None, False).refusal
 
 
 def test_explain_says_what_was_measured() -> None:
     flags = {"build_cinn_pass": True}
-    slow = PassContext(flags, platform="gpu", measure=lambda op, trained: Measured(1.07))
+    slow = PassContext(flags, platform="gpu", measure=lambda op, trained: KernelTime(1.07))
     module = parse(NORM)
     report = optimize(module, slow)
     reasons = {o.reason.name for o in report.outcomes if isinstance(o, Declined)}

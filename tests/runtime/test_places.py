@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,8 +51,30 @@ def test_a_device_that_jax_was_not_installed_for(
 ) -> None:
     """Whoever names it is told at once, and what to install."""
     monkeypatch.setattr(places_module, "supports", lambda platform: False)
-    with pytest.raises(DeviceError, match=r"pip install -U 'jax\[cuda12\]'"):
+    monkeypatch.setattr(places_module, "_DRIVER", Path("/no/driver"))
+    with pytest.raises(
+        DeviceError, match=r"pip install -U 'graphopt\[cuda13\]' \('graphopt\[cuda12"
+    ):
         call()
+
+
+@pytest.mark.parametrize(("driver", "extra"), [("580.65.06", "cuda13"), ("550.54.15", "cuda12")])
+def test_the_backend_for_a_driver(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, driver: str, extra: str
+) -> None:
+    """The extra is that of the newest CUDA that the driver has, and one of the package's."""
+    version = tmp_path / "version"
+    version.write_text(
+        f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {driver}  Sun Jul\nGCC 13\n"
+    )
+    monkeypatch.setattr(places_module, "supports", lambda platform: False)
+    monkeypatch.setattr(places_module, "_DRIVER", version)
+    with pytest.raises(DeviceError, match=rf"'graphopt\[{extra}\]' \(the driver is {driver[:3]}\)"):
+        static.Executor(paddle.CUDAPlace(0))
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    (needed,) = project["optional-dependencies"][extra]
+    assert needed.startswith(f"jax[{extra}]")
+    assert needed.partition("]")[2] in "".join(project["dependencies"])
 
 
 def test_cpu_num(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ ORDER = "pd.order"
 KEPT_GRADIENTS = "pd.kept_gradients"
 # on a module: its dropouts draw from a faster generator
 HASH_DROPOUT = "pd.hash_dropout"
+FULL_PRECISION = "pd.full_precision"
 # on a module: results of its ops are checked for NaN and infinities
 CHECK_FINITE = "pd.check_finite"
 
@@ -56,6 +57,16 @@ def hash_dropout(module: ModuleOp) -> None:
 def hashes_dropout(module: ModuleOp) -> bool:
     """True when the dropouts of a module draw by hashing a counter."""
     return HASH_DROPOUT in module.attributes
+
+
+def compute_in_full(module: ModuleOp) -> None:
+    """Let the float32 products of a module be in float32, and not in TF32, on any device."""
+    module.attributes[FULL_PRECISION] = UnitAttr()
+
+
+def computes_in_full(module: ModuleOp) -> bool:
+    """True when float32 products may not be in TF32."""
+    return FULL_PRECISION in module.attributes
 
 
 def check_finite(module: ModuleOp) -> None:

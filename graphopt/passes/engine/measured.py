@@ -16,7 +16,7 @@ GAIN = 0.97
 """A kernel that takes more of the time of XLA's own code is not worth other rounding."""
 
 
-class Measured(NamedTuple):
+class KernelTime(NamedTuple):
     """The time with a kernel as a part of the time without, or the reason why there is none."""
 
     ratio: float | None
@@ -42,13 +42,13 @@ class Measured(NamedTuple):
         return Reason("not-quicker", f"{text}, measured on this device")
 
 
-Measure = Callable[[PdOp, bool], Measured]
+Measure = Callable[[PdOp, bool], KernelTime]
 """Of an op with a kernel, which is in no block; True where its derivative is computed, too."""
 
 
 def refuse(why: str) -> Measure:
     """A measure that lets no kernel be used."""
-    return lambda op, trained: Measured(None, why)
+    return lambda op, trained: KernelTime(None, why)
 
 
 def discard(op: PdOp) -> None:

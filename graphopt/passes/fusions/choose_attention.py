@@ -22,7 +22,7 @@ from graphopt.ir.dialect.differentiated import (
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.transformer import FusedDotProductAttention
 from graphopt.passes.engine.fusion import Outcome, Reason
-from graphopt.passes.engine.measured import Measure, Measured, discard
+from graphopt.passes.engine.measured import KernelTime, Measure, discard
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change, with_attrs
 from graphopt.passes.fusions.attention_kernels import (
@@ -68,7 +68,7 @@ class ChooseAttention(RewritePass):
         self, op: FusedDotProductAttention, measure: Measure, twice: bool, trained: bool
     ) -> tuple[str | Reason, str]:
         """The quickest kernel with what a report says of it, or the reason why there is none."""
-        reason, paying = Reason("no-kernel", "these devices have none"), dict[str, Measured]()
+        reason, paying = Reason("no-kernel", "these devices have none"), dict[str, KernelTime]()
         for name in rivals_of(self.platform, self.kernel):
             refused = _refusal(KERNELS[name].measured(), op, twice)
             if refused is not None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from graphopt.passes.engine.measured import Measure
 
 Flags = Mapping[str, Any]
+TF32, FLOAT32 = "TF32", "float32"
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class PassContext:
     """Replicas count by their rows."""
     platform: str = ""
     """The platform of the run: cpu, gpu or tpu. Empty when the program is to run anywhere."""
+    precision: str = ""
+    """What float32 products are computed in on GPUs: TF32, or FLOAT32."""
     attention_kernel: str = ""
     """The library with a kernel for attention on the devices: cudnn, pallas, or empty."""
     measure: Measure | None = None

@@ -16,7 +16,7 @@ from graphopt.passes.engine.blocks import LAYER, Fused
 from graphopt.passes.engine.costs import Cost
 from graphopt.passes.engine.fusion import Applied, Declined
 from graphopt.passes.engine.near_misses import TAKEN, NearMiss
-from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.context import TF32, PassContext
 from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.order import ROWS
 from graphopt.passes.table.report import (
@@ -221,6 +221,9 @@ def _check_name(report: Report, name: str) -> None:
 
 
 def _notes(report: Report) -> Iterator[str]:
+    if precision := report.context.precision:
+        where = "on GPUs that have it" if precision == TF32 else "on any GPU"
+        yield f"float32 products are computed in {precision} {where} (FLAGS_graphopt_tf32)"
     yield from report.notes
     for reason in report.kept_gradients:
         yield (

@@ -34,7 +34,7 @@ from graphopt.ir.dialect.rows import (
 from graphopt.ir.dialect.traits import Reduction
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.passes.engine.fusion import Outcome, Reason
-from graphopt.passes.engine.measured import Measure, Measured, discard
+from graphopt.passes.engine.measured import KernelTime, Measure, discard
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.target.group_costs import MOST_OPS, GroupKind
@@ -77,13 +77,13 @@ class ChooseGroupKernel(RewritePass):
         return log.outcomes
 
 
-Rates = Callable[[FusionGroup, RowKernel], Measured]
+Rates = Callable[[FusionGroup, RowKernel], KernelTime]
 """The time of a kernel in a group as a part of that without."""
 
 
 def _rated(
     measure: Measure, trained: Container[Operation], group: FusionGroup, kernel: RowKernel
-) -> Measured:
+) -> KernelTime:
     return measure(kernel, group in trained)
 
 
@@ -151,7 +151,7 @@ def _replace(
     frame: MatrixFrame,
     combining: Sequence[PdOp],
     limits: KernelLimits,
-    rate: Callable[[RowKernel], Measured] | None,
+    rate: Callable[[RowKernel], KernelTime] | None,
     log: RewriteLog,
 ) -> None:
     """Move ops into the region of one kernel, unless there is a reason against it."""

@@ -17,10 +17,11 @@ from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
 from graphopt.passes.engine.measured import refuse
 from graphopt.passes.padding.dims import Axes
 from graphopt.passes.padding.masked import Masked
-from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.context import FLOAT32, TF32, PassContext
 from graphopt.passes.table.parts import PARSE, CompilationPart
 from graphopt.runtime.devices.places import Place, devices_of
 from graphopt.runtime.settings.flags import (
+    allows_tf32,
     left_out,
     measures_kernels,
     no_kernels,
@@ -194,6 +195,8 @@ def _about(platform: str) -> dict[str, Any]:
     from graphopt.lowering.kernels.attention_kernels import kernel_of
 
     found: dict[str, Any] = {"platform": platform}
+    if platform == "gpu":
+        found["precision"] = TF32 if allows_tf32() else FLOAT32
     if why := no_kernels():
         return found | {"measure": refuse(why)}
     devices = devices_of(platform)

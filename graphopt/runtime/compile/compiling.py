@@ -31,6 +31,7 @@ from graphopt.ir.dialect.ops.pool import PoolBase
 from graphopt.ir.dialect.signature import (
     check_finite,
     checks_finite,
+    compute_in_full,
     hash_dropout,
     signature_of,
 )
@@ -40,6 +41,7 @@ from graphopt.ir.program.location import caller_level
 from graphopt.lowering.plan import Plan
 from graphopt.passes.engine.fusion import Declined
 from graphopt.passes.padding.dims import CannotPad
+from graphopt.passes.table.context import FLOAT32
 from graphopt.passes.table.flags import check_supported, refused
 from graphopt.passes.table.manager import optimize
 from graphopt.passes.table.parts import PARSE, CompilationPart
@@ -88,6 +90,8 @@ def compile_program(compilation: Compilation) -> Compiled:
     report.parts.append(parse)
     if hashes_dropout():
         hash_dropout(module)
+    if context.precision == FLOAT32:
+        compute_in_full(module)
     if checks_nan_inf():
         check_finite(module)
     place = compilation.places[0]

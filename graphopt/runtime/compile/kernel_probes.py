@@ -36,7 +36,7 @@ from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.ir.formats.commit import write_files
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.evaluate import Context, evaluate_block, evaluate_op
-from graphopt.passes.engine.measured import Measured, discard
+from graphopt.passes.engine.measured import KernelTime, discard
 from graphopt.runtime.devices.cache_place import is_private, machine_directory
 from graphopt.runtime.settings.progress import announced
 
@@ -71,11 +71,11 @@ class KernelProbes:
         self._device = device
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[str, Measured] | None = None
+        self._known: dict[str, KernelTime] | None = None
         # of kernels that raised, which another process tries again
-        self._failed: dict[str, Measured] = {}
+        self._failed: dict[str, KernelTime] = {}
 
-    def __call__(self, op: PdOp, trained: bool) -> Measured:
+    def __call__(self, op: PdOp, trained: bool) -> KernelTime:
         """The time of an op with its kernel as a part of that without."""
         key = _key(op, trained)
         with self._lock:
@@ -87,7 +87,7 @@ class KernelProbes:
                     found = self._measured(key, op, trained)
             return found
 
-    def _measured(self, key: str, op: PdOp, trained: bool) -> Measured:
+    def _measured(self, key: str, op: PdOp, trained: bool) -> KernelTime:
         assert self._known is not None
         try:
             with jax.enable_x64(True), jax.default_device(self._device):
@@ -101,16 +101,16 @@ class KernelProbes:
             return self._known[key]
         except Exception as error:  # XLA and the kernels raise what they like
             said = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
-            self._failed[key] = Measured(None, said)
+            self._failed[key] = KernelTime(None, said)
             return self._failed[key]
 
-    def _compared(self, probe: Probe) -> Measured:
+    def _compared(self, probe: Probe) -> KernelTime:
         kernel, plain = jax.jit(probe.kernel), jax.jit(probe.plain)
         found = jax.block_until_ready(kernel(*probe.operands))
         wanted = jax.block_until_ready(plain(*probe.operands))
         if reason := difference(found, wanted):
-            return Measured(None, reason)
-        return Measured(self._ratio(kernel, plain, probe.operands))
+            return KernelTime(None, reason)
+        return KernelTime(self._ratio(kernel, plain, probe.operands))
 
     def _ratio(self, kernel: Function, plain: Function, operands: Arrays) -> float:
         """The median of the ratios of times that alternate."""
@@ -139,7 +139,7 @@ class KernelProbes:
         kind = re.sub(r"\W+", "-", self._device.device_kind)
         return directory / FOLDER / f"{kind}-{version('jaxlib')}-{_code()}.json"
 
-    def _read(self) -> dict[str, Measured]:
+    def _read(self) -> dict[str, KernelTime]:
         file = self._file()
         with suppress(OSError, ValueError, TypeError):
             if file is not None and is_private(file.parent):
@@ -159,12 +159,12 @@ class KernelProbes:
             write_files({file: [text]}, lasting=False)
 
 
-def _outcome(ratio: object, refusal: object) -> Measured:
+def _outcome(ratio: object, refusal: object) -> KernelTime:
     """An outcome as a file has it; ValueError for another."""
     is_ratio = isinstance(ratio, (int, float)) and ratio > 0
     if not isinstance(refusal, str) or (is_ratio == bool(refusal)):
         raise ValueError("no outcome")
-    return Measured(float(ratio) if isinstance(ratio, (int, float)) else None, refusal)
+    return KernelTime(float(ratio) if isinstance(ratio, (int, float)) else None, refusal)
 
 
 def _key(op: PdOp, trained: bool) -> str:

@@ -6,6 +6,7 @@ Paddle pages: paddle.CPUPlace, CUDAPlace, static.cpu_places, static.cuda_places.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from operator import index
+from pathlib import Path
 from typing import Any, ClassVar, SupportsIndex
 
 from graphopt.display.units import several
@@ -23,14 +25,13 @@ from graphopt.runtime.distributed.group import join
 from graphopt.runtime.settings.flags import CUDA_PLACE, replaces_gpus
 from graphopt.runtime.settings.jax_import import import_jax
 
-# platform -> what pip installs it with, and the modules that JAX then finds
-_PLUGINS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "gpu": (
-        "jax[cuda12]",
-        ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm60_plugin", "jax_rocm7_plugin"),
-    ),
-    "tpu": ("jax[tpu]", ("libtpu",)),
+# platform -> the modules of which JAX needs one
+_PLUGINS: Mapping[str, tuple[str, ...]] = {
+    "gpu": ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm60_plugin", "jax_rocm7_plugin"),
+    "tpu": ("libtpu",),
 }
+# the first driver of CUDA 13, and where a driver says its version
+_CUDA_13, _DRIVER = 580, Path("/proc/driver/nvidia/version")
 
 
 # as Paddle numbers the kinds
@@ -191,19 +192,39 @@ def check_place(place: Place) -> None:
 
 def supports(platform: str) -> bool:
     """True when the installed JAX has a backend of this platform."""
-    return any(find_spec(name) is not None for name in _PLUGINS.get(platform, ("", ()))[1])
+    return any(find_spec(name) is not None for name in _PLUGINS.get(platform, ()))
 
 
 def _no_device(place: Place, count: int) -> DeviceError:
     text = f"{place!r} does not exist here: JAX sees {several(count, f'{place.platform} device')}"
-    package = _PLUGINS.get(place.platform, ("", ()))[0]
-    if not package:
+    if place.platform not in _PLUGINS:
         return DeviceError(f"{text}, and has no backend for them; use CPUPlace()")
     if supports(place.platform):
         return DeviceError(f"{text}; check the driver and CUDA_VISIBLE_DEVICES, or use CPUPlace()")
     return DeviceError(
-        f"{text}; install its backend with pip install -U '{package}', or use CPUPlace()"
+        f"{text}; install its backend with {_installation(place.platform)}, or use CPUPlace()"
     )
+
+
+def _installation(platform: str) -> str:
+    """The command that installs JAX's backend of a platform: graphopt's extras name JAX's own."""
+    if platform != "gpu":
+        return f"pip install -U 'graphopt[{platform}]'"
+    driver = _driver()
+    extra = "cuda12" if 0 < driver < _CUDA_13 else "cuda13"
+    command = f"pip install -U 'graphopt[{extra}]'"
+    if driver:
+        return f"{command} (the driver is {driver})"
+    return f"{command} ('graphopt[cuda12]' for drivers before {_CUDA_13})"
+
+
+def _driver() -> int:
+    """The first number of the version of NVIDIA's driver; 0 where there is none."""
+    try:
+        found = re.search(r"Module\D*? (\d+)\.\d", _DRIVER.read_text("utf-8", "replace"))
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
 
 
 def distinct_devices(places: Sequence[Place]) -> tuple[Any, ...] | None:

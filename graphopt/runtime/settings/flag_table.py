@@ -70,6 +70,12 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
         "the generator of dropouts: `threefry`, or `hash`, which is about ten times quicker to "
         "draw and drops other elements (not Paddle's)",
     ),
+    "graphopt_tf32": (
+        True,
+        "float32 products and convolutions may be computed in TF32 (10 bits behind the point) on "
+        "GPUs that have it, as by Paddle's defaults, from the next compilation on; `explain` says "
+        "which it is (not Paddle's, which has `core.set_cublas_switch` and `set_cudnn_switch`)",
+    ),
     "graphopt_kernels": (
         "auto",
         "with `auto`, a program that has run for ten seconds on a CPU is compiled again with the "

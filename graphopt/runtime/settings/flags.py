@@ -37,6 +37,7 @@ COALESCING = ("FLAGS_fuse_parameter_memory_size", "FLAGS_fuse_parameter_groups_s
 WITHOUT = "FLAGS_graphopt_without"
 CACHE = "FLAGS_graphopt_cache_dir"
 DROPOUT = "FLAGS_graphopt_dropout"
+TF32 = "FLAGS_graphopt_tf32"
 CHECK = "FLAGS_check_nan_inf"
 LEVEL = "FLAGS_check_nan_inf_level"
 GENERATORS = ("threefry", "hash")
@@ -113,6 +114,14 @@ def hashes_dropout() -> bool:
     if name not in GENERATORS:
         raise ValueError(f"{DROPOUT} should be {' or '.join(GENERATORS)}, found {name!r}")
     return name == "hash"
+
+
+def allows_tf32() -> bool:
+    """True when float32 products may be in TF32 on GPUs, as they are in Paddle unless told not to.
+
+    NVIDIA's own variable counts, too.
+    """
+    return bool(_value(TF32)) and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0"
 
 
 def mapper_flag() -> str:
