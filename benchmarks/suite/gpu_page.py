@@ -29,10 +29,11 @@ HEAD = """# GPUs
 
 A step ends with its loss or output in NumPy; what is fed is on the device already, unless a row
 says otherwise. All engines start from the same parameters, and take turns where the device has
-room for all of them; a time is the median. "of the best other" is graphopt's time as a part of that
-of the quickest of plain JAX, PyTorch and torch.compile: below 1 graphopt is quicker. Products of
-float32 may be in TF32 in all of them. The [driver script](../../benchmarks/suite/gpu.py) says how to
-run it and how long each part takes: `make bench-gpu`.
+room for all of them; a time is the median. "of the best other" is graphopt's time as a part of
+that of the quickest of plain JAX, PyTorch and torch.compile: below 1 graphopt is quicker.
+Products of float32 may be in TF32 in all of them. The [driver
+script](../../benchmarks/suite/gpu.py) says how to run it and how long each part takes: `make
+bench-gpu`.
 """
 
 

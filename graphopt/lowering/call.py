@@ -130,6 +130,27 @@ def pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
     return pullback
 
 
+@lru_cache(maxsize=4096)
+def jitted_with_pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
+    """(operands, key) of one lane -> its results, and their pullback; one trace for equal calls.
+
+    The pullback is from the cotangents of the results `outs` to the gradients of operands `ins`.
+    """
+
+    def computed(operands: list[Array], key: Array) -> tuple[tuple[Array, ...], Any]:
+        def forward(*differentiated: Array) -> tuple[list[Array], tuple[Array, ...]]:
+            full = list(operands)
+            for index, value in zip(ins, differentiated, strict=True):
+                full[index] = value
+            results = call(full, key)
+            return [results[i] for i in outs], results
+
+        _, vjp, results = jax.vjp(forward, *(operands[i] for i in ins), has_aux=True)
+        return results, vjp
+
+    return jax.jit(computed)
+
+
 def _rule(op_class: type[PdOp]) -> Any:
     try:
         return RULES[op_class]

@@ -39,7 +39,14 @@ from graphopt.ir.dialect.signature import (
     prepare_function,
 )
 from graphopt.ir.dialect.types import tensor
-from graphopt.lowering.call import Array, Call, Environment, Lanes, jitted
+from graphopt.lowering.call import (
+    Array,
+    Call,
+    Environment,
+    Lanes,
+    jitted,
+    jitted_with_pullback,
+)
 from graphopt.lowering.collectives import Replicas
 from graphopt.lowering.dynamic import call_of, calls_of
 from graphopt.lowering.finite import Order, order_of, watch_block
@@ -231,14 +238,12 @@ def _computation_of(op: PdOp, context: Context, wanted: Wanted | None) -> Comput
     """A function that computes the lanes of the results of an op, for any run."""
     if (own := evaluator(type(op))) is not None:
         return lambda env, context: own(op, env, context, wanted)
+    if wanted is not None:
+        return lambda env, context: _with_pullback(op, env, context, wanted)
     if isinstance(op, Dynamic):
         made = calls_of(op, context.replicas)
         return lambda env, context: _called(op, made(env), env, context)
-    call, operands, has_keys = (
-        call_of(op, context.replicas, {}),
-        tuple(op.operands),
-        bool(draws(op)),
-    )
+    call, operands, has_keys = Call.of(op, context.replicas), tuple(op.operands), bool(draws(op))
     if call.op_class is Full:
         return _constant(dict(call.attrs))
     function = _function_of(call, context)
@@ -258,18 +263,31 @@ def operands_by_lane(op: Operation, env: Environment, lanes: int) -> list[list[A
     return [[value[lane] for value in values] for lane in range(lanes)]
 
 
+def _with_pullback(op: PdOp, env: Environment, context: Context, wanted: Wanted) -> Sequence[Lanes]:
+    """The results of an op that a library computes; its pullback is stored in `env`."""
+    call = call_of(op, context.replicas, env)
+    operands = operands_by_lane(op, env, context.lanes)
+    compute = jitted_with_pullback(call, wanted.ins, wanted.outs)
+    keys = context.keys_at(op, operands)
+    computed = [compute(lane, key) for lane, key in zip(operands, keys, strict=True)]
+    env[op] = wanted, [pullback for _, pullback in computed]
+    return list(zip(*(results for results, _ in computed), strict=True))
+
+
 def evaluate_op(
     op: Operation, env: Environment, context: Context, wanted: Wanted | None = None
 ) -> None:
     """Compute one op and enter its results in the environment.
 
-    An op with regions also enters the pullback that is `wanted`.
+    Where it is `wanted`, its pullback is entered as well.
     """
     op = as_pd(op)
     try:
         with jax.named_scope(scope_of(op)):
             if (own := evaluator(type(op))) is not None:
                 results: Sequence[Lanes] = own(op, env, context, wanted)
+            elif wanted is not None:
+                results = _with_pullback(op, env, context, wanted)
             else:
                 results = _called(op, call_of(op, context.replicas, env), env, context)
             if is_kept(op):

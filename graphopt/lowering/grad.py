@@ -1,7 +1,8 @@
 """`pd.grad` -> JAX: the reverse walk over the ops between `wrt` and `of`.
 
 Per op it calls one jitted `jax.vjp` of the op's own lowering rule, memoised by op class,
-properties and grouping; XLA removes the forward computation that this repeats. When the walk
+properties and grouping; XLA removes the forward computation that this repeats. Ops of which it
+cannot keep their pullbacks (`region_derivatives.py`). When the walk
 meets another `pd.grad` (a second derivative) the whole region is differentiated at once instead.
 """
 
@@ -17,7 +18,6 @@ from xdsl.ir import Operation, SSAValue
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.differentiated import active_values, ops_before, path_of
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.regions import values_read
@@ -26,7 +26,7 @@ from graphopt.lowering.dynamic import call_of
 from graphopt.lowering.evaluate import Context, evaluate_op, operands_by_lane
 from graphopt.lowering.locations import gradient_scope_of
 from graphopt.lowering.recompute import Replay
-from graphopt.lowering.region_derivatives import Wanted, differentiated_regions
+from graphopt.lowering.region_derivatives import Wanted, differentiated_regions, keeps_pullback
 from graphopt.lowering.regions import pull_back
 from graphopt.lowering.registry import evaluates
 from graphopt.lowering.sums import sum_of, zeros_of
@@ -98,7 +98,7 @@ def _step_back(
     context: Context,
 ) -> None:
     """Propagate the cotangents of an op's results to its active operands."""
-    if isinstance(op, RegionOp):
+    if keeps_pullback(op):
         for value, gradient in pull_back(op, cotangents, env, context).items():
             if value in active:
                 _accumulate(cotangents, value, gradient)

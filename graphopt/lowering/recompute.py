@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.differentiated import segment_of
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.regions import values_read
 from graphopt.lowering.call import Environment
 from graphopt.lowering.evaluate import Context, evaluate_op
@@ -61,5 +62,6 @@ class Replay:
         fresh: Environment = dict(zip(inputs, held, strict=True))
         values = cast(Environment, ChainMap[Any, Any](fresh, self.env))
         for op in ops:
-            evaluate_op(op, values, self.context)
+            held = None if isinstance(op, RegionOp) else self.env.get(op)
+            evaluate_op(op, values, self.context, None if held is None else held[0])
         return values

@@ -1,4 +1,9 @@
-"""The ops with regions that derivatives go through, and the needs of the derivatives."""
+"""The ops that keep what their derivative needs, and the needs of the derivatives.
+
+Of other ops the derivative computes the op again, which XLA merges with what it has. It merges no
+loops, and no calls of libraries: ops with regions, and those that a library's kernel computes, keep
+the pullback of their one computation.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +14,31 @@ from xdsl.ir import Block, Operation
 from graphopt.ir.dialect.differentiated import active_values, ops_before, path_of
 from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.transformer import FusedDotProductAttention
 from graphopt.ir.dialect.regions import values_read
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Derivatives needed of an op with regions: positions in what it reads and its results."""
+    """Derivatives needed of an op: positions in what it reads and its results."""
 
     ins: tuple[int, ...]
     outs: tuple[int, ...]
 
 
+def keeps_pullback(op: Operation) -> bool:
+    """True for an op that is not to be computed again by its derivative."""
+    if isinstance(op, FusedDotProductAttention):
+        return op.attr("algorithm") in _LIBRARIES
+    return isinstance(op, RegionOp)
+
+
+_LIBRARIES = ("cudnn", "pallas")
+
+
 def differentiated_regions(block: Block) -> dict[Operation, Wanted]:
-    """The ops with regions through which a `pd.grad` of this block goes."""
-    if not any(isinstance(op, RegionOp) for op in block.ops):
+    """The ops with pullbacks to keep through which a `pd.grad` of this block goes."""
+    if not any(map(keeps_pullback, block.ops)):
         return {}
     ins: dict[Operation, set[int]] = {}
     outs: dict[Operation, set[int]] = {}
@@ -35,7 +51,7 @@ def differentiated_regions(block: Block) -> dict[Operation, Wanted]:
 
 
 def _regions_on_path(op: Grad) -> dict[Operation, Wanted]:
-    """The ops with regions that `op` goes through, and the needs of their derivatives."""
+    """The ops with pullbacks to keep that `op` goes through, and the needs of their derivatives."""
     region = ops_before(op)
     active = active_values(op, region)
     return {
@@ -44,5 +60,5 @@ def _regions_on_path(op: Grad) -> dict[Operation, Wanted]:
             tuple(i for i, result in enumerate(inner.results) if result in active),
         )
         for inner in path_of(op, region, active)
-        if isinstance(inner, RegionOp)
+        if keeps_pullback(inner)
     }

@@ -20,6 +20,7 @@ from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.differentiated import KEPT
+from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.comm import Collective
 from graphopt.ir.dialect.ops.control import (
     FusionGroup,
@@ -149,7 +150,7 @@ def _pullback_of_choice(
 
 
 def pull_back(
-    op: RegionOp, cotangents: Environment, env: Environment, context: Context
+    op: PdOp, cotangents: Environment, env: Environment, context: Context
 ) -> Mapping[SSAValue, Lanes]:
     """The gradients of the values that `op` reads, from those of its results."""
     assert op in env, f"{op.name} is differentiated and was computed without its pullback"

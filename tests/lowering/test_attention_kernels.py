@@ -22,7 +22,10 @@ import graphopt as paddle
 from graphopt import nn, static, utils
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.ops.transformer import ALGORITHMS, FusedDotProductAttention
+from graphopt.ir.dialect.signature import FEED
 from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.lowering.collectives import ALONE
+from graphopt.lowering.evaluate import Context, evaluate
 from graphopt.lowering.kernels import attention_kernels
 from graphopt.lowering.kernels.attention_kernels import kernel_of
 from graphopt.passes.engine.fusion import Applied, Outcome, sweep
@@ -36,7 +39,7 @@ from graphopt.passes.fusions.fuse_dot_product_attention import (
 )
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import optimize
-from graphopt.testing import check_preserves_meaning, programs
+from graphopt.testing import check_preserves_meaning, parse, programs
 from graphopt.testing.programs import Generated
 from graphopt_tests.op_calls import build, rule_of
 from graphopt_tests.ops.base import bf16, f32, flags, sample
@@ -197,3 +200,52 @@ def test_passes_preserve_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
 
     check()
     assert fired[ChooseAttention.name] == fired[FuseCudnnAttention.name] >= 2
+
+
+TRAINED = """
+func.func @main(feed %x: tensor<2x4x256x16xbf16>, feed %k: tensor<2x4x256x16xbf16>)
+    -> (fetch "y": tensor<f32>, fetch "a": tensor<2x4x256x16xbf16>,
+        fetch "b": tensor<2x4x256x16xbf16>) {{
+  %q = pd.tanh(%x) {0}
+  %o = pd.fused_dot_product_attention(%q, %k, %q) {{algorithm = "{1}", scaling_factor = 0.25}} {0}
+  %w = pd.cast(%o) {{dtype = f32}}
+  %s = pd.multiply(%w, %w)
+  %y = pd.mean(%s)
+  %one = pd.full() {{shape = [], value = 1.0}}
+  %a, %b = pd.grad(of = [%y], wrt = [%x, %k], cotangents = [%one])
+  func.return %y, %a, %b : tensor<f32>, tensor<2x4x256x16xbf16>, tensor<2x4x256x16xbf16>
+}}
+"""
+
+
+def trained(algorithm: str, segment: str = "") -> Callable[..., Any]:
+    """Attention with its gradients as a function of two arrays."""
+    module = parse(TRAINED.format(segment, algorithm))
+
+    def computed(x: Any, k: Any) -> Any:
+        inputs = {(FEED, "x"): (x,), (FEED, "k"): (k,)}
+        return evaluate(module, inputs, Context(ALONE, jnp.zeros(2, "uint32")))
+
+    return computed
+
+
+@pytest.mark.parametrize("segment", ["", "attributes {pd.recompute = 0 : i64}"])
+@pytest.mark.usefixtures("cudnn")
+def test_a_kernel_runs_once_in_training(segment: str) -> None:
+    """The derivative takes what the forward call has kept; what is recomputed is computed twice."""
+    given = [jax.ShapeDtypeStruct((2, 4, 256, 16), jnp.bfloat16)] * 2
+    traced = jax.jit(trained("cudnn", segment)).trace(*given)
+    text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    forward, backward = "__cudnn$fmhaSoftmax", "__cudnn$fmhaSoftmaxBackward"
+    times = 2 if segment else 1
+    found = Counter(re.findall(r"custom_call @(__cudnn[\w$]+)", text))
+    assert found == {forward: times, backward: 1}
+
+
+def test_kept_pullbacks_give_the_same_gradients() -> None:
+    """On a CPU, where no kernel is, bit by bit."""
+    given = bf16(2, 4, 256, 16), bf16(2, 4, 256, 16)
+    for segment in ("", "attributes {pd.recompute = 0 : i64}"):
+        kept, plain = (jax.jit(trained(name, segment))(*given) for name in ("cudnn", ""))
+        for (one,), (other,) in zip(kept, plain, strict=True):
+            assert np.array_equal(np.asarray(one), np.asarray(other))
