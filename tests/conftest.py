@@ -67,6 +67,8 @@ def set_environment() -> None:
     os.environ["XLA_FLAGS"] = " ".join(f"{flag}={value}" for flag, value in flags.items())
     # `make test-gpu` runs some of them elsewhere
     os.environ["JAX_PLATFORMS"] = os.environ.get("GRAPHOPT_TEST_PLATFORM", "cpu")
+    if "GRAPHOPT_TEST_PLATFORM" in os.environ:  # numbers are compared with those of CPUs
+        os.environ["FLAGS_graphopt_tf32"] = "0"
     # nothing is kept between processes, so no program needs a key
     os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 

@@ -26,8 +26,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ VARIANTS: Variants = {
 EFFORT = Effort(rounds=7, turn=0.25, most=12.0)
 RESERVE = 5.0
 """Seconds that are left for the page when workers have to answer."""
-NUMBERS = {"FLAGS_graphopt_tf32": "0"}
+FULL_PRECISION = {"FLAGS_graphopt_tf32": "0"}
 SIDE, PRODUCTS = 8192, 20
 
 
@@ -108,6 +108,7 @@ class GpuRun:
     def parts(self, names: list[str]) -> Iterator[str]:
         """Run these parts, as far as there is time; the name of each when it has ended."""
         told: dict[str, Any] = self.found.setdefault("parts", {})
+        told |= {name: {"skipped": "the run was cut off before it"} for name in names}
         for at, name in enumerate(names):
             left = self.clock.left()
             if SECONDS[name] * self.scale > left:
@@ -210,7 +211,6 @@ def correct(device: str, seconds: float, tell: Callable[[str], None]) -> dict[st
     from graphopt.conformance.run import run as run_cases
     from graphopt.conformance.table import read_reasons
 
-    os.environ.update({**NUMBERS, **child_environment(device)})
     folder = ROOT / "tests" / "conformance" / "cases"
     known = read_reasons(folder.parent / "reasons.tsv")
     # whole programs name their own place, and of some cases it is known why they differ
@@ -221,13 +221,27 @@ def correct(device: str, seconds: float, tell: Callable[[str], None]) -> dict[st
         and not any(pattern.fullmatch(case["id"]) for pattern, _ in known)
     ]
     jobs = max(2, min(8, machine.cores() // 2))  # this process holds no device
-    found = {"cases": 0, "failed": []}
-    for outcome in run_cases(folder, chosen, jobs, device=device, seconds=0.5 * seconds):
-        found["cases"] += 1
-        if outcome.complaints:
-            found["failed"].append(f"{outcome.id}: {outcome.complaints[0][:200]}")
-            tell(f"  {found['failed'][-1]}")
+    found: dict[str, Any] = {"cases": 0, "failed": []}
+    with children_of(FULL_PRECISION):
+        for outcome in run_cases(folder, chosen, jobs, device=device, seconds=0.5 * seconds):
+            found["cases"] += 1
+            if outcome.complaints:
+                found["failed"].append(f"{outcome.id}: {outcome.complaints[0][:200]}")
+                tell(f"  {found['failed'][-1]}")
     return found | {"all": len(chosen)} | saved_models(device, 0.5 * seconds)
+
+
+@contextmanager
+def children_of(variables: Mapping[str, str]) -> Generator[None]:
+    """Processes that are started meanwhile have these variables; what is timed later has not."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            os.environ.update({} if value is None else {name: value})
 
 
 def saved_models(device: str, seconds: float) -> dict[str, Any]:
@@ -329,7 +343,11 @@ def run(given: argparse.Namespace) -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / "gpu.json"
     found = json.loads(path.read_text()) if path.exists() and given.missing else {}
-    done = {name for name, part in found.get("parts", {}).items() if "seconds" in part}
+    done = {
+        name
+        for name, part in found.get("parts", {}).items()
+        if "seconds" in part and "failed" not in part
+    }
     found |= machine.describe(given.peers) | about | {"size": given.size, "minutes": given.minutes}
     log = ROOT / "out" / "bench-workers.log"
     log.parent.mkdir(exist_ok=True)

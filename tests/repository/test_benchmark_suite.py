@@ -149,6 +149,15 @@ def test_parts_begin_only_where_there_is_time(gpu_run: Any, tmp_path: Path) -> N
     assert "| `again` | 70 s | - | not run: it was not asked for |" in page
 
 
+def test_what_is_timed_may_be_in_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what is compared with Paddle's numbers is in full precision."""
+    gpu = module("gpu")
+    monkeypatch.setenv("OTHER", "1")
+    with gpu.children_of({**gpu.FULL_PRECISION, "OTHER": "2"}):
+        assert gpu.os.environ["FLAGS_graphopt_tf32"] == "0" and gpu.os.environ["OTHER"] == "2"
+    assert "FLAGS_graphopt_tf32" not in gpu.os.environ and gpu.os.environ["OTHER"] == "1"
+
+
 def test_every_part_is_planned() -> None:
     """Workloads have a time, and the time of all that comes first is no more than a run has."""
     gpu, on_gpu = module("gpu"), module("workloads").ON_GPU
