@@ -14,7 +14,9 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import graphopt as paddle
-from graphopt.ir.dialect.ops.control import RowKernel
+from graphopt.debug.compare import assert_same_results
+from graphopt.ir.dialect.differentiated import is_kept
+from graphopt.ir.dialect.ops.control import FusionGroup, RowKernel
 from graphopt.ir.dialect.ops.transformer import FusedDotProductAttention
 from graphopt.lowering.kernels import attention_kernels, rows
 from graphopt.passes.engine.fusion import Applied, Declined
@@ -40,6 +42,21 @@ func.func @main(feed %x: tensor<4x32xf32>, feed %y: tensor<4x32xf32>)
     pd.yield(values = [%h])
   }
   func.return %b : tensor<4x32xf32>
+}
+"""
+TRAINED = """
+func.func @main(feed %x: tensor<4x32xf32>, feed %y: tensor<4x32xf32>)
+    -> (fetch "l": tensor<f32>, fetch "g": tensor<4x32xf32>) {
+  %b = pd.fusion_group() -> tensor<4x32xf32> {
+    %s = pd.add(%x, %y) attributes {pd.kept}
+    %n, %mean, %variance = pd.layer_norm(%s)
+    %h = pd.tanh(%n)
+    pd.yield(values = [%h])
+  }
+  %l = pd.mean(%b)
+  %one = pd.full() {shape = [], value = 1.0}
+  %g = pd.grad(of = [%l], wrt = [%x], cotangents = [%one])
+  func.return %l, %g : tensor<f32>, tensor<4x32xf32>
 }
 """
 CORE = """
@@ -230,3 +247,30 @@ def test_explain_says_what_was_measured() -> None:
     none = PassContext(flags, platform="gpu", measure=refuse("nobody looks"))
     report = optimize(parse(NORM), none)
     assert any("nobody looks" in o.reason.text for o in report.outcomes if isinstance(o, Declined))
+
+
+@pytest.mark.parametrize(("kernel", "group"), [(2.0, 0.9), (0.5, 1.1), (2.0, 1.1), (2.0, 1.02)])
+def test_groups_that_cost_time(kernel: float, group: float) -> None:
+    """A group stays if a step takes no longer with it; a kernel in it, if that pays."""
+
+    def measure(op: Any, trained: bool) -> KernelTime:
+        assert trained
+        return KernelTime(kernel if isinstance(op, RowKernel) else group)
+
+    module, wanted = parse(TRAINED), parse(TRAINED)
+    outcomes = ChooseGroupKernel(measure=measure).rewrite(module)
+    module.verify()
+    kinds = {type(op) for op in module.walk()}
+    assert (RowKernel in kinds, FusionGroup in kinds) == (kernel < 1, group < 1.03)
+    notes = [outcome.note for outcome in outcomes if isinstance(outcome, Applied)]
+    assert any("no group: a derivative that computes" in note for note in notes) == (group > 1.03)
+    assert any(map(is_kept, module.walk())) == (group < 1.03)
+    assert_same_results(wanted, module)
+
+
+def test_a_group_is_measured_beside_its_ops() -> None:
+    """With the derivative, which a group computes from what it reads."""
+    module = parse(TRAINED)
+    (group,) = (op for op in module.walk() if isinstance(op, FusionGroup))
+    found = probes(1.25)(group, True)
+    assert (found.ratio, found.refusal) == (1.25, "")

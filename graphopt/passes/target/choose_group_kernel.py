@@ -3,7 +3,8 @@
 XLA makes a loop of each reduction and one of what follows it, and each reads the rows again. In a
 `pd.row_kernel` a block of rows is read once, with the ops before and after the reductions that
 compute the same rows. What has no row form, such as a product, stays beside it in the group. Where
-kernels are measured, those that are not quicker than XLA's loops are left out.
+kernels are measured, those that are not quicker than XLA's loops are left out, and so are groups of
+a training that takes longer with them.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from graphopt.ir.dialect.rows import (
 from graphopt.ir.dialect.traits import Reduction
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.passes.engine.fusion import Outcome, Reason
-from graphopt.passes.engine.measured import KernelTime, Measure, discard
+from graphopt.passes.engine.measured import GAIN, KernelTime, Measure, discard
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.target.group_costs import MOST_OPS, GroupKind
 from graphopt.passes.target.group_growth import Growth, OpGroup, restore_order
-from graphopt.passes.target.outlining import copied_body, stand_in
+from graphopt.passes.target.outlining import copied_body, stand_in, taken_out
 from graphopt.passes.target.row_limits import LIMITS, KernelLimits, most_alive, rows_of_block
 
 NO_REDUCTION = Reason("no-reduction", "XLA makes one loop of a group that reduces nothing")
@@ -74,6 +75,8 @@ class ChooseGroupKernel(RewritePass):
         rates = None if self.measure is None else partial(_rated, self.measure, trained)
         for group in [op for op in module.walk() if isinstance(op, FusionGroup)]:
             _choose(group, LIMITS[self.platform], rates, log)
+            if self.measure is not None and group in trained:
+                _leave_if_slower(group, self.measure(group, True), log)
         return log.outcomes
 
 
@@ -106,6 +109,18 @@ def _choose(group: FusionGroup, limits: KernelLimits, rates: Rates | None, log: 
             found = [op for op in ops if op in rows.ops]
             _replace(block, rows, frame, found, limits, rate, log)
         restore_order(block)
+
+
+def _leave_if_slower(group: FusionGroup, rated: KernelTime, log: RewriteLog) -> None:
+    """Take the ops out of a group whose derivative computes them again in more time than it saves.
+
+    Kernels among them stay.
+    """
+    if rated.ratio is None or rated.ratio <= 1 / GAIN or not log.allow(group):
+        return
+    time = f"{rated.ratio:.2f} of the time of one that keeps them"
+    log.applied(group, note=f"no group: a derivative that computes its values again takes {time}")
+    taken_out(group, log)
 
 
 def _combines(op: PdOp) -> bool:

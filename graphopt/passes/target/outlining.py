@@ -1,4 +1,4 @@
-"""Ops of a block that become the region of one op."""
+"""Ops of a block that become the region of one op, and come out of it again."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Block, Operation, SSAValue
 
 from graphopt.ir.dialect.bulk import replace_uses
+from graphopt.ir.dialect.differentiated import KEPT
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.control import RegionOp, Yield
+from graphopt.ir.dialect.ops.control import FusionGroup, RegionOp, Yield
 from graphopt.passes.engine.naming import joined_location
-from graphopt.passes.engine.rewrite import RewriteLog
+from graphopt.passes.engine.rewrite import RewriteLog, replace
 
 
 def copied_body(ops: Sequence[PdOp], yielded: Sequence[SSAValue]) -> tuple[Block, list[PdOp]]:
@@ -54,3 +55,18 @@ def stand_in(
             op.detach()
             op.erase()
     log.begin(made)
+
+
+def taken_out(group: FusionGroup, log: RewriteLog) -> None:
+    """Put the ops of a group in its place, unless the log vetoes it; nothing of them is kept."""
+    block, copies = group.parent, dict[SSAValue, SSAValue]()
+    assert block is not None
+    for op in group.body.block.ops:
+        if not isinstance(op, Yield):
+            copy = op.clone(copies)
+            copy.attributes.pop(KEPT, None)
+            block.insert_op_before(copy, group)
+    values: dict[SSAValue, SSAValue] = {}
+    for result, yielded in zip(group.results, group.yielded(), strict=True):
+        values[result] = copies[yielded]
+    replace(group, values, log)

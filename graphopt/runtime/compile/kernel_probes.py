@@ -1,8 +1,9 @@
 """Kernels of GPUs and TPUs beside XLA's own code: numbers and times of single ops, kept on disk.
 
 An op is measured once for its types on a kind of device and a version of jaxlib, when a program
-that has it is compiled; the outcomes are beside the compiled programs. oneDNN's kernels for CPUs
-are compared within whole steps instead (`steps/policy.py`): there what surrounds an op decides.
+that has it is compiled; the outcomes are beside the compiled programs. A group of ops is measured
+beside the same ops without it. oneDNN's kernels for CPUs are compared within whole steps instead
+(`steps/policy.py`): there what surrounds an op decides.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
 from graphopt.errors import FormatError
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.control import RowKernel
+from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.regions import captured_values
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.ir.formats.commit import write_files
@@ -189,7 +190,7 @@ def _code() -> str:
 
 
 def _read_by(op: PdOp) -> Sequence[SSAValue]:
-    return captured_values(op) if isinstance(op, RowKernel) else op.operands
+    return captured_values(op) if isinstance(op, RegionOp) else op.operands
 
 
 def probe_of(op: PdOp, trained: bool) -> Probe:
@@ -200,8 +201,9 @@ def probe_of(op: PdOp, trained: bool) -> Probe:
     context = Context(ALONE, jnp.zeros(2, jnp.uint32))
 
     kernel, made = _as_function(op, read, context), None
-    if isinstance(op, RowKernel):
-        block = op.body.block
+    if isinstance(op, RegionOp):
+        (region,) = op.regions
+        block = region.block
 
         def plain(*arrays: Any) -> Arrays:
             env: dict[Any, Any] = {v: (a,) for v, a in zip(read, arrays, strict=True)}
