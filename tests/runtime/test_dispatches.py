@@ -181,3 +181,18 @@ def test_copies_begin_before_the_first_is_waited_for(monkeypatch: pytest.MonkeyP
     told.clear()
     fetch.as_results((Far(), Far()), return_numpy=False)  # type: ignore[arg-type]
     assert not told
+
+
+def test_state_stays_where_it_is(training: Training) -> None:
+    """A step writes new state over the old, which it takes: the addresses are the same."""
+
+    def places() -> dict[str, int]:
+        names = [p.name for p in training.main.all_parameters()]
+        slots = {name: training.scope.find_var(name) for name in names}
+        return {name: slot.value.unsafe_buffer_pointer() for name, slot in slots.items()}
+
+    for _ in range(3):
+        training.step(arrays())
+    before = places()
+    training.step(arrays())
+    assert places() == before and len(before) == 4
