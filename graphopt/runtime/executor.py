@@ -16,7 +16,8 @@ from graphopt.runtime.feeds.buckets import Buckets, sequences
 from graphopt.runtime.feeds.feed import feeds_state, single_feed, with_readers
 from graphopt.runtime.feeds.fetch import (
     Results,
-    as_results,
+    as_result,
+    begin_copies,
     fetch_names,
     plain_names,
     split_updates,

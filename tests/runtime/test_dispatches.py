@@ -15,6 +15,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.io import DataLoader, Dataset
+from graphopt.runtime import executor
 from graphopt.runtime.devices.places import CUDAPlace
 from graphopt.runtime.feeds import fetch, ids, sent
 from graphopt.runtime.state import arrays as state_arrays
@@ -161,25 +162,34 @@ class Rows(Dataset):
         return len(self.rows)
 
 
-def test_copies_begin_before_the_first_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several fetches from a device: the second copy does not wait for the first."""
-    monkeypatch.setattr(fetch, "is_apart", lambda array: True)
+def test_copies_begin_before_the_first_is_waited_for(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several fetches from a device; a step whose fetches nobody reads copies none."""
     told: list[str] = []
+    begin, read = fetch.begin_copies, fetch.to_numpy
 
     class Far:
-        shape, size, ndim = (2,), 2, 1
+        def __init__(self, array: Any) -> None:
+            self.array = array
 
         def copy_to_host_async(self) -> None:
             told.append("begun")
 
-        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-            told.append("read")
-            return np.zeros(2)
+    def begun(fetches: Any) -> None:
+        begin([[Far(value) for value in values] for values in fetches])
 
-    fetch.as_results((Far(), Far()), return_numpy=True)  # type: ignore[arg-type]
+    def waited(array: Any) -> Any:
+        told.append("read")
+        return read(array)
+
+    monkeypatch.setattr(fetch, "is_apart", lambda array: True)
+    monkeypatch.setattr(executor, "begin_copies", begun)
+    monkeypatch.setattr(fetch, "to_numpy", waited)
+    training.step(arrays())
     assert told == ["begun", "begun", "read", "read"]
     told.clear()
-    fetch.as_results((Far(), Far()), return_numpy=False)  # type: ignore[arg-type]
+    training.step(arrays(), read=False)
     assert not told
 
 
