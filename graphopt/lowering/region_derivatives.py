@@ -33,7 +33,7 @@ def keeps_pullback(op: Operation) -> bool:
     return isinstance(op, RegionOp)
 
 
-_LIBRARIES = ("cudnn", "pallas")
+_LIBRARIES = ("cudnn", "cudnn-causal", "pallas")
 
 
 def differentiated_regions(block: Block) -> dict[Operation, Wanted]:

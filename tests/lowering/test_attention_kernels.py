@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import graphopt as paddle
 from graphopt import nn, static, utils
+from graphopt.debug.compare import assert_same_results
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.ops.transformer import ALGORITHMS, FusedDotProductAttention
 from graphopt.ir.dialect.signature import FEED
@@ -249,3 +250,57 @@ def test_kept_pullbacks_give_the_same_gradients() -> None:
         kept, plain = (jax.jit(trained(name, segment))(*given) for name in ("cudnn", ""))
         for (one,), (other,) in zip(kept, plain, strict=True):
             assert np.array_equal(np.asarray(one), np.asarray(other))
+
+
+MASKS_OF_LATER = {
+    "added": ("triu", "pd.full() {shape = [256, 256], value = -1.0e4}", True),
+    "less": ("triu", "pd.full() {shape = [256, 256], value = -10.0}", False),
+    "other": ("tril", "pd.full() {shape = [256, 256], value = -1.0e4}", False),
+    "bool": ("tril", "pd.full() {shape = [256, 256], value = 1.0, dtype = i1}", True),
+}
+
+
+@pytest.mark.parametrize("kind", MASKS_OF_LATER)
+@pytest.mark.usefixtures("cudnn")
+def test_causal_masks_need_not_be_read(kind: str) -> None:
+    """cuDNN hides later keys itself, and computes nothing for them; other masks it reads."""
+    which, filled, causal = MASKS_OF_LATER[kind]
+    diagonal = "diagonal = 1, lower = false" if which == "triu" else "diagonal = 0"
+    module = parse(f"""
+func.func @main(feed %q: tensor<2x3x256x16xbf16>) -> (fetch "o": tensor<2x3x256x16xbf16>) {{
+  %f = {filled}
+  %t = pd.tril_triu(%f) {{{diagonal}}}
+  %m = pd.reshape(%t) {{shape = [1, 1, 256, 256]}}
+  %o = pd.fused_dot_product_attention(%q, %q, %q, mask = %m) {{fill = -1.0e9, scaling_factor = 0.5}}
+  func.return %o : tensor<2x3x256x16xbf16>
+}}
+""")
+    before = module.clone()
+    ChooseAttention().rewrite(module)
+    (op,) = (op for op in module.walk() if isinstance(op, FusedDotProductAttention))
+    assert op.attr("algorithm") == ("cudnn-causal" if causal else "cudnn")
+    assert_same_results(before, module)
+
+    def computed(q: Any) -> Any:
+        return evaluate(module, {(FEED, "q"): (q,)}, Context(ALONE, jnp.zeros(2, "uint32")))
+
+    given = jax.ShapeDtypeStruct((2, 3, 256, 16), jnp.bfloat16)
+    text = jax.jit(computed).trace(given).lower(lowering_platforms=("cuda",)).as_text()
+    kind_of_mask = "NO_MASK" if not causal else "CAUSAL"
+    assert re.findall(r"mask_type.{1,8}?([A-Z_]+)", text) == [kind_of_mask]
+    assert ("fmhaScaleBiasSoftmax" in text) == (not causal)
+
+
+def test_a_causal_mask_of_a_script() -> None:
+    """`is_causal=True` gives an array of booleans, which is known as well."""
+    values = ", ".join(str(float(x)) for x in np.tri(256).ravel())
+    module = parse(f"""
+func.func @main(feed %q: tensor<1x1x256x16xbf16>) -> (fetch "o": tensor<1x1x256x16xbf16>) {{
+  %m = pd.assign_value() {{dtype = i1, shape = [256, 256], values = [{values}]}}
+  %o = pd.fused_dot_product_attention(%q, %q, %q, mask = %m)
+  func.return %o : tensor<1x1x256x16xbf16>
+}}
+""")
+    ChooseAttention().rewrite(module)
+    (op,) = (op for op in module.walk() if isinstance(op, FusedDotProductAttention))
+    assert op.attr("algorithm") == "cudnn-causal"

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import pytest
+from jax import numpy as jnp
 from xdsl.dialects.builtin import ModuleOp
 
 import graphopt as paddle
@@ -200,6 +201,27 @@ def test_attention_in_its_own_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
         (outcome,) = ChooseAttention(kernel="", measure=probes(0.5)).rewrite(module)
         assert isinstance(outcome, Applied), outcome
         module.verify()
+
+
+def test_a_causal_kernel_is_measured_with_its_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not read the mask, so that any other one would give other numbers."""
+
+    def causal(operands: Any, how: Any) -> Any:
+        scores = jnp.matmul(operands.q, operands.k.mT) * how.scale
+        seen = jnp.tri(scores.shape[-1], dtype=bool)
+        return jnp.matmul(jax.nn.softmax(jnp.where(seen, scores, -jnp.inf)), operands.v)
+
+    monkeypatch.setattr(attention_kernels, "has_cudnn", lambda: True)
+    kernels = {**attention_kernels.KERNELS, "cudnn-causal": ("cpu", causal)}
+    monkeypatch.setattr(attention_kernels, "KERNELS", kernels)
+    text = CORE.format(24, "").replace("feed %m: tensor<24x24xf32>", "feed %z: tensor<1xf32>")
+    mask = "%f = pd.full() {shape = [24, 24], value = -1.0e4}\n"
+    mask += "%m = pd.tril_triu(%f) {diagonal = 1, lower = false}\n"
+    module = parse(text.replace("  %o =", f"  {mask}  %o ="))
+    (outcome,) = ChooseAttention(measure=probes(0.5)).rewrite(module)
+    (op,) = (op for op in module.walk() if isinstance(op, FusedDotProductAttention))
+    assert isinstance(outcome, Applied), outcome
+    assert op.attr("algorithm") == "cudnn-causal"
 
 
 def test_scores_that_are_too_many() -> None:

@@ -54,7 +54,7 @@ def by_kernel(
     otherwise: Callable[[AttentionOperands], Array],
 ) -> Array:
     """[..., t, d] by a kernel of `KERNELS` on its platform if available, else `otherwise`."""
-    if name == "cudnn" and not has_cudnn():
+    if name.startswith("cudnn") and not has_cudnn():
         return otherwise(operands)
     platform, run = KERNELS[name]
     return lax.platform_dependent(operands, default=otherwise, **{platform: partial(run, how=how)})
@@ -78,10 +78,10 @@ def _narrow(whole: Array, operands: AttentionOperands) -> Array:
     return whole.reshape(whole.shape[4 - rank :])
 
 
-def _cudnn(operands: AttentionOperands, how: ScoreWeighing) -> Array:
+def _cudnn(operands: AttentionOperands, how: ScoreWeighing, *, is_causal: bool = False) -> Array:
     q, k, v, mask, _ = _whole(operands)
     bias, seen = None, None
-    if mask is not None:
+    if mask is not None and not is_causal:
         mask = jnp.broadcast_to(mask, (*mask.shape[:2], q.shape[-2], k.shape[-2]))
         if mask.dtype == np.bool_:
             seen = mask
@@ -94,6 +94,7 @@ def _cudnn(operands: AttentionOperands, how: ScoreWeighing) -> Array:
         bias=bias,
         mask=seen,
         scale=how.scale,
+        is_causal=is_causal,
         implementation="cudnn",
     ).swapaxes(1, 2)
     if seen is not None and how.fill == -np.inf:
@@ -171,6 +172,7 @@ _flash.defvjp(_flash_saving, _flash_pulled_back)
 # JAX's name of the platform, and the function of operands and `how`
 KERNELS: Mapping[str, tuple[str, Callable[..., Array]]] = {
     "cudnn": ("cuda", _cudnn),
+    "cudnn-causal": ("cuda", partial(_cudnn, is_causal=True)),
     "pallas": ("tpu", _pallas),
     "xla": ("cuda", _xla),
 }

@@ -11,9 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xdsl.ir import Attribute
+import numpy as np
+from xdsl.ir import Attribute, OpResult, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.creation import AssignValue, Full
+from graphopt.ir.dialect.ops.math import Cast
+from graphopt.ir.dialect.ops.rearrange import TriangleOf
+from graphopt.ir.dialect.ops.shape import Reshape
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, dtype_of, like, rank_of, shape_of
 from graphopt.passes.engine.fusion import Reason
 
@@ -41,6 +46,8 @@ class Kernel:
     most_scores: int = 0
     """The bytes of all scores in float32, of a kernel that needs them at once; 0 for one without.
     Such a kernel takes dropout, too."""
+    is_causal: bool = False
+    """The kernel hides all later keys by itself, and computes nothing for them."""
 
     def measured(self) -> Kernel:
         """The same where times are measured: any length, and the widths of all its devices."""
@@ -51,6 +58,7 @@ KERNELS: Mapping[str, Kernel] = {
     kernel.name: kernel
     for kernel in (
         Kernel("cudnn", ("float16", "bfloat16"), 128, 8, 256, 1, 2),
+        Kernel("cudnn-causal", ("float16", "bfloat16"), 128, 8, 256, 1, 1, is_causal=True),
         Kernel("pallas", ("float32", "bfloat16"), 128, 64, 512, 128, 0),
         Kernel("xla", ("float16", "bfloat16", "float32"), 2**16, 1, 1, 1, 1, 2**29),
     )
@@ -59,8 +67,13 @@ KERNELS: Mapping[str, Kernel] = {
 
 def rivals_of(platform: str, library: str) -> tuple[str, ...]:
     """The kernels that are measured on a platform whose devices have a library, if any."""
-    own = (library,) if library else ()
+    own = kernels_of(library)
     return (*own, "xla") if platform == "gpu" else own
+
+
+def kernels_of(library: str) -> tuple[str, ...]:
+    """The kernels of a library, those that compute least first."""
+    return tuple(n for n in (f"{library}-causal", library) if n in KERNELS)
 
 
 @dataclass(frozen=True)
@@ -76,6 +89,8 @@ class Asked:
     mask: Attribute | None
     fill: float
     drops: bool
+    is_causal: bool = False
+    """The mask is known to hide all later keys, and nothing else."""
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -140,6 +155,9 @@ def _of_length(kernel: Kernel, lengths: tuple[int, int], step: int) -> Reason | 
 
 
 def _of_mask(kernel: Kernel, asked: Asked) -> Reason | None:
+    if kernel.is_causal:
+        text = f"no mask that hides all later keys alone, as the kernel of {kernel.name} does"
+        return None if asked.is_causal else Reason("not-causal", text)
     if asked.mask is None:
         return None
     if not kernel.masked_length_step:
@@ -163,3 +181,28 @@ def drops(op: PdOp, rate: str, implementation: str) -> bool:
     """True when the dropout of an op, by these names of its properties, changes a weight."""
     scales = op.attr(implementation) != "upscale_in_train"
     return bool(op.attr(rate)) and (scales or not op.attr("is_test"))
+
+
+def is_causal(mask: SSAValue | None, fill: float) -> bool:
+    """True for a mask that is known to hide all later keys, and nothing else."""
+    while isinstance(mask, OpResult) and isinstance(mask.owner, (Cast, Reshape)):
+        mask = mask.owner.operands[0]
+    if mask is None:
+        return False
+    shape, op = shape_of(mask.type), mask.owner
+    square = len(shape) >= 2 and shape[-1] == shape[-2] and set(shape[:-2]) <= {1}
+    if not square:
+        return False
+    is_bool = dtype_of(mask.type) == "bool"
+    if isinstance(op, TriangleOf) and isinstance(op.x.owner, Full):
+        value, kind = op.x.owner.attr("value"), (op.attr("lower"), op.attr("diagonal"))
+        if is_bool:
+            return kind == (True, 0) and bool(value) and fill <= HIDDEN
+        return kind == (False, 1) and value <= HIDDEN
+    if not isinstance(op, AssignValue) or (is_bool and fill > HIDDEN):
+        return False
+    seen = np.tri(shape[-1], dtype=bool)
+    held = np.asarray(op.attr("values")).reshape(seen.shape)
+    if is_bool:
+        return np.array_equal(held.astype(bool), seen)
+    return bool(np.all(np.where(seen, held == 0, held <= HIDDEN)))

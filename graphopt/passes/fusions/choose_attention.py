@@ -30,6 +30,8 @@ from graphopt.passes.fusions.attention_kernels import (
     Asked,
     Kernel,
     drops,
+    is_causal,
+    kernels_of,
     keys_of,
     refusal_by,
     rivals_of,
@@ -53,8 +55,10 @@ class ChooseAttention(RewritePass):
             if not isinstance(op, FusedDotProductAttention) or op.attr("algorithm"):
                 continue
             if self.measure is None:
-                reason = _refusal(KERNELS[self.kernel], op, op in twice)
-                found: str | Reason = reason if reason is not None else self.kernel
+                found: str | Reason = Reason("no-kernel", "these devices have none")
+                for name in kernels_of(self.kernel):
+                    if not isinstance(found, str):
+                        found = _refusal(KERNELS[name], op, op in twice) or name
                 note = ""
             else:
                 found, note = self._quickest(op, self.measure, op in twice, op in trained)
@@ -97,6 +101,7 @@ def _refusal(kernel: Kernel, op: FusedDotProductAttention, twice: bool) -> Reaso
         None if op.mask is None else op.mask.type,
         op.attr("fill"),
         drops(op, "dropout_probability", "dropout_implementation"),
+        is_causal(op.mask, op.attr("fill")),
     )
     return refusal_by(kernel, asked)
 

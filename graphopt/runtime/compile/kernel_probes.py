@@ -32,6 +32,7 @@ from graphopt.errors import FormatError
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import RegionOp
+from graphopt.ir.dialect.ops.transformer import FusedDotProductAttention
 from graphopt.ir.dialect.regions import captured_values
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.ir.formats.commit import write_files
@@ -190,7 +191,7 @@ def _code() -> str:
 
 
 def _read_by(op: PdOp) -> Sequence[SSAValue]:
-    return captured_values(op) if isinstance(op, RegionOp) else op.operands
+    return captured_values(op) if isinstance(op, RegionOp) else tuple(dict.fromkeys(op.operands))
 
 
 def probe_of(op: PdOp, trained: bool) -> Probe:
@@ -198,6 +199,11 @@ def probe_of(op: PdOp, trained: bool) -> Probe:
     read = _read_by(op)
     random = np.random.default_rng(0)
     operands = tuple(jnp.asarray(_numbers(random, value.type)) for value in read)
+    if isinstance(op, FusedDotProductAttention) and op.attr("algorithm").endswith("causal"):
+        operands = tuple(
+            _hiding_later(array) if value is op.mask else array
+            for value, array in zip(read, operands, strict=True)
+        )
     context = Context(ALONE, jnp.zeros(2, jnp.uint32))
 
     kernel, made = _as_function(op, read, context), None
@@ -264,6 +270,14 @@ def _numbers(random: np.random.Generator, type: Any) -> Any:
     if np.issubdtype(dtype, np.integer):
         return random.integers(0, 2, shape).astype(dtype)
     return random.standard_normal(shape, "float32").astype(dtype)
+
+
+def _hiding_later(mask: Any) -> Any:
+    """The mask of this type that hides all later keys: a kernel may not read it."""
+    seen = jnp.broadcast_to(jnp.tri(mask.shape[-1], dtype=bool), mask.shape)
+    if mask.dtype == np.bool_:
+        return seen
+    return jnp.where(seen, jnp.zeros((), mask.dtype), jnp.asarray(-1e4, mask.dtype))
 
 
 def difference(found: Arrays, wanted: Arrays) -> str:

@@ -36,7 +36,7 @@ from graphopt.ir.dialect.types import like as like_type
 
 NORMS = ("none", "pre", "post")
 LAYOUTS = ("split", "heads")
-ALGORITHMS = ("", "cudnn", "pallas", "xla")
+ALGORITHMS = ("", "cudnn", "cudnn-causal", "pallas", "xla")
 
 
 def core_type(
@@ -69,7 +69,7 @@ class FusedDotProductAttention(RandomOp):
     With `transpose_k` k is [..., d, s]. Where a boolean mask is false the score is `fill`. Dropout,
     as by pd.dropout, is on the softmax. `algorithm` names a library's kernel (`ALGORITHMS`) that is
     to compute it on the devices that have it, or XLA's products in its own dtype; it comes from a
-    pass.
+    pass. One that is causal hides all later keys itself, as the mask does.
     Paddle: fused_dot_product_attention, whose tensors have the heads after the length.
     """
 
