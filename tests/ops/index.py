@@ -88,6 +88,15 @@ SAMPLES = {
         sample(f64(3, 2, 2), [i64([[0], [2]]), i64([1, 0])], f64(2, 1, 2)).gives(put),
         sample(f32(2, 3), [i64(0)], f32(3)).gives(put),
     ],
+    ops.WriteRows: [
+        sample(f32(4, 2), f32(2, 2), i64([1])).gives(
+            lambda x, rows, at: np.concatenate([x[:1], rows, x[3:]])
+        ),
+        sample(f64(2, 3), f64(2, 1), i32([2]).reshape(()), axis=-1).gives(
+            lambda x, rows, at: np.concatenate([x[:, :2], rows], 1)
+        ),
+        sample(bf16(1, 2), bf16(1, 2), i64([0]), axis=1).gives(lambda x, rows, at: rows),
+    ],
     ops.DiagEmbed: [
         sample(f32(3)).gives(np.diag),
         sample(f64(2, 2), offset=-1, dim1=0, dim2=2).gives(

@@ -75,6 +75,11 @@ def index_put(x: Array, indices: tuple[Array, ...], value: Array, accumulate: bo
     return jnp.asarray(x).at[indices].set(value)
 
 
+@lowers(ops.WriteRows)
+def write_rows(x: Array, rows: Array, at: Array, axis: int) -> Array:
+    return lax.dynamic_update_slice_in_dim(x, rows, at.reshape(()), normalize_axis(axis, x.ndim))
+
+
 @lowers(ops.DiagEmbed)
 def diag_embed(input: Array, offset: int, dim1: int, dim2: int) -> Array:
     first, second = ops.matrix_axes(input.ndim + 1, dim1, dim2)

@@ -122,7 +122,9 @@ def _(op: Matmul, padded: Padded) -> Carried:
         return Carried(results)
     if x[x_at] != y[y_at]:
         raise CannotPad("different-padding", "it adds up along axes that are padded differently")
-    return Carried(results, (Mask(0, (x_at,), 0.0), Mask(1, (y_at,), 0.0)))
+    # 0 times what is 0 there already: a buffer is much larger than what it is multiplied by
+    masks = (Mask(0, (x_at,), 0.0), Mask(1, (y_at,), 0.0))
+    return Carried(results, masks[:1] if padded.is_zero(op.operands[1]) else masks)
 
 
 def _joined_batch(op: Matmul, padded: Padded) -> Axes:

@@ -38,7 +38,21 @@ class Extent:
         return (size + self.offset) // self.divisor * self.factor + self.constant
 
 
-Factor = str | Extent | int
+@dataclass(frozen=True)
+class Grown:
+    """The size of a buffer behind whose rows `by` rows were written: those of `name`, and these.
+
+    With padding it has the size of `name`, which has room for them.
+    """
+
+    name: str
+    by: int
+
+    def __str__(self) -> str:
+        return f"{self.name}+{self.by}"
+
+
+Factor = str | Extent | Grown | int
 Dim = tuple[Factor, ...]
 Axes = tuple[Dim | None, ...]
 
@@ -49,6 +63,15 @@ class CannotPad(Exception):
     def __init__(self, name: str, text: str) -> None:
         super().__init__(text)
         self.reason = Reason(name, text)
+
+
+def grown(dim: Dim, by: int) -> Dim:
+    """The dimension of a buffer of this one with so many rows more; CannotPad where axes joined."""
+    factor = dim[0]
+    if len(dim) != 1 or not isinstance(factor, (str, Grown)):
+        raise CannotPad("joined-rows", "the rows that count are not the first ones of their axis")
+    old = factor if isinstance(factor, Grown) else Grown(factor, 0)
+    return (Grown(old.name, old.by + by),)
 
 
 def windows(dim: Dim, extra: int, stride: int) -> Dim:
@@ -72,7 +95,7 @@ def scaled(dim: Dim, factor: int, constant: int) -> Dim:
 def _extent(dim: Dim) -> Extent:
     """The one factor of a dimension; CannotPad where axes were joined."""
     factor = dim[0]
-    if len(dim) != 1 or isinstance(factor, int):
+    if len(dim) != 1 or isinstance(factor, (int, Grown)):
         raise CannotPad("joined-rows", "the rows that count are not the first ones of their axis")
     return factor if isinstance(factor, Extent) else Extent(factor)
 

@@ -39,11 +39,17 @@ from graphopt.passes.padding.rules import Carried, Padded, fill_of
 
 
 def mask_padding(
-    module: ModuleOp, feeds: Mapping[str, Axes], lengths: Mapping[str, str] | None = None
+    module: ModuleOp,
+    feeds: Mapping[str, Axes],
+    lengths: Mapping[str, str] | None = None,
+    *,
+    are_buffers: bool = False,
 ) -> Masked:
     """Rewrite `@main` in place for feeds with these padded axes.
 
     `lengths` names the feeds with lengths of sequences, and for each the feed that has their rows.
+    Feeds that `are_buffers` are 0 beyond the data, and have room there for the rows that are joined
+    to them.
 
     Raises CannotPad, with the op and a named reason, when some op cannot do with padded rows; the
     module is then unchanged.
@@ -62,11 +68,14 @@ def mask_padding(
         for value, port in arguments
         if (rows := feeds.get(lengths.get(port.name, ""), (None,))[0]) is not None
     }
-    carried = carry_block(function.body.block, Padded(known, equal, rows_of), known)
+    zero = set(known) if are_buffers else set[SSAValue]()
+    carried = carry_block(function.body.block, Padded(known, equal, rows_of, zero), known)
     fetches = _fetched(module, Padded(known))
     writer = _Writer(function)
+    uncleared = _not_zero(function, Padded(known, zero=zero)) if are_buffers else {}
     for op, (found, operands) in carried.items():
         writer.rewrite(op, found, operands)
+    writer.clear_fetches(uncleared)
     factors = {factor for axes in known.values() for dim in axes if dim for factor in dim}
     extents = frozenset(factor for factor in factors if isinstance(factor, Extent))
     masks, counts = tuple(writer.masks), tuple(writer.counts)
@@ -85,6 +94,17 @@ def _fetched(module: ModuleOp, padded: Padded) -> dict[str, Axes]:
             raise CannotPad("padded-state", f"the state '{port.name}' would have padded rows")
         found[port.name] = axes
     return found
+
+
+def _not_zero(function: FuncOp, padded: Padded) -> dict[int, Axes]:
+    """The results, by place, that may not be fed as buffers as they are: not 0 beyond the data."""
+    end = function.body.block.last_op
+    assert end is not None
+    return {
+        at: padded.of(value)
+        for at, value in enumerate(end.operands)
+        if any(padded.of(value)) and not padded.is_zero(value)
+    }
 
 
 @dataclass
@@ -110,6 +130,14 @@ class _Writer:
             for old, new in zip(op.results, values, strict=True):
                 new.name_hint = new.name_hint or old.name_hint
             replace(op, dict(zip(op.results, values, strict=True)))
+
+    def clear_fetches(self, fetches: Mapping[int, Axes]) -> None:
+        """Let these fetches, by place, be 0 beyond the data."""
+        end = self.function.body.block.last_op
+        assert end is not None
+        for at, axes in fetches.items():
+            masked = [position for position, dim in enumerate(axes) if dim is not None]
+            end.operands[at] = self._where(end.operands[at], axes, masked, 0.0, before=end)
 
     def _where(
         self, value: SSAValue, axes: Axes, masked: Sequence[int], fill: float, *, before: Operation

@@ -6,10 +6,12 @@ Nothing here imports the dialect: a step whose executable is on disk is fed by t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from graphopt.passes.padding.dims import Axes, Dim, Extent
+from graphopt.passes.padding.dims import Axes, Dim, Extent, Grown
 
+PAST = "past"
+"""The dimension of the rows of the caches of a decoder, which hold equally many."""
 LONGEST = "longest of "
 """The dimension of the steps of padded sequences: so many as the longest of these rows has."""
 
@@ -25,11 +27,32 @@ def count_name(dim: Dim) -> str:
 
 
 @dataclass(frozen=True)
+class Cache:
+    """A feed that a fetch of the step before is, with `by` rows more along an axis.
+
+    One `in_place` is state of the module, `buffer_name(feed)`: the step adds rows and changes none.
+    Of any other one the fetch is a buffer of its own.
+    """
+
+    feed: str
+    fetch: str
+    axis: int
+    by: int
+    in_place: bool
+
+
+def buffer_name(feed: str) -> str:
+    """The state that a cache is where rows are added in place."""
+    return f"{feed}@buffer"
+
+
+@dataclass(frozen=True)
 class Masked:
     """A module's additional inputs: dimensions by mask and by count; its fetches' axes.
 
     The extents must be positive, and those in `equal` pairs of one size: then the results are those
-    of the feeds without padding.
+    of the feeds without padding. With `caches` the axes of feeds are those in `feeds`, and no size
+    in `limits` may be larger than the number beside it.
     """
 
     masks: tuple[Dim, ...]
@@ -37,3 +60,6 @@ class Masked:
     fetches: Mapping[str, Axes]
     extents: frozenset[Extent] = frozenset()
     equal: frozenset[tuple[Dim, Dim]] = frozenset()
+    caches: tuple[Cache, ...] = ()
+    feeds: Mapping[str, Axes] = field(default_factory=dict[str, Axes])
+    limits: frozenset[tuple[Grown, int]] = frozenset()

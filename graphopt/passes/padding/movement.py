@@ -8,9 +8,9 @@ from functools import partial
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops.dynamic import Dynamic
-from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot
+from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot, WriteRows
 from graphopt.ir.dialect.ops.math import Cast
-from graphopt.ir.dialect.ops.rearrange import Unbind
+from graphopt.ir.dialect.ops.rearrange import Tile, Unbind
 from graphopt.ir.dialect.ops.shape import (
     Concat,
     Expand,
@@ -25,9 +25,10 @@ from graphopt.ir.dialect.ops.shape import (
     Unsqueeze,
 )
 from graphopt.ir.dialect.ops.sort import Topk
-from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axes, normalize_axis
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axes, normalize_axis, shape_of
+from graphopt.passes.engine.inserting import Before
 from graphopt.passes.engine.rewrite import insert
-from graphopt.passes.padding.dims import Axes, CannotPad, Dim, factors_of, joined, reshaped
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim, factors_of, grown, joined, reshaped
 from graphopt.passes.padding.rules import (
     Carried,
     Padded,
@@ -151,14 +152,53 @@ def _(op: Unsqueeze, padded: Padded) -> Carried:
     return Carried((tuple(axes),))
 
 
+@carry.register(Tile)
+def _(op: Tile, padded: Padded) -> Carried:
+    axes, times = padded.of(op.operands[0]), list[int](op.attr("repeat_times"))
+    extra = max(len(times) - len(axes), 0)
+    times = [1] * (len(axes) + extra - len(times)) + times
+    repeated = [at for at, dim in enumerate(axes) if times[extra + at] != 1 and dim is not None]
+    check_free(axes, repeated, "an axis that it repeats")
+    return Carried((((None,) * extra) + axes,))
+
+
 @carry.register(Concat)
 def _(op: Concat, padded: Padded) -> Carried:
     every = [padded.of(value) for value in op.operands]
     at = normalize_axis(op.attr("axis"), len(every[0]))
+    if (found := _appended(op, padded, every, at)) is not None:
+        return found
     if not all(padded.meet(*pair) for axes in every for pair in zip(every[0], axes, strict=True)):
         raise CannotPad("different-padding", "its parts are padded differently")
     check_free(every[0], (at,), "the axis that it joins")
     return Carried((every[0],))
+
+
+def _appended(op: Concat, padded: Padded, every: Sequence[Axes], at: int) -> Carried | None:
+    """Rows written behind those of a buffer, which has room for them; None for another concat."""
+    buffer, *rows = op.operands
+    dim = every[0][at]
+    if dim is None or not padded.is_zero(buffer):
+        if any(padded.is_zero(value) and padded.of(value)[at] for value in rows):
+            raise CannotPad("grows-in-front", "the rows of a buffer are not the first of its parts")
+        return None
+    if any(axes[at] is not None for axes in every[1:]):
+        raise CannotPad("two-buffers", "it joins two buffers, and where one ends is not known")
+    others = [[*axes[:at], *axes[at + 1 :]] for axes in every]
+    if any(axes != others[0] for axes in others):
+        raise CannotPad("different-padding", "its parts are padded differently")
+    counts = [shape_of(value.type)[at] for value in rows]
+    if UNKNOWN in counts:
+        raise CannotPad("unknown-growth", "how many rows it adds is known only when it runs")
+    result = (*every[0][:at], grown(dim, sum(counts)), *every[0][at + 1 :])
+    padded.zero.add(op.results[0])
+
+    def write(op: Concat, real: RealRows) -> Sequence[SSAValue]:
+        new, (buffer, *rows) = Before(op), op.operands
+        added = rows[0] if len(rows) == 1 else new(Concat.make(rows, axis=at))
+        return [new(WriteRows.make(buffer, added, real.count(dim), axis=at))]
+
+    return Carried((result,), write=write)
 
 
 @carry.register(Stack)

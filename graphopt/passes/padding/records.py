@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
-from graphopt.passes.padding.dims import Axes, Dim, Extent, Factor
-from graphopt.passes.padding.masked import Masked
+from graphopt.passes.padding.dims import Axes, Dim, Extent, Factor, Grown
+from graphopt.passes.padding.masked import Cache, Masked
 
 Record = dict[str, Any]
 
@@ -33,6 +33,9 @@ def masked_record(masked: Masked) -> Record:
         "fetches": axes_record(masked.fetches),
         "extents": [asdict(extent) for extent in sorted(masked.extents, key=str)],
         "equal": [[_dim_record(dim) for dim in pair] for pair in sorted(masked.equal, key=str)],
+        "caches": [asdict(cache) for cache in masked.caches],
+        "feeds": axes_record(masked.feeds),
+        "limits": [[asdict(size), most] for size, most in sorted(masked.limits, key=str)],
     }
 
 
@@ -44,13 +47,23 @@ def masked_of(record: Mapping[str, Any]) -> Masked:
         axes_of(record["fetches"]),
         frozenset(_extent_of(extent) for extent in record["extents"]),
         frozenset((_padded(one), _padded(other)) for one, other in record["equal"]),
+        tuple(_cache_of(cache) for cache in record["caches"]),
+        axes_of(record["feeds"]),
+        frozenset((_grown_of(size), int(most)) for size, most in record["limits"]),
+    )
+
+
+def _cache_of(record: Mapping[str, Any]) -> Cache:
+    return Cache(
+        *(str(record["feed"]), str(record["fetch"])),
+        *(int(record["axis"]), int(record["by"]), bool(record["in_place"])),
     )
 
 
 def _dim_record(dim: Dim | None) -> list[Any] | None:
     if dim is None:
         return None
-    return [asdict(factor) if isinstance(factor, Extent) else factor for factor in dim]
+    return [asdict(each) if isinstance(each, Extent | Grown) else each for each in dim]
 
 
 def _dim_of(record: Sequence[Any] | None) -> Dim | None:
@@ -63,7 +76,8 @@ def _padded(record: Sequence[Any]) -> Dim:
 
 def _factor_of(record: Any) -> Factor:
     if isinstance(record, dict):
-        return _extent_of(cast("Mapping[str, Any]", record))
+        fields = cast("Mapping[str, Any]", record)
+        return _grown_of(fields) if "by" in fields else _extent_of(fields)
     if not isinstance(record, str | int):
         raise TypeError(f"expected a name or a number, found {record!r}")
     return record
@@ -72,3 +86,7 @@ def _factor_of(record: Any) -> Factor:
 def _extent_of(record: Mapping[str, Any]) -> Extent:
     numbers = {key: int(value) for key, value in record.items() if key != "name"}
     return Extent(str(record["name"]), **numbers)
+
+
+def _grown_of(record: Mapping[str, Any]) -> Grown:
+    return Grown(str(record["name"]), int(record["by"]))

@@ -15,6 +15,7 @@ from graphopt.ir.dialect.regions import captured_values
 from graphopt.ir.dialect.types import rank_of
 from graphopt.passes.engine.inserting import Before
 from graphopt.passes.engine.naming import show_op
+from graphopt.passes.engine.reason import Reason
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
 from graphopt.passes.padding.rules import Carried, Padded, RealRows, carry, fill_of
 
@@ -132,7 +133,9 @@ def _plain(op: PdOp, padded: Padded) -> Carried:
 def _at(op: Operation, error: CannotPad) -> CannotPad:
     """The error with the op, or with the op inside it that it names."""
     name, text = error.reason.name, error.reason.text
-    return CannotPad(name, text if text.startswith("pd.") else f"{show_op(op)}: {text}")
+    if not text.startswith("pd."):
+        error.reason = Reason(name, f"{show_op(op)}: {text}")
+    return error
 
 
 def _hold(op: Scan, real: RealRows, time: Dim) -> Sequence[SSAValue]:

@@ -13,15 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
+from math import isfinite
 from typing import Any, Protocol
 
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.index import Gather
+from graphopt.ir.dialect.ops.math import Cast, Scale
 from graphopt.ir.dialect.ops.shape import Slice
-from graphopt.ir.dialect.traits import Elementwise, Rowwise
+from graphopt.ir.dialect.traits import Elementwise, Movement, Rowwise
 from graphopt.ir.dialect.types import dtype_of, normalize_axes, rank_of, shape_of
-from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Extent
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Extent, Grown
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,14 @@ class Padded:
     """The axes of the values of a module; a value that is absent has no padded axis.
 
     `equal` are dimensions that must have one size, which the feeds of each run are checked for.
-    `lengths` are fed lengths of sequences, with the dimension of the rows that these have.
+    `lengths` are fed lengths of sequences, with the dimension of the rows that these have. `zero`
+    are values that are 0 beyond the data: buffers that rows may be written into.
     """
 
     known: Mapping[SSAValue, Axes]
     equal: set[tuple[Dim, Dim]] = field(default_factory=set[tuple[Dim, Dim]])
     lengths: Mapping[SSAValue, Dim] = field(default_factory=dict[SSAValue, Dim])
+    zero: set[SSAValue] = field(default_factory=set[SSAValue])
 
     def meet(self, one: Dim | None, other: Dim | None) -> bool:
         """True when the axes of two operands may meet.
@@ -90,6 +95,8 @@ class Padded:
         if one is None or other is None or len(one) != 1 or len(other) != 1:
             return False
         (a,), (b,) = one, other
+        if isinstance(a, Grown) or isinstance(b, Grown):
+            return False  # one has rows more than the other
         names = {x.name if isinstance(x, Extent) else x for x in (a, b)}
         if len(names) != 1:
             return False
@@ -99,6 +106,30 @@ class Padded:
     def of(self, value: SSAValue) -> Axes:
         """One entry per axis of the value."""
         return self.known.get(value) or (None,) * rank_of(value.type)
+
+    def is_zero(self, value: SSAValue) -> bool:
+        """True for a value that is 0 beyond the data: a buffer, or copies of its elements."""
+        op = value.owner
+        if value in self.zero:
+            return True
+        if not isinstance(op, PdOp) or not (op.has_trait(Movement) or _keeps_zero(op)):
+            return False
+        return all(map(self.is_zero, op.operand_groups()[0]))
+
+
+def _keeps_zero(op: PdOp) -> bool:
+    """True for an op that gives the elements of its first operand, or multiples: 0 stays 0."""
+    if isinstance(op, Scale):
+        return op.attr("bias") == 0 and isfinite(op.attr("scale"))
+    return isinstance(op, Cast | Gather)
+
+
+class MeetsOther(CannotPad):
+    """A padded axis meets one of a value that is not, and would have to be of this dimension."""
+
+    def __init__(self, value: SSAValue, at: int, dim: Dim) -> None:
+        super().__init__("meets-other-size", f"a padded axis meets one that is not, on {at}")
+        self.value, self.at, self.dim = value, at, dim
 
 
 @singledispatch
@@ -181,10 +212,8 @@ def broadcast(operands: Sequence[SSAValue], padded: Padded) -> Axes:
         offset = rank - rank_of(value.type)
         pairs = zip(padded.of(value), sizes_of(value, padded), strict=True)
         for position, (dim, size) in enumerate(pairs, offset):
-            if found[position] is not None and dim is None and size != 1:
-                raise CannotPad(
-                    "meets-other-size", f"a padded axis meets one that is not, on {position}"
-                )
+            if (wanted := found[position]) is not None and dim is None and size != 1:
+                raise MeetsOther(value, position - offset, wanted)
     return tuple(found)
 
 

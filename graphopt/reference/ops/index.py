@@ -50,6 +50,15 @@ def fill_rows(x: Array, mask: Array, keep: bool) -> Array:
     return np.take(x, np.where(kept, np.arange(kept.size), first), 0) if kept.size else x
 
 
+@rule(ops.WriteRows)
+def write_rows(x: Array, rows: Array, at: Array, axis: int) -> Array:
+    along, first = axis % x.ndim, int(np.reshape(at, ()))
+    places = (slice(None),) * along + (slice(first, first + rows.shape[along]),)
+    out = np.array(x)
+    out[places] = rows
+    return out
+
+
 @rule(ops.Multiplex)
 def multiplex(inputs: tuple[Array, ...], index: Array) -> Array:
     numbers = np.reshape(index, (-1,))

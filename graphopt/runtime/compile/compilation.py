@@ -53,7 +53,8 @@ class Compilation:
     one; "auto" leaves the choice to the places and feeds. `axes` are the dimensions of feeds that
     come with rows to spare; the masks and counts of the rows are then fed as well. `types` are the
     shapes and dtypes of feeds with others than their variables, `numbers` the elements of feeds
-    that are constants.
+    that are constants. With `grows`, feeds of open size that are fetched with rows joined to them
+    are buffers that have room for these rows.
     """
 
     program: Program
@@ -69,6 +70,7 @@ class Compilation:
     axes: Mapping[str, Axes] | None = None
     types: tuple[tuple[str, tuple[int, ...], str], ...] = ()
     numbers: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    grows: bool = False
 
     def for_feeds(self, feeds: Mapping[str, Any]) -> Compilation | None:
         """The compilation for feeds like these arrays, or types of arrays, with their sizes.
@@ -90,7 +92,7 @@ class Compilation:
     def _is_plain(self) -> bool:
         """True where a call is one step on one device, without rows to spare."""
         alone = len(self.places) == 1 and not self.data_parallel and self.steps == 1
-        return alone and not self.stacked and self.axes is None
+        return alone and not self.stacked and self.axes is None and not self.grows
 
     def is_called_as(self, other: Compilation) -> bool:
         """True for the same feeds, in any order, and the same fetches."""
@@ -116,6 +118,8 @@ class Compilation:
             # replicas may be fed different values, and state has one
             keeps_fed_state=len(self.places) == 1 and not self.data_parallel,
         )
+        if self.grows:
+            return module, _grown(module)
         return (module, None) if self.axes is None else (module, self._mask(module, self.axes))
 
     def _mask(self, module: ModuleOp, axes: Mapping[str, Axes]) -> Masked:
@@ -167,6 +171,16 @@ class Compilation:
         report = optimize(module, context, near=near, again=self.parsed, validate=validate)
         report.parts.append(parse)
         return Optimized(module, report)
+
+
+def _grown(module: ModuleOp) -> Masked:
+    """Rewrite a module for caches that are buffers."""
+    from graphopt.ir.dialect.context import new_context
+    from graphopt.passes.cleanup.settle_shapes import SettleShapes
+    from graphopt.passes.padding.growing import keep_caches
+
+    SettleShapes(has_elements=True).apply(new_context(), module)
+    return keep_caches(module)
 
 
 def pass_context_for(strategy: BuildStrategy | None, platform: str, **run: Any) -> PassContext:

@@ -51,7 +51,7 @@ def key_of(compilation: Compilation, settings: object) -> str | None:
         return None
     axes = None if compilation.axes is None else sorted(compilation.axes.items())
     asked = compilation.feeds, compilation.fetches, axes, compilation.types, compilation.numbers
-    return hashed((content, *asked, changed(), settings))
+    return hashed((content, *asked, compilation.grows, changed(), settings))
 
 
 def _program(program: Program) -> Iterator[object]:

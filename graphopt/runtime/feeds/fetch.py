@@ -18,6 +18,7 @@ from graphopt.runtime.state.arrays import (
     HostArray,
     is_apart,
 )
+from graphopt.runtime.state.buffers import HeldRows, note_copy
 from graphopt.runtime.state.slots import Slot, Tensor
 
 if TYPE_CHECKING:
@@ -95,7 +96,11 @@ def as_results(arrays: Sequence[Array], *, return_numpy: bool) -> list[Result]:
     if len(arrays) > 1 and is_apart(arrays[0]):
         for array in arrays:
             cast("jax.Array", array).copy_to_host_async()
-    return [*map(to_numpy, arrays)]
+    copies = [*map(to_numpy, arrays)]
+    for array, copy in zip(arrays, copies, strict=True):
+        if type(array) is HeldRows:
+            note_copy(copy, array)
+    return copies
 
 
 def _as_tensor(array: Array) -> Tensor:

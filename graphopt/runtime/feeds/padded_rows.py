@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.passes.padding.dims import Axes, Dim, Extent, Factor
+from graphopt.passes.padding.dims import Axes, Dim, Extent, Factor, Grown
 from graphopt.passes.padding.masked import Masked
 from graphopt.runtime.state.arrays import HostArray
 
@@ -23,6 +23,9 @@ def rows_of(factor: Factor, rows: Rows) -> tuple[int, int]:
     if isinstance(factor, Extent):
         real, size = rows[factor.name]
         return factor.of(real), factor.of(size)
+    if isinstance(factor, Grown):
+        real, size = rows[factor.name]
+        return real + factor.by, size
     return rows[factor]
 
 

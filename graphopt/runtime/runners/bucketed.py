@@ -32,6 +32,7 @@ from graphopt.runtime.feeds.sequence_rows import (
     rows_of_sequences,
     takes_sequences,
 )
+from graphopt.runtime.runners.decoder import Decoder, Decoders, Types
 from graphopt.runtime.runners.runner import (
     Names,
     Runner,
@@ -88,22 +89,38 @@ class BucketedRunner(Runner):
         super().__init__(places, strategy)
         self.buckets = buckets
         self.only_sequences = only_sequences
+        self.keeps_caches = only_sequences or buckets.others is not None
         self.exact: Bounded[int, str] = Bounded(MOST_EXACT)
         self.rows = 0
         self.padding = 0
+        self.decoders = Decoders()
         # of each program the feeds and fetches with which it must run unpadded
         self._refused: WeakKeyDictionary[Program, Bounded[Hashable, bool]] = WeakKeyDictionary()
 
     @property
     def stats(self) -> Stats:
         """As of Runner; `rows` that were fed, `padding` rows that were added, `exact` reasons."""
+        found = super().stats
+        if caches := self.decoders.words():
+            found["caches"] = caches
         if self.only_sequences and not (self.rows or self.exact):
-            return super().stats
-        return super().stats | {
+            return found
+        return found | {
             "rows": self.rows,
             "padding": self.padding,
             "exact": sorted(set(self.exact.values())),
         }
+
+    def step(
+        self, program: Program, feed: Feed, names: Names, scope: Scope, *, wait: bool
+    ) -> Fetched:
+        """As of Runner; a known decoder keeps its caches between its steps."""
+        if self.decoders:
+            found = self.decoders.step(program, feed, names, scope, wait=wait)
+            if found is not None:
+                self.runs += 1
+                return found
+        return super().step(program, feed, names, scope, wait=wait)
 
     def _checked_step(
         self,
@@ -116,9 +133,36 @@ class BucketedRunner(Runner):
         wait: bool,
     ) -> Fetched:
         """A step of a feed that is looked at; one that is padded is looked at each time."""
+        if self.keeps_caches and not takes_sequences(program):
+            decoder = self._met(program, feed, names)
+            found = None if decoder is None else decoder.step(feed, scope, wait=wait)
+            if found is not None:
+                self.runs += 1
+                return found
         if not self._applies(program):
             return super()._checked_step(program, feed, names, scope, signature, wait=wait)
         return self._fed_step(program, single_feed(program, feed), names, scope, wait=wait)
+
+    def _met(self, program: Program, feed: Feed, names: Names) -> Decoder | None:
+        """The decoder that a program turns out to be; None if it is none, or not yet."""
+
+        def make(types: Types) -> Executables:
+            compilation = Compilation(
+                *(proxy(program), tuple(name for name, _, _ in types), names),
+                *(self.strategy, self.places),
+                types=types,
+                grows=True,
+            )
+            found, _ = self._kept.find(
+                *(program, types, names, 1),
+                lambda _: executables_of(program, compilation, self._kept.reason),
+                alone=True,
+            )
+            return found
+
+        if isinstance(feed, dict) and feed and self.decoders.may_grow(program):
+            return self.decoders.meet(program, single_feed(program, feed), names, make)
+        return None
 
     def _fed_step(
         self,

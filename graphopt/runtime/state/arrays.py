@@ -85,6 +85,7 @@ class Stats(TypedDict, total=False):
     rows: int
     padding: int
     exact: list[str]
+    caches: list[str]
 
 
 def counters(stats: Stats) -> dict[str, str]:

@@ -202,6 +202,37 @@ class IndexPut(OpaqueOp):
 
 
 @irdl_op_definition
+class WriteRows(OpaqueOp):
+    """x with rows in place of those from number `at` on along an axis, which must be rows of x.
+
+    No operator of Paddle: it is a concat of a tensor that has room for the rows behind its own.
+    """
+
+    name = "pd.write_rows"
+    x = operand_def(Tensor)
+    rows = operand_def(Tensor)
+    at = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integer(0)
+
+    @staticmethod
+    def infer(x: Tensor, rows: Tensor, at: Tensor, axis: int) -> Tensor:
+        same_dtype(x, rows)
+        check_integer("at", at)
+        along, shape, given = normalize_axis(axis, rank_of(x)), shape_of(x), shape_of(rows)
+        if product(shape_of(at)) not in (1, UNKNOWN) or len(given) != len(shape):
+            raise ProgramError(
+                f"'at' should be one number and 'rows' have the rank of x {list(shape)}, found "
+                f"{show(at)} and {list(given)}"
+            )
+        for axis_, (size, rows_) in enumerate(zip(shape, given, strict=True)):
+            fits = rows_ <= size if axis_ == along else rows_ == size
+            if UNKNOWN not in (size, rows_) and not fits:
+                raise ProgramError(f"rows {list(given)} do not fit into x {list(shape)}")
+        return x
+
+
+@irdl_op_definition
 class DiagEmbed(OpaqueOp):
     """Matrices in two new axes, with the last axis of the input on a diagonal.
 

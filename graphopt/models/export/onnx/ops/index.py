@@ -86,6 +86,17 @@ def index_put(
     return emit("ScatterND", x, rows, updates, reduction=reduction)
 
 
+@exports(ops.WriteRows)
+def write_rows(emit: Nodes, x: Value, rows: Value, at: Value, axis: int) -> Value:
+    """What is in front of the rows, they, and what is behind them."""
+    along = normalize_axis(axis, len(sizes_of(x)))
+    first = emit.reshape(emit.cast(at, "int64"), [1])
+    after, axes = emit("Add", first, emit.size(rows, along)), emit.ints([along])
+    front = emit("Slice", x, emit.ints([0]), first, axes)
+    back = emit("Slice", x, after, emit.size(x, along), axes)
+    return emit("Concat", front, rows, back, axis=along)
+
+
 @exports(ops.ShardIndex)
 def shard_index(
     emit: Nodes, input: Value, index_num: int, nshards: int, shard_id: int, ignore_value: int

@@ -1,0 +1,374 @@
+"""Caches of decoders: feeds to which a step joins rows, and which it is fed back.
+
+`concat(past, new)` has another size in each step, and XLA compiles each size. Where the other rules
+prove that rows beyond the data do not count, `past` may be a buffer that has room for them, with
+the number of rows that it holds: then the concat writes its rows at that place. A buffer that is
+only written behind its rows is state of the step, so that nothing else of it is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import BlockArgument, SSAValue
+from xdsl.rewriter import Rewriter
+from xdsl.transforms.dead_code_elimination import dce
+
+from graphopt.ir.dialect.definition import default_attrs
+from graphopt.ir.dialect.known import KnownValues
+from graphopt.ir.dialect.op import PdOp, infer_types
+from graphopt.ir.dialect.ops.creation import Arange
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.index import Gather, WriteRows
+from graphopt.ir.dialect.ops.math import Add, Cast, Scale
+from graphopt.ir.dialect.ops.shape import Assign, Concat, Reshape, Slice, Squeeze
+from graphopt.ir.dialect.signature import FEED, FETCH, STATE, main_function, signature_of
+from graphopt.ir.dialect.signature_edit import edit_signature, port_attributes
+from graphopt.ir.dialect.size_rules import amounts
+from graphopt.ir.dialect.sums import Amount, Size, Sum
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    dtype_of,
+    like,
+    normalize_axis,
+    rank_of,
+    shape_of,
+)
+from graphopt.passes.engine.inserting import Before
+from graphopt.passes.engine.rewrite import replace
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Grown
+from graphopt.passes.padding.mask import mask_padding
+from graphopt.passes.padding.masked import PAST, Cache, Masked, buffer_name
+from graphopt.passes.padding.rules import MeetsOther
+
+
+class NoCache(CannotPad):
+    """A program without a feed that grows: there is nothing to keep, and nothing to report."""
+
+    def __init__(self) -> None:
+        super().__init__("no-cache", "no fetch is a feed with rows joined to it")
+
+
+def keep_caches(module: ModuleOp) -> Masked:
+    """Rewrite `@main` in place for caches that are buffers; all other sizes should be known.
+
+    Raises NoCache for a program without caches, and CannotPad, with the op and a named reason, when
+    some op cannot do with rows to spare; the module computes what it did then.
+    """
+    limits = _settle_positions(module)
+    dce(module)
+    _refine_types(module)
+    caches = find_caches(module)
+    if not caches:
+        raise NoCache
+    signature = signature_of(module)
+    if any(port.kind == STATE for port in signature.results) or _differentiates(module):
+        raise CannotPad("trains", "the program changes state or takes derivatives")
+    masked = _masked(module, caches)
+    _keep_in_place(module, caches)
+    counts = masked.masks, masked.counts
+    fetches = {
+        cache.fetch: tuple(
+            (Grown(PAST, cache.by),) if dim is not None else None
+            for dim in masked.fetches[cache.fetch]
+        )
+        for cache in caches
+    }
+    return Masked(
+        *counts,
+        {**masked.fetches, **fetches},
+        *(masked.extents, masked.equal, tuple(caches), masked.feeds, frozenset(limits)),
+    )
+
+
+def _refine_types(module: ModuleOp) -> None:
+    """Let values have the sizes that follow from those of operands, which are known better now."""
+    for op in main_function(module).body.block.ops:
+        if not isinstance(op, PdOp) or op.regions or isinstance(op, Dynamic):
+            continue
+        groups = [[value.type for value in group] for group in op.operand_groups()]
+        for value, found in zip(
+            op.results, infer_types(type(op), groups, op.attr_values()), strict=True
+        ):
+            sizes = [
+                size if own == UNKNOWN else own
+                for own, size in zip(shape_of(value.type), shape_of(found), strict=True)
+            ]
+            if tuple(sizes) != tuple(shape_of(value.type)):
+                hint = value.name_hint
+                new = Rewriter.replace_value_with_new_type(value, like(found, shape=sizes))
+                new.name_hint = hint
+
+
+def find_caches(module: ModuleOp) -> list[Cache]:
+    """The feeds that are fetched with rows joined to them, along an axis of open size."""
+    block, signature = main_function(module).body.block, signature_of(module)
+    ports = dict(zip(block.args, signature.arguments, strict=True))
+    known, growth = KnownValues(), dict[BlockArgument, tuple[int, int]]()
+    for op in block.ops:
+        if not isinstance(op, PdOp):
+            continue
+        known.see(op)
+        for feed, axis, by in _growth(op, known):
+            if ports[feed].kind == FEED:
+                growth.setdefault(feed, (axis, by))
+    (end,) = (op for op in block.ops if isinstance(op, ReturnOp))
+    fetched = [
+        (port.name, value)
+        for port, value in zip(signature.results, end.operands, strict=True)
+        if port.kind == FETCH
+    ]
+    caches: list[Cache] = []
+    for feed, (axis, by) in growth.items():
+        taken = {cache.fetch for cache in caches}
+        own = [
+            (_source(value) is not feed, name)
+            for name, value in fetched
+            if name not in taken and _is_grown(value, feed, axis, by, known)
+        ]
+        if own:
+            copied, fetch = min(own, key=lambda each: each[0])
+            caches.append(Cache(ports[feed].name, fetch, axis, by, not copied))
+    return caches
+
+
+def _growth(op: PdOp, known: KnownValues) -> Iterator[tuple[BlockArgument, int, int]]:
+    """The argument, its axis and the number of rows, where a concat joins rows to an open size."""
+    if not isinstance(op, Concat):
+        return
+    at = normalize_axis(op.attr("axis"), rank_of(op.results[0].type))
+    sizes = [known.sizes(value)[at] for value in op.operands]
+    by = sum(size for size in sizes if isinstance(size, int))
+    open_ = [size.only for size in sizes if isinstance(size, Sum)]
+    if len(open_) == 1 and isinstance(open_[0], Size):
+        feed = open_[0].value
+        if isinstance(feed, BlockArgument):
+            yield feed, open_[0].axis, by
+
+
+def _is_grown(value: SSAValue, feed: BlockArgument, axis: int, by: int, known: KnownValues) -> bool:
+    """True for a value of the type of a feed, with these rows more."""
+    if dtype_of(value.type) != dtype_of(feed.type):
+        return False
+    wanted: list[Amount] = list(known.sizes(feed))
+    wanted[axis] = wanted[axis] + by
+    return list(known.sizes(value)) == wanted
+
+
+def _source(value: SSAValue) -> SSAValue | None:
+    """The tensor that a value is with rows joined behind it; None for any other value."""
+    value = _same(value)
+    return _same(value.owner.operands[0]) if isinstance(value.owner, Concat) else None
+
+
+def _same(value: SSAValue) -> SSAValue:
+    """The value that this one is a copy of."""
+    while isinstance(op := value.owner, Assign | Scale):
+        if isinstance(op, Scale) and (op.attr("scale"), op.attr("bias")) != (1.0, 0.0):
+            break
+        value = op.operands[0]
+    return value
+
+
+def _differentiates(module: ModuleOp) -> bool:
+    return any(isinstance(op, Grad) for op in module.walk())
+
+
+def _masked(module: ModuleOp, caches: Sequence[Cache]) -> Masked:
+    """The module with masks; feeds whose axes meet those of caches have such axes, too."""
+    block, signature = main_function(module).body.block, signature_of(module)
+    names = {value: port.name for value, port in zip(block.args, signature.arguments, strict=True)}
+    types = {name: value.type for value, name in names.items()}
+    axes: dict[str, list[Dim | None]] = {
+        name: [None] * rank_of(type_) for name, type_ in types.items()
+    }
+    for cache in caches:
+        axes[cache.feed][cache.axis] = (PAST,)
+    known = KnownValues()
+    for op in block.ops:
+        if isinstance(op, PdOp):
+            known.see(op)
+    while True:
+        feeds: dict[str, Axes] = {name: tuple(each) for name, each in axes.items() if any(each)}
+        try:
+            masked = mask_padding(module, feeds, are_buffers=True)
+        except MeetsOther as error:
+            found = _fed(known.sizes(error.value)[error.at])
+            if found is None or axes[names[found[0]]][found[1]] is not None:
+                raise
+            axes[names[found[0]]][found[1]] = error.dim
+        else:
+            missing = [cache for cache in caches if cache.fetch not in masked.fetches]
+            if missing:
+                raise CannotPad("not-kept", f"'{missing[0].fetch}' has no rows of the cache")
+            return Masked(
+                *(masked.masks, masked.counts, masked.fetches, masked.extents, masked.equal),
+                feeds=feeds,
+            )
+
+
+def _fed(size: Amount) -> tuple[BlockArgument, int] | None:
+    """The argument and its axis that have this size by themselves."""
+    only = size.only if isinstance(size, Sum) else None
+    if isinstance(only, Size) and isinstance(only.value, BlockArgument):
+        return only.value, only.axis
+    return None
+
+
+def _keep_in_place(module: ModuleOp, caches: Sequence[Cache]) -> None:
+    """The caches that are only written behind their rows become state."""
+    function, signature = main_function(module), signature_of(module)
+    own = {cache.feed: cache for cache in caches if cache.in_place}
+    places = {port.name: at for at, port in enumerate(signature.results) if port.kind == FETCH}
+    with edit_signature(function) as edit:
+        gone: list[int] = []
+        for value, port in zip(list(function.body.block.args), signature.arguments, strict=True):
+            if port.kind != FEED or port.name not in own:
+                continue
+            name = port_attributes(STATE, buffer_name(port.name))
+            made = edit.add(value.type, name)
+            made.name_hint = value.name_hint
+            value.replace_all_uses_with(made)
+            edit.drop([value])
+            at = places[own[port.name].fetch]
+            written = _same(edit.returned[at])
+            assert isinstance(written.owner, WriteRows)
+            edit.give(written, name)
+            gone.append(at)
+        edit.keep_results([at for at in range(len(edit.results)) if at not in gone])
+    dce(module)
+
+
+class _Place(NamedTuple):
+    """A number of rows as a sum: those of the caches `times`, and more."""
+
+    times: int
+    more: int
+
+
+def _settle_positions(module: ModuleOp) -> set[tuple[Grown, int]]:
+    """Rewrite rows that are read, and numbers counted, from the end of the caches on.
+
+    Of `table[past : past + 1]` only the place depends on the rows of a cache, and not the size.
+    Returns the sizes that must not be exceeded, as a slice past the end would have fewer rows.
+    """
+    block, signature = main_function(module).body.block, signature_of(module)
+    caches = {
+        value
+        for value, port in zip(block.args, signature.arguments, strict=True)
+        if port.kind == FEED
+    }
+    known, limits = KnownValues(), set[tuple[Grown, int]]()
+    for op in list(block.ops):
+        made = None
+        if isinstance(op, Dynamic):
+            made = _settled_slice(op, known, caches, limits) or _settled_range(op, known, caches)
+        if made is not None:
+            replace(op, {op.results[0]: made})
+        elif isinstance(op, PdOp):
+            known.see(op)
+    return limits
+
+
+def _place(amount: Amount | None, caches: set[BlockArgument]) -> _Place | None:
+    """A sum that is a number, or the rows of a cache and a number; None for any other."""
+    if amount is None or isinstance(amount, int):
+        return None if amount is None else _Place(0, amount)
+    for powers, times in amount.terms:
+        sizes = [factor for factor, _ in powers]
+        if len(sizes) == 1 and isinstance(sizes[0], Size) and sizes[0].value in caches:
+            more = amount - Sum(frozenset({(powers, times)}))
+            return _Place(times, more) if times == 1 and isinstance(more, int) else None
+    return None
+
+
+def _numbers(op: Dynamic, known: KnownValues) -> dict[str, list[Amount | None]] | None:
+    """The properties of an op that are values, as far as they are numbers and sums of sizes."""
+    found = [known.elements(value) for value in op.values]
+    if any(each is None for each in found):
+        return None
+    named = zip(op.attr("dynamic"), found, strict=True)
+    return {name: amounts(each) for name, each in named if each is not None}
+
+
+def _settled_slice(
+    op: Dynamic, known: KnownValues, caches: set[BlockArgument], limits: set[tuple[Grown, int]]
+) -> SSAValue | None:
+    """A slice whose place alone depends on the caches, as rows by number."""
+    numbers = _numbers(op, known) if op.attr("op") == Slice.name else None
+    if numbers is None:
+        return None
+    attrs = decoded(Slice, op.attr("attrs"))
+    x, axes = op.inputs[0], attrs["axes"]
+    starts, ends = (numbers.get(name, attrs.get(name)) for name in ("starts", "ends"))
+    if starts is None or ends is None or len(starts) != len(axes):
+        return None
+    new, value, shape = Before(op), x, shape_of(x.type)
+    for number, axis in enumerate(axes):
+        at = normalize_axis(axis, len(shape))
+        first, last = _place(starts[number], caches), _place(ends[number], caches)
+        if first is None or last is None:
+            return None
+        if (first.times, last.times) == (0, 0):
+            bounds = {"axes": [at], "starts": [first.more], "ends": [last.more]}
+            value = new(Slice.make(value, **bounds))
+            continue
+        count, known_size = last.more - first.more, shape[at]
+        if (first.times, last.times) != (1, 1) or first.more < 0 or count < 1 or known_size < 0:
+            return None
+        limits.add((Grown(PAST, last.more), known_size))
+        start = _element(op, "starts", number, new)
+        value = new(Gather.make(value, _counted(start, count, new), axis=at))
+    dropped = [normalize_axis(axis, len(shape)) for axis in attrs["decrease_axis"]]
+    return new(Squeeze.make(value, axis=dropped)) if dropped else value
+
+
+def _settled_range(op: Dynamic, known: KnownValues, caches: set[BlockArgument]) -> SSAValue | None:
+    """A range of which only the first number depends on the caches."""
+    numbers = _numbers(op, known) if op.attr("op") == Arange.name else None
+    if numbers is None:
+        return None
+    attrs = {**default_attrs(Arange), **decoded_attrs(op)}
+    found = [
+        _place(numbers[name][0] if name in numbers else _whole(attrs[name]), caches)
+        for name in ("start", "end", "step")
+    ]
+    first, last, step = found
+    if first is None or last is None or step is None or step != (0, 1):
+        return None
+    count = last.more - first.more
+    if (first.times, last.times) != (1, 1) or count < 1:
+        return None
+    new = Before(op)
+    rows = _counted(_element(op, "start", 0, new), count, new)
+    dtype = dtype_of(op.results[0].type)
+    return rows if dtype == "int64" else new(Cast.make(rows, dtype=dtype))
+
+
+def decoded_attrs(op: Dynamic) -> dict[str, object]:
+    """The plain properties of the op that a Dynamic stands for, as far as they are given."""
+    given = decoded(Arange, op.attr("attrs"))
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _whole(number: float) -> int | None:
+    return int(number) if float(number).is_integer() else None
+
+
+def _element(op: Dynamic, name: str, number: int, new: Before) -> SSAValue:
+    """One element of a value that stands for a property, [1] int64."""
+    value = op.values[op.attr("dynamic").index(name)]
+    flat = new(Reshape.make(value, shape=[-1]))
+    one = new(Slice.make(flat, axes=[0], starts=[number], ends=[number + 1]))
+    return new(Cast.make(one, dtype="int64"))
+
+
+def _counted(first: SSAValue, count: int, new: Before) -> SSAValue:
+    """So many numbers from the first one on."""
+    if count == 1:
+        return first
+    return new(Add.make(first, new(Arange.make(start=0.0, end=float(count), dtype="int64"))))

@@ -1,0 +1,108 @@
+"""Buffers of caches that grow: arrays with room for more rows, which steps write in place.
+
+A step takes a buffer and gives it back with rows behind those that it had. So the fetches of all
+steps so far are rows of one buffer: none of them is copied, and none changes, as later steps write
+behind their rows. What a script feeds again is recognised, and copied only where rows were written
+behind it already.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+
+from graphopt.runtime.state.arrays import Array, HostArray
+
+_taking = threading.Lock()
+
+
+class Buffer:
+    """An array of which the first `count` rows along an axis are data, and the others 0.
+
+    `home` is as that of a slot. `lock` is held while a step has the buffer. The count of one that
+    a step has is -1, and stays so where the step fails: rows may have been written then.
+    """
+
+    __slots__ = ("array", "axis", "count", "home", "lock")
+
+    def __init__(self, array: Array, axis: int, count: int, lock: Any, home: object = None) -> None:
+        self.array, self.axis, self.count = array, axis, count
+        self.lock, self.home = lock, home
+
+    @property
+    def size(self) -> int:
+        """The number of rows that it has room for."""
+        return self.array.shape[self.axis]
+
+    def taken(self, count: int) -> bool:
+        """Take it for a step that writes behind so many rows; False if there are others behind."""
+        with _taking:
+            if self.count != count:
+                return False
+            self.count = -1
+            return True
+
+
+class HeldRows:
+    """The first rows of a buffer, as a fetch gives them: an array that is made when it is read."""
+
+    __slots__ = ("buffer", "count", "dtype", "shape")
+
+    def __init__(self, buffer: Buffer, count: int) -> None:
+        self.buffer, self.count = buffer, count
+        self.dtype: np.dtype[Any] = np.dtype(buffer.array.dtype)
+        whole = buffer.array.shape
+        self.shape = (*whole[: buffer.axis], count, *whole[buffer.axis + 1 :])
+
+    def view(self) -> HostArray:
+        """The rows, which are of use as long as no step runs."""
+        return np.asarray(self.buffer.array)[
+            (slice(None),) * self.buffer.axis + (slice(self.count),)
+        ]
+
+    def numpy(self) -> HostArray:
+        """A copy of the rows."""
+        with self.buffer.lock:
+            return np.array(self.view())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> HostArray:
+        found = self.numpy()
+        return found if dtype is None else found.astype(dtype)
+
+    def __repr__(self) -> str:
+        return repr(self.numpy())
+
+
+# goes with the copy
+_copies: dict[int, tuple[weakref.ref[HostArray], HeldRows]] = {}
+
+
+def note_copy(copy: HostArray, rows: HeldRows) -> None:
+    """Note that an array has been given to a script as these rows."""
+    number = id(copy)
+    _copies[number] = weakref.ref(copy, lambda _: _copies.pop(number, None)), rows
+
+
+def rows_of_copy(array: HostArray) -> HeldRows | None:
+    """The rows that an array was given for, if it still holds them; None for any other array."""
+    known = _copies.get(id(array))
+    if known is None or known[0]() is not array:
+        return None
+    rows = known[1]
+    if rows.shape != array.shape or rows.dtype != array.dtype:
+        return None
+    with rows.buffer.lock:
+        # a script may have written into it
+        same = np.array_equal(_bits(rows.view()), _bits(array))
+    return rows if same else None
+
+
+def _bits(array: HostArray) -> HostArray:
+    """The same bits as whole numbers, of which each is equal to itself."""
+    size = array.dtype.itemsize
+    if array.dtype.kind in "iub" or size > 8 or not array.shape or not array.flags.c_contiguous:
+        return array
+    return array.view(f"u{size}")
