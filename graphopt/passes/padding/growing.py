@@ -9,7 +9,6 @@ only written behind its rows is state of the step, so that nothing else of it is
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
@@ -17,18 +16,15 @@ from xdsl.ir import BlockArgument, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.transforms.dead_code_elimination import dce
 
-from graphopt.ir.dialect.definition import default_attrs
 from graphopt.ir.dialect.known import KnownValues
 from graphopt.ir.dialect.op import PdOp, infer_types
-from graphopt.ir.dialect.ops.creation import Arange
-from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded
+from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.index import Gather, WriteRows
-from graphopt.ir.dialect.ops.math import Add, Cast, Scale
-from graphopt.ir.dialect.ops.shape import Assign, Concat, Reshape, Slice, Squeeze
+from graphopt.ir.dialect.ops.index import WriteRows
+from graphopt.ir.dialect.ops.math import Scale
+from graphopt.ir.dialect.ops.shape import Assign, Concat
 from graphopt.ir.dialect.signature import FEED, FETCH, STATE, main_function, signature_of
 from graphopt.ir.dialect.signature_edit import edit_signature, port_attributes
-from graphopt.ir.dialect.size_rules import amounts
 from graphopt.ir.dialect.sums import Amount, Size, Sum
 from graphopt.ir.dialect.types import (
     UNKNOWN,
@@ -38,11 +34,10 @@ from graphopt.ir.dialect.types import (
     rank_of,
     shape_of,
 )
-from graphopt.passes.engine.inserting import Before
-from graphopt.passes.engine.rewrite import replace
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Grown
 from graphopt.passes.padding.mask import mask_padding
 from graphopt.passes.padding.masked import PAST, Cache, Masked, buffer_name
+from graphopt.passes.padding.positions import Limit, settle_positions
 from graphopt.passes.padding.rules import MeetsOther
 
 
@@ -59,7 +54,7 @@ def keep_caches(module: ModuleOp) -> Masked:
     Raises NoCache for a program without caches, and CannotPad, with the op and a named reason, when
     some op cannot do with rows to spare; the module computes what it did then.
     """
-    limits = _settle_positions(module)
+    limits = settle_positions(module)
     dce(module)
     _refine_types(module)
     caches = find_caches(module)
@@ -81,8 +76,19 @@ def keep_caches(module: ModuleOp) -> Masked:
     return Masked(
         *counts,
         {**masked.fetches, **fetches},
-        *(masked.extents, masked.equal, tuple(caches), masked.feeds, frozenset(limits)),
+        *(masked.extents, masked.equal, tuple(caches), masked.feeds),
+        frozenset(_limit(each, masked) for each in limits),
     )
+
+
+def _limit(limit: Limit, masked: Masked) -> tuple[Grown, int]:
+    """A limit as a size that must not be larger than a number."""
+    axes = masked.feeds.get(limit.feed, ())
+    dim = axes[limit.axis] if axes else None
+    if dim is None or len(dim) != 1 or not isinstance(dim[0], str | Grown):
+        raise CannotPad("other-position", f"a place depends on the size of '{limit.feed}'")
+    by = dim[0].by if isinstance(dim[0], Grown) else 0
+    return Grown(PAST, by + limit.more), limit.most
 
 
 def _refine_types(module: ModuleOp) -> None:
@@ -241,134 +247,3 @@ def _keep_in_place(module: ModuleOp, caches: Sequence[Cache]) -> None:
             gone.append(at)
         edit.keep_results([at for at in range(len(edit.results)) if at not in gone])
     dce(module)
-
-
-class _Place(NamedTuple):
-    """A number of rows as a sum: those of the caches `times`, and more."""
-
-    times: int
-    more: int
-
-
-def _settle_positions(module: ModuleOp) -> set[tuple[Grown, int]]:
-    """Rewrite rows that are read, and numbers counted, from the end of the caches on.
-
-    Of `table[past : past + 1]` only the place depends on the rows of a cache, and not the size.
-    Returns the sizes that must not be exceeded, as a slice past the end would have fewer rows.
-    """
-    block, signature = main_function(module).body.block, signature_of(module)
-    caches = {
-        value
-        for value, port in zip(block.args, signature.arguments, strict=True)
-        if port.kind == FEED
-    }
-    known, limits = KnownValues(), set[tuple[Grown, int]]()
-    for op in list(block.ops):
-        made = None
-        if isinstance(op, Dynamic):
-            made = _settled_slice(op, known, caches, limits) or _settled_range(op, known, caches)
-        if made is not None:
-            replace(op, {op.results[0]: made})
-        elif isinstance(op, PdOp):
-            known.see(op)
-    return limits
-
-
-def _place(amount: Amount | None, caches: set[BlockArgument]) -> _Place | None:
-    """A sum that is a number, or the rows of a cache and a number; None for any other."""
-    if amount is None or isinstance(amount, int):
-        return None if amount is None else _Place(0, amount)
-    for powers, times in amount.terms:
-        sizes = [factor for factor, _ in powers]
-        if len(sizes) == 1 and isinstance(sizes[0], Size) and sizes[0].value in caches:
-            more = amount - Sum(frozenset({(powers, times)}))
-            return _Place(times, more) if times == 1 and isinstance(more, int) else None
-    return None
-
-
-def _numbers(op: Dynamic, known: KnownValues) -> dict[str, list[Amount | None]] | None:
-    """The properties of an op that are values, as far as they are numbers and sums of sizes."""
-    found = [known.elements(value) for value in op.values]
-    if any(each is None for each in found):
-        return None
-    named = zip(op.attr("dynamic"), found, strict=True)
-    return {name: amounts(each) for name, each in named if each is not None}
-
-
-def _settled_slice(
-    op: Dynamic, known: KnownValues, caches: set[BlockArgument], limits: set[tuple[Grown, int]]
-) -> SSAValue | None:
-    """A slice whose place alone depends on the caches, as rows by number."""
-    numbers = _numbers(op, known) if op.attr("op") == Slice.name else None
-    if numbers is None:
-        return None
-    attrs = decoded(Slice, op.attr("attrs"))
-    x, axes = op.inputs[0], attrs["axes"]
-    starts, ends = (numbers.get(name, attrs.get(name)) for name in ("starts", "ends"))
-    if starts is None or ends is None or len(starts) != len(axes):
-        return None
-    new, value, shape = Before(op), x, shape_of(x.type)
-    for number, axis in enumerate(axes):
-        at = normalize_axis(axis, len(shape))
-        first, last = _place(starts[number], caches), _place(ends[number], caches)
-        if first is None or last is None:
-            return None
-        if (first.times, last.times) == (0, 0):
-            bounds = {"axes": [at], "starts": [first.more], "ends": [last.more]}
-            value = new(Slice.make(value, **bounds))
-            continue
-        count, known_size = last.more - first.more, shape[at]
-        if (first.times, last.times) != (1, 1) or first.more < 0 or count < 1 or known_size < 0:
-            return None
-        limits.add((Grown(PAST, last.more), known_size))
-        start = _element(op, "starts", number, new)
-        value = new(Gather.make(value, _counted(start, count, new), axis=at))
-    dropped = [normalize_axis(axis, len(shape)) for axis in attrs["decrease_axis"]]
-    return new(Squeeze.make(value, axis=dropped)) if dropped else value
-
-
-def _settled_range(op: Dynamic, known: KnownValues, caches: set[BlockArgument]) -> SSAValue | None:
-    """A range of which only the first number depends on the caches."""
-    numbers = _numbers(op, known) if op.attr("op") == Arange.name else None
-    if numbers is None:
-        return None
-    attrs = {**default_attrs(Arange), **decoded_attrs(op)}
-    found = [
-        _place(numbers[name][0] if name in numbers else _whole(attrs[name]), caches)
-        for name in ("start", "end", "step")
-    ]
-    first, last, step = found
-    if first is None or last is None or step is None or step != (0, 1):
-        return None
-    count = last.more - first.more
-    if (first.times, last.times) != (1, 1) or count < 1:
-        return None
-    new = Before(op)
-    rows = _counted(_element(op, "start", 0, new), count, new)
-    dtype = dtype_of(op.results[0].type)
-    return rows if dtype == "int64" else new(Cast.make(rows, dtype=dtype))
-
-
-def decoded_attrs(op: Dynamic) -> dict[str, object]:
-    """The plain properties of the op that a Dynamic stands for, as far as they are given."""
-    given = decoded(Arange, op.attr("attrs"))
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _whole(number: float) -> int | None:
-    return int(number) if float(number).is_integer() else None
-
-
-def _element(op: Dynamic, name: str, number: int, new: Before) -> SSAValue:
-    """One element of a value that stands for a property, [1] int64."""
-    value = op.values[op.attr("dynamic").index(name)]
-    flat = new(Reshape.make(value, shape=[-1]))
-    one = new(Slice.make(flat, axes=[0], starts=[number], ends=[number + 1]))
-    return new(Cast.make(one, dtype="int64"))
-
-
-def _counted(first: SSAValue, count: int, new: Before) -> SSAValue:
-    """So many numbers from the first one on."""
-    if count == 1:
-        return first
-    return new(Add.make(first, new(Arange.make(start=0.0, end=float(count), dtype="int64"))))

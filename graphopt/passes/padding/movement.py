@@ -178,8 +178,8 @@ def _appended(op: Concat, padded: Padded, every: Sequence[Axes], at: int) -> Car
     """Rows written behind those of a buffer, which has room for them; None for another concat."""
     buffer, *rows = op.operands
     dim = every[0][at]
-    if dim is None or not padded.is_zero(buffer):
-        if any(padded.is_zero(value) and padded.of(value)[at] for value in rows):
+    if dim is None or not padded.zero:
+        if padded.zero and any(axes[at] for axes in every):
             raise CannotPad("grows-in-front", "the rows of a buffer are not the first of its parts")
         return None
     if any(axes[at] is not None for axes in every[1:]):
@@ -191,7 +191,8 @@ def _appended(op: Concat, padded: Padded, every: Sequence[Axes], at: int) -> Car
     if UNKNOWN in counts:
         raise CannotPad("unknown-growth", "how many rows it adds is known only when it runs")
     result = (*every[0][:at], grown(dim, sum(counts)), *every[0][at + 1 :])
-    padded.zero.add(op.results[0])
+    if padded.is_zero(buffer):
+        padded.zero.add(op.results[0])
 
     def write(op: Concat, real: RealRows) -> Sequence[SSAValue]:
         new, (buffer, *rows) = Before(op), op.operands

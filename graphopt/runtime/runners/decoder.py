@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from graphopt.errors import GraphoptError
-from graphopt.ir.program import Program
-from graphopt.passes.padding.dims import Axes, CannotPad
+from graphopt.ir.program import Block, Program
+from graphopt.passes.padding.dims import Axes, CannotPad, Grown
 from graphopt.passes.padding.masked import PAST, Cache, buffer_name, count_name, mask_name
 from graphopt.runtime.feeds.buckets import powers_of_two
 from graphopt.runtime.feeds.padded_rows import Rows, count_of, cut, mask_of, rows_of
@@ -53,8 +53,10 @@ class Decoder:
         self.names, self.masked, self._executables = names, masked, executables
         self._types = {name: (shape, np.dtype(dtype)) for name, shape, dtype in types}
         self._caches = {cache.feed: cache for cache in masked.caches}
-        self._most = max((rows_of(d[0], {PAST: (0, 0)})[0] for d in masked.masks if d), default=0)
-        self._most = max(self._most, *(cache.by for cache in masked.caches))
+        dims = [*masked.masks, *masked.counts]
+        dims += [dim for axes in masked.fetches.values() for dim in axes if dim is not None]
+        self._more = max(size.by for dim in dims for size in dim if isinstance(size, Grown))
+        """The rows that a step may write behind those of its caches."""
         fetched = [port.name for port in executables.compiled.plan.fetches]
         self._places = {name: place for place, name in enumerate(fetched)}
         self._ready: dict[Hashable, Executable] = {}
@@ -63,13 +65,15 @@ class Decoder:
         """The fetches of a step; None when it must run as it is fed."""
         if not isinstance(feed, dict) or feed.keys() != self._types.keys():
             return None
-        given = {name: _given(value) for name, value in cast("dict[str, object]", feed).items()}
+        types = self._types
+        values = cast("dict[str, object]", feed)
+        given = {name: _given(value, types[name]) for name, value in values.items()}
         past = self._past(given)
         if past is None:
             return None
         held = [given[name] for name in self._caches]
         sizes = [each.buffer.size for each in held if isinstance(each, HeldRows)]
-        rows: Rows = {PAST: (past, max(fit(past + self._most), *sizes, 0))}
+        rows: Rows = {PAST: (past, max(fit(past + self._more), *sizes, 0))}
         feeds: dict[str, Any] = {}
         for name, array in given.items():
             axes = self.masked.feeds.get(name)
@@ -127,16 +131,15 @@ class Decoder:
         executable = self._executable(feeds, size)
         for buffer, slot in taken.values():
             slot.put(buffer.array, home=buffer.home)
+        fetches = None
         try:
             fetches = executable(feeds, scope)
-            counts = {name: past + self._caches[name].by for name in taken}
-        except BaseException:
-            counts = dict.fromkeys(taken, -1)
-            raise
         finally:
             with Uninterrupted():
                 for name, (buffer, slot) in taken.items():
-                    buffer.array, buffer.home, buffer.count = slot.value, slot.home, counts[name]
+                    buffer.array, buffer.home = slot.value, slot.home
+                    if fetches is not None:
+                        buffer.count = past + self._caches[name].by
                     slot.put(None)
         return self._fetched(fetches, {n: buffer for n, (buffer, _) in taken.items()}, rows, scope)
 
@@ -183,14 +186,22 @@ class Decoder:
         return [[found[name]] for name in self.names]
 
 
-def _given(value: object) -> Any:
-    """A fed array, or the rows of a buffer that it is; None for anything else."""
+def _given(value: object, type_: tuple[tuple[int, ...], np.dtype[Any]]) -> Any:
+    """A fed array, or the rows of a buffer that it is."""
+    if isinstance(value, np.ndarray):
+        return rows_of_copy(value) or _with_last_axes(value, type_[0])
     if type(value) is Tensor:
         held = value._slot.value
         return held if type(held) is HeldRows else np.asarray(value)
-    if isinstance(value, np.ndarray):
-        return rows_of_copy(value) or value
-    return value if is_of_jax(value) else None
+    if is_of_jax(value):
+        return value
+    return _with_last_axes(np.array(value, type_[1]), type_[0])
+
+
+def _with_last_axes(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> Any:
+    """The array with the axes of size 1 that are missing behind its own."""
+    missing = shape[array.ndim :]
+    return array.reshape(*array.shape, *missing) if set(missing) == {1} else array
 
 
 def _with_zeros(value: Any, axes: Axes, rows: Rows) -> np.ndarray[Any, Any]:
@@ -219,6 +230,8 @@ class Decoders:
 
     def __init__(self) -> None:
         self._met: WeakKeyDictionary[Program, Bounded[Hashable, _Growth]] = WeakKeyDictionary()
+        # with the version of the program
+        self._joining: WeakKeyDictionary[Program, tuple[int, bool]] = WeakKeyDictionary()
 
     def __bool__(self) -> bool:
         return bool(self._met)
@@ -258,8 +271,13 @@ class Decoders:
         return decoder
 
     def may_grow(self, program: Program) -> bool:
-        """True for a program that joins tensors."""
-        return pads_sizes() and any(op.type == "concat" for op in program.global_block().ops)
+        """True for a program that joins tensors along an axis of open size."""
+        if not pads_sizes():
+            return False
+        known = self._joining.get(program)
+        if known is None or known[0] != program.version:
+            known = self._joining[program] = program.version, any(map(_joins, program.blocks[:1]))
+        return known[1]
 
     def words(self) -> list[str]:
         """What is kept of each program, and why nothing is."""
@@ -271,6 +289,18 @@ class Decoders:
                     found[f"kept in buffers: {caches}"] = None
                 found |= dict.fromkeys(filter(None, growth.refused.values()))
         return list(found)
+
+
+def _joins(block: Block) -> bool:
+    """True for a block that joins a tensor to others along an axis of open size."""
+    for op in block.ops:
+        if op.type == "concat" and (names := op.inputs.get("X")):
+            variable, axis = block.find_var(names[0]), op.attrs.get("axis", 0)
+            # another axis is one that a value says
+            known = variable is not None and isinstance(axis, int)
+            if not known or axis >= len(variable.shape) or variable.shape[axis] == -1:
+                return True
+    return False
 
 
 def _growing(
