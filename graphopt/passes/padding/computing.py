@@ -101,6 +101,10 @@ def _(op: Softmax | LogSoftmax, padded: Padded) -> Carried:
     at = normalize_axis(op.attr("axis"), len(axes))
     if axes[at] is None:
         return Carried((axes,))
+    if isinstance(op, Softmax) and padded.zero:
+        # e to the power of minus infinity, and no derivative is taken of it
+        padded.zero.add(op.results[0])
+        return Carried((axes,), (Mask(0, (at,), -inf),))
     # no probability is 0, nor its logarithm infinite, so the padding is masked again
     return Carried((axes,), (Mask(0, (at,), -inf),), (at,))
 
@@ -122,9 +126,8 @@ def _(op: Matmul, padded: Padded) -> Carried:
         return Carried(results)
     if x[x_at] != y[y_at]:
         raise CannotPad("different-padding", "it adds up along axes that are padded differently")
-    # 0 times what is 0 there already: a buffer is much larger than what it is multiplied by
     masks = (Mask(0, (x_at,), 0.0), Mask(1, (y_at,), 0.0))
-    return Carried(results, masks[:1] if padded.is_zero(op.operands[1]) else masks)
+    return Carried(results, tuple(m for m in masks if not padded.is_zero(op.operands[m.operand])))
 
 
 def _joined_batch(op: Matmul, padded: Padded) -> Axes:

@@ -7,21 +7,22 @@ and `state/buffers` keeps them between steps. A program of which that is not pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from math import prod
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from graphopt.errors import GraphoptError
 from graphopt.ir.program import Block, Program
-from graphopt.passes.padding.dims import Axes, CannotPad, Grown
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Grown
 from graphopt.passes.padding.masked import PAST, Cache, buffer_name, count_name, mask_name
 from graphopt.runtime.feeds.buckets import powers_of_two
 from graphopt.runtime.feeds.padded_rows import Rows, count_of, cut, mask_of, rows_of
 from graphopt.runtime.settings.flags import pads_sizes, revision
-from graphopt.runtime.state.arrays import Array, Feed, Fetched, is_of_jax, shapes_of, unchanging
+from graphopt.runtime.state.arrays import Array, Arrays, Feed, Fetched, is_of_jax, unchanging
 from graphopt.runtime.state.bound import scope_slot
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.buffers import Buffer, HeldRows, rows_of_copy
@@ -51,167 +52,202 @@ class Decoder:
         masked = executables.compiled.masked
         assert masked is not None
         self.names, self.masked, self._executables = names, masked, executables
-        self._types = {name: (shape, np.dtype(dtype)) for name, shape, dtype in types}
-        self._caches = {cache.feed: cache for cache in masked.caches}
+        shapes = {name: (shape, np.dtype(dtype)) for name, shape, dtype in types}
+        self._count = len(shapes)
+        self._caches = [_KeptFeed(cache, *shapes.pop(cache.feed)) for cache in masked.caches]
+        self._others = [
+            (name, *shape, masked.feeds.get(name)) for name, shape in sorted(shapes.items())
+        ]
         dims = [*masked.masks, *masked.counts]
         dims += [dim for axes in masked.fetches.values() for dim in axes if dim is not None]
         self._more = max(size.by for dim in dims for size in dim if isinstance(size, Grown))
         """The rows that a step may write behind those of its caches."""
+        self._limit = min((most - size.by for size, most in masked.limits), default=None)
         fetched = [port.name for port in executables.compiled.plan.fetches]
-        self._places = {name: place for place, name in enumerate(fetched)}
-        self._ready: dict[Hashable, Executable] = {}
+        kept = {kept.cache.fetch: place for place, kept in enumerate(self._caches)}
+        places = {name: place for place, name in enumerate(fetched)}
+        # of each fetch the cache that it is, or its place among the results and its axes
+        self._fetches = [
+            (kept.get(name), places.get(name, -1), masked.fetches.get(name)) for name in names
+        ]
+        self._masks = [(mask_name(dim), dim) for dim in masked.masks]
+        self._counts = [(count_name(dim), dim) for dim in masked.counts]
+        self._patterns: dict[int, np.ndarray[Any, Any]] = {}
+        self._ready: dict[int, Executable] = {}
 
     def step(self, feed: Feed, scope: Scope, *, wait: bool) -> Fetched | None:
         """The fetches of a step; None when it must run as it is fed."""
-        if not isinstance(feed, dict) or feed.keys() != self._types.keys():
+        if type(feed) is not dict or len(feed) != self._count:
             return None
-        types = self._types
-        values = cast("dict[str, object]", feed)
-        given = {name: _given(value, types[name]) for name, value in values.items()}
-        past = self._past(given)
-        if past is None:
+        given: list[Any] = []
+        past = size = 0
+        for kept in self._caches:
+            value = kept.given(feed.get(kept.cache.feed))
+            count = kept.rows_of(value)
+            past = past or count
+            if not count or count != past:
+                return None
+            if type(value) is HeldRows:
+                size = max(size, value.buffer.size)
+            given.append(value)
+        if self._limit is not None and past > self._limit:
             return None
-        held = [given[name] for name in self._caches]
-        sizes = [each.buffer.size for each in held if isinstance(each, HeldRows)]
-        rows: Rows = {PAST: (past, max(fit(past + self._more), *sizes, 0))}
-        feeds: dict[str, Any] = {}
-        for name, array in given.items():
-            axes = self.masked.feeds.get(name)
-            if axes is None:
-                feeds[name] = array if wait else unchanging(cast("Array", array))
-            elif name not in self._caches:
-                feeds[name] = _with_zeros(cast("Array", array), axes, rows)
-        for dim in self.masked.masks:
-            feeds[mask_name(dim)] = mask_of(dim, rows)
-        for dim in self.masked.counts:
-            feeds[count_name(dim)] = np.array(count_of(dim, rows), np.int64)
+        size = max(size, fit(past + self._more))
+        feeds = self._fed(feed, past, size, wait=wait)
+        if feeds is None:
+            return None
         with scope.lock:
-            return self._run(given, feeds, rows, scope)
+            return self._run(given, feeds, past, size, scope)
 
-    def _past(self, given: Mapping[str, Array | HeldRows | None]) -> int | None:
-        """The rows that all caches hold; None for feeds of other types or sizes."""
-        past = None
-        for name, cache in self._caches.items():
-            value = given[name]
-            if value is None or len(value.shape) <= cache.axis:
+    def _fed(
+        self, feed: Mapping[str, Any], past: int, size: int, *, wait: bool
+    ) -> dict[str, Any] | None:
+        """The feeds that are no caches, with masks and counts; None for those of other types."""
+        rows: Rows = {PAST: (past, size)}
+        feeds: dict[str, Any] = {}
+        for name, shape, dtype, axes in self._others:
+            array = feed.get(name)
+            if type(array) is not np.ndarray or array.ndim != len(shape):
+                if array is None:
+                    return None
+                array = _as_array(array, shape, dtype)
+            if array.dtype != dtype:
                 return None
-            past = past or value.shape[cache.axis]
-        if not past or any(past + size.by > most for size, most in self.masked.limits):
-            return None
-        rows: Rows = {PAST: (past, past)}
-        for name, value in given.items():
-            shape, dtype = self._types[name]
-            if value is None or value.dtype != dtype:
-                return None
-            axes = self.masked.feeds.get(name)
-            if axes is not None:
-                shape = tuple(
-                    size if dim is None else count_of(dim, rows)
-                    for size, dim in zip(shape, axes, strict=True)
-                )
-            if value.shape != shape:
-                return None
-        return past
+            if axes is None:
+                if array.shape != shape:
+                    return None
+                feeds[name] = array if wait else unchanging(array)
+            else:
+                if array.shape != _sizes(shape, axes, rows, 0):
+                    return None
+                feeds[name] = _with_zeros(array, axes, rows)
+        for name, dim in self._masks:
+            feeds[name] = self._mask(dim, rows)
+        for name, dim in self._counts:
+            feeds[name] = np.array(count_of(dim, rows), np.int64)
+        return feeds
+
+    def _mask(self, dim: Dim, rows: Rows) -> np.ndarray[Any, Any]:
+        """The mask of a dimension: most are so many ones, and zeros."""
+        if len(dim) != 1:
+            return mask_of(dim, rows)
+        real, size = rows_of(dim[0], rows)
+        pattern = self._patterns.get(size)
+        if pattern is None:
+            pattern = self._patterns[size] = np.arange(2 * size) < size
+        return pattern[size - real : 2 * size - real]
 
     def _run(
-        self, given: Mapping[str, Any], feeds: dict[str, Any], rows: Rows, scope: Scope
+        self, given: Sequence[Any], feeds: dict[str, Any], past: int, size: int, scope: Scope
     ) -> Fetched:
         """A step with buffers that it takes, and gives back."""
-        past, size = rows[PAST]
-        taken: dict[str, tuple[Buffer, Slot]] = {}
-        for name, cache in self._caches.items():
-            if not cache.in_place:
-                feeds[name] = self._buffer(given[name], cache, rows, scope).array
+        taken: list[tuple[Buffer, Slot, int]] = []
+        buffers: list[Buffer | None] = []
+        for value, kept in zip(given, self._caches, strict=True):
+            buffer = kept.buffer(value, past, size, scope)
+            if not kept.cache.in_place:
+                feeds[kept.cache.feed] = buffer.array
+                buffers.append(None)
                 continue
-            buffer = self._buffer(given[name], cache, rows, scope)
             if not buffer.taken(past):
-                buffer = self._fresh(given[name], cache, rows, scope)
+                buffer = kept.fresh(value, size, scope)
                 buffer.taken(past)
-            taken[name] = buffer, scope_slot(scope, buffer_name(name))
-        executable = self._executable(feeds, size)
-        for buffer, slot in taken.values():
+            slot = scope_slot(scope, kept.name)
             slot.put(buffer.array, home=buffer.home)
-        fetches = None
+            taken.append((buffer, slot, past + kept.cache.by))
+            buffers.append(buffer)
+        executable = self._ready.get(size)
+        if executable is None:  # all other sizes follow from this one
+            executable = self._ready[size] = self._executables.find(size, 1, even=True)
+        has_run = False
         try:
-            fetches = executable(feeds, scope)
+            found = executable(feeds, scope)
+            has_run = True
         finally:
             with Uninterrupted():
-                for name, (buffer, slot) in taken.items():
+                for buffer, slot, count in taken:
                     buffer.array, buffer.home = slot.value, slot.home
-                    if fetches is not None:
-                        buffer.count = past + self._caches[name].by
+                    buffer.count = count if has_run else -1
                     slot.put(None)
-        return self._fetched(fetches, {n: buffer for n, (buffer, _) in taken.items()}, rows, scope)
-
-    def _executable(self, feeds: Mapping[str, Array], size: int) -> Executable:
-        """That of these sizes, compiled when they are new."""
-        key = shapes_of(feeds), size
-        found = self._ready.get(key)
-        if found is None:
-            found = self._ready[key] = self._executables.find(key, 1, even=True)
-        return found
-
-    def _buffer(self, value: Any, cache: Cache, rows: Rows, scope: Scope) -> Buffer:
-        """The buffer that rows are in, if the step may have it, else a new one with them."""
-        past, size = rows[PAST]
-        if isinstance(value, HeldRows):
-            buffer = value.buffer
-            if buffer.size == size and buffer.lock is scope.lock and buffer.count == past:
-                return buffer
-        return self._fresh(value, cache, rows, scope)
-
-    def _fresh(self, value: Any, cache: Cache, rows: Rows, scope: Scope) -> Buffer:
-        """A new buffer with a copy of these rows."""
-        past, _ = rows[PAST]
-        array = _with_zeros(value, self.masked.feeds[cache.feed], rows)
-        return Buffer(array, cache.axis, past, scope.lock)
+        return self._fetched(found, buffers, past, size, scope)
 
     def _fetched(
-        self, fetches: Any, taken: Mapping[str, Buffer], rows: Rows, scope: Scope
+        self, found: Arrays, buffers: Sequence[Buffer | None], past: int, size: int, scope: Scope
     ) -> Fetched:
         """The fetches by name: rows of buffers for caches, others without rows to spare."""
-        past, _ = rows[PAST]
-        found: dict[str, Any] = {}
-        for cache in self._caches.values():
-            count = past + cache.by
-            buffer = taken.get(cache.feed)
+        fetches: list[list[Any]] = []
+        for number, place, axes in self._fetches:
+            if number is None:
+                array = found[place]
+                fetches.append([array if axes is None else cut(array, axes, {PAST: (past, size)})])
+                continue
+            cache, buffer = self._caches[number].cache, buffers[number]
             if buffer is None:
-                array = fetches[self._places[cache.fetch]]
-                buffer = Buffer(array, cache.axis, count, scope.lock)
-            found[cache.fetch] = HeldRows(buffer, count)
-        for name, place in self._places.items():
-            if name not in found:
-                axes = self.masked.fetches.get(name)
-                found[name] = fetches[place] if axes is None else cut(fetches[place], axes, rows)
-        return [[found[name]] for name in self.names]
+                buffer = Buffer(found[place], cache.axis, past + cache.by, scope.lock)
+            fetches.append([HeldRows(buffer, past + cache.by)])
+        return fetches
 
 
-def _given(value: object, type_: tuple[tuple[int, ...], np.dtype[Any]]) -> Any:
-    """A fed array, or the rows of a buffer that it is."""
-    if isinstance(value, np.ndarray):
-        return rows_of_copy(value) or _with_last_axes(value, type_[0])
-    if type(value) is Tensor:
-        held = value._slot.value
-        return held if type(held) is HeldRows else np.asarray(value)
+class _KeptFeed:
+    """A cache, with the type of its feed."""
+
+    def __init__(self, cache: Cache, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.cache, self.shape, self.dtype = cache, shape, dtype
+        self.name = buffer_name(cache.feed)
+        self._sizes = shape[: cache.axis], shape[cache.axis + 1 :]
+
+    def given(self, value: Any) -> Any:
+        """A fed array, or the rows of a buffer that it is; None for no feed."""
+        if type(value) is Tensor and type(rows := value._slot.value) is HeldRows:
+            return rows
+        if type(value) is np.ndarray and (rows := rows_of_copy(value)) is not None:
+            return rows
+        return None if value is None else _as_array(value, self.shape, self.dtype)
+
+    def rows_of(self, value: Any) -> int:
+        """The number of rows in a feed; 0 for one of another type."""
+        if value is None or value.dtype != self.dtype:
+            return 0
+        shape, axis = value.shape, self.cache.axis
+        fits = len(shape) == len(self.shape) and (shape[:axis], shape[axis + 1 :]) == self._sizes
+        return shape[axis] if fits else 0
+
+    def buffer(self, value: Any, past: int, size: int, scope: Scope) -> Buffer:
+        """The buffer that rows are in, if the step may have it, else a new one with them."""
+        if type(value) is HeldRows:
+            buffer = value.buffer
+            if buffer.size == size and buffer.count == past and buffer.lock is scope.lock:
+                return buffer
+        return self.fresh(value, size, scope)
+
+    def fresh(self, value: Any, size: int, scope: Scope) -> Buffer:
+        """A new buffer with a copy of these rows."""
+        array, axis = np.asarray(value), self.cache.axis
+        whole = np.zeros((*array.shape[:axis], size, *array.shape[axis + 1 :]), array.dtype)
+        whole[tuple(map(slice, array.shape))] = array
+        return Buffer(whole, axis, array.shape[axis], scope.lock)
+
+
+def _as_array(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """A feed as an array; axes of size 1 at the end of its shape may be missing."""
     if is_of_jax(value):
         return value
-    return _with_last_axes(np.array(value, type_[1]), type_[0])
-
-
-def _with_last_axes(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> Any:
-    """The array with the axes of size 1 that are missing behind its own."""
+    array = np.asarray(value) if hasattr(value, "__array__") else np.array(value, dtype)
     missing = shape[array.ndim :]
     return array.reshape(*array.shape, *missing) if set(missing) == {1} else array
 
 
-def _with_zeros(value: Any, axes: Axes, rows: Rows) -> np.ndarray[Any, Any]:
+def _sizes(shape: tuple[int, ...], axes: Axes, rows: Rows, which: int) -> tuple[int, ...]:
+    """The shape of a feed, without padding (0) or with it (1)."""
+    return tuple(
+        size if dim is None else prod(rows_of(factor, rows)[which] for factor in dim)
+        for size, dim in zip(shape, axes, strict=True)
+    )
+
+
+def _with_zeros(array: Any, axes: Axes, rows: Rows) -> np.ndarray[Any, Any]:
     """The array with rows of zeros behind its own."""
-    array = np.asarray(value)
-    sizes = [
-        size if dim is None else rows_of(dim[0], rows)[1]
-        for size, dim in zip(array.shape, axes, strict=True)
-    ]
-    padded = np.zeros(sizes, array.dtype)
+    padded = np.zeros(_sizes(array.shape, axes, rows, 1), array.dtype)
     padded[tuple(map(slice, array.shape))] = array
     return padded
 
@@ -297,8 +333,9 @@ def _joins(block: Block) -> bool:
         if op.type == "concat" and (names := op.inputs.get("X")):
             variable, axis = block.find_var(names[0]), op.attrs.get("axis", 0)
             # another axis is one that a value says
-            known = variable is not None and isinstance(axis, int)
-            if not known or axis >= len(variable.shape) or variable.shape[axis] == -1:
+            if variable is None or not isinstance(axis, int) or axis >= len(variable.shape):
+                return True
+            if variable.shape[axis] == -1:
                 return True
     return False
 

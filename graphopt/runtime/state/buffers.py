@@ -103,6 +103,4 @@ def rows_of_copy(array: HostArray) -> HeldRows | None:
 def _bits(array: HostArray) -> HostArray:
     """The same bits as whole numbers, of which each is equal to itself."""
     size = array.dtype.itemsize
-    if array.dtype.kind in "iub" or size > 8 or not array.shape or not array.flags.c_contiguous:
-        return array
-    return array.view(f"u{size}")
+    return array if array.dtype.kind in "iub" or size > 8 else array.view(f"u{size}")
