@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from graphopt.display.table import Page, Shown
+from graphopt.display.units import several
 from graphopt.errors import LockError, StrictError
 from graphopt.ir.formats.commit import write_files
 from graphopt.ir.formats.graph_check import column_names
 from graphopt.ir.program import Program
 from graphopt.ir.translate.interface import data_names, output_names
 from graphopt.passes.engine.validation import Validator
+from graphopt.passes.padding.dims import CannotPad
 from graphopt.passes.table.added import GivenPass, as_passes, of_block
 from graphopt.passes.table.explain import (
     FlagResult,
@@ -170,10 +172,56 @@ def explain(
     else:
         compilation = replace(program._compilation(feeds, names), strategy=strategy)
     report = compilation.optimized(near=True, validate=validator).report
+    report.notes += tuple(cache_notes(compilation))
     explanation = Explanation(report)
     if strict:
         explanation.check_strict()
     return explanation
+
+
+def cache_notes(compilation: Compilation) -> list[str]:
+    """The caches that steps keep in buffers, or the reason why not, in words.
+
+    What is joined to them in a step is taken to have one row, as is every other open size.
+    """
+    from graphopt.passes.padding.growing import NoCache
+    from graphopt.passes.padding.positions import growing_axes
+
+    block = compilation.program.global_block()
+    if compilation.data_parallel or all(op.type != "concat" for op in block.ops):
+        return []
+    growing = growing_axes(compilation.parsed())
+    types = [
+        (name, block.var(name).shape, str(block.var(name).dtype))
+        for name in compilation.feeds
+        if block.has_var(name)
+    ]
+    one = tuple(
+        (
+            name,
+            tuple(
+                1 if size == -1 and growing.get(name) != axis else size
+                for axis, size in enumerate(shape)
+            ),
+            dtype,
+        )
+        for name, shape, dtype in types
+    )
+    if not growing:
+        return []
+    try:
+        _, masked = replace(compilation, types=one, grows=True).masked()
+    except NoCache:
+        return []
+    except CannotPad as error:
+        return [f"keep-caches: declined, {error.reason.name}: {error.reason.text}"]
+    assert masked is not None
+    caches = masked.caches
+    names = ", ".join(cache.feed for cache in caches)
+    return [
+        f"keep-caches: buffers for {names} are kept between steps; a step writes "
+        f"{several(caches[0].by, 'row')}, and each size of buffers is compiled once"
+    ]
 
 
 def explained_strategy(

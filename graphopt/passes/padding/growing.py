@@ -9,6 +9,8 @@ only written behind its rows is state of the step, so that nothing else of it is
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
@@ -34,11 +36,38 @@ from graphopt.ir.dialect.types import (
     rank_of,
     shape_of,
 )
+from graphopt.passes.engine.fusion import Outcome
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Grown
 from graphopt.passes.padding.mask import mask_padding
 from graphopt.passes.padding.masked import PAST, Cache, Masked, buffer_name
 from graphopt.passes.padding.positions import Limit, settle_positions
 from graphopt.passes.padding.rules import MeetsOther
+
+
+@dataclass(frozen=True)
+class KeepCaches(RewritePass):
+    """Feeds that are fetched with rows joined to them become buffers that the step writes."""
+
+    name = "keep-caches"
+    numerics = Numerics.REASSOCIATING
+    changes_signature: ClassVar[bool] = True
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log = RewriteLog(self.name, self.numerics)
+        joins = [op for op in module.walk() if isinstance(op, Concat)]
+        try:
+            caches = keep_caches(module.clone()).caches
+        except NoCache:
+            return []
+        except CannotPad as error:
+            log.declined(joins[0], error.reason)
+            return log.outcomes
+        if log.allow(joins[0]):
+            log.applied(*joins[:1], note=", ".join(cache.feed for cache in caches))
+            keep_caches(module)
+        return log.outcomes
 
 
 class NoCache(CannotPad):
@@ -208,9 +237,6 @@ def _masked(module: ModuleOp, caches: Sequence[Cache]) -> Masked:
                 raise
             axes[names[found[0]]][found[1]] = error.dim
         else:
-            missing = [cache for cache in caches if cache.fetch not in masked.fetches]
-            if missing:
-                raise CannotPad("not-kept", f"'{missing[0].fetch}' has no rows of the cache")
             return Masked(
                 *(masked.masks, masked.counts, masked.fetches, masked.extents, masked.equal),
                 feeds=feeds,

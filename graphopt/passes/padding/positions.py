@@ -67,8 +67,16 @@ def settle_positions(module: ModuleOp) -> list[Limit]:
     return settling.limits
 
 
-def _caches(block: Block, names: dict[BlockArgument, str]) -> dict[BlockArgument, int]:
+def growing_axes(module: ModuleOp) -> dict[str, int]:
     """The feeds that rows are joined to, with the axis, which is of open size."""
+    block, signature = main_function(module).body.block, signature_of(module)
+    ports = dict(zip(block.args, signature.arguments, strict=True))
+    names = {value: port.name for value, port in ports.items() if port.kind == FEED}
+    return {names[value]: axis for value, axis in _caches(block, names).items()}
+
+
+def _caches(block: Block, names: dict[BlockArgument, str]) -> dict[BlockArgument, int]:
+    """As `growing_axes`, by value."""
     known, found = KnownValues(), dict[BlockArgument, int]()
     for op in block.ops:
         if not isinstance(op, PdOp):
