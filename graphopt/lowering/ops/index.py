@@ -77,7 +77,9 @@ def index_put(x: Array, indices: tuple[Array, ...], value: Array, accumulate: bo
 
 @lowers(ops.WriteRows)
 def write_rows(x: Array, rows: Array, at: Array, axis: int) -> Array:
-    return lax.dynamic_update_slice_in_dim(x, rows, at.reshape(()), normalize_axis(axis, x.ndim))
+    out = lax.dynamic_update_slice_in_dim(x, rows, at.reshape(()), normalize_axis(axis, x.ndim))
+    # XLA would write once for each reader that it fuses the write into, each time in another copy
+    return lax.optimization_barrier(out)
 
 
 @lowers(ops.DiagEmbed)

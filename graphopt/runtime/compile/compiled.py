@@ -43,7 +43,8 @@ class Compiled:
     plan: Plan
     is_random: bool
     has_barriers: bool = False
-    """True when derivatives compute activations again, or something waits for something else."""
+    """True when derivatives compute activations again, something waits for something else, or rows
+    are written into a buffer."""
     callers: dict[Any, Any] = field(default_factory=dict)
     """The ops that call Python: what that raises must leave the state as it was."""
     checks_finite: bool = False

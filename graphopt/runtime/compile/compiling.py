@@ -27,6 +27,7 @@ from graphopt.ir.dialect.ops.control import Fence, FusionGroup
 from graphopt.ir.dialect.ops.conv import Conv2dBase
 from graphopt.ir.dialect.ops.dynamic import draws
 from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.index import WriteRows
 from graphopt.ir.dialect.ops.pool import PoolBase
 from graphopt.ir.dialect.signature import (
     check_finite,
@@ -132,7 +133,8 @@ def _has_barrier(op: Operation) -> bool:
     """True for an op that is lowered with a barrier."""
     adds = isinstance(op, Grad) and bool(op.attr("addto"))
     rereads = isinstance(op, Conv2dBase) and op.attr("algorithm") == "shifts"
-    return adds or rereads or isinstance(op, (Fence, FusionGroup)) or segment_of(op) is not None
+    kinds = (Fence, FusionGroup, WriteRows)
+    return adds or rereads or isinstance(op, kinds) or segment_of(op) is not None
 
 
 def has_kernel(op: Operation) -> bool:
