@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
@@ -13,9 +16,13 @@ from graphopt.lowering.registry import lowers
 
 def images_of(x: Array, boxes: Array, boxes_num: Array) -> Array:
     """The image [r, c, h, w] of each box."""
+    return jnp.take(x, _image_numbers(boxes_num, boxes.shape[0]), 0, mode="clip")
+
+
+def _image_numbers(boxes_num: Array, count: int) -> Array:
+    """The number of the image of each box."""
     ends = jnp.cumsum(boxes_num)
-    number = jnp.searchsorted(ends, jnp.arange(boxes.shape[0], dtype=ends.dtype), side="right")
-    return jnp.take(x, number, 0, mode="clip")
+    return jnp.searchsorted(ends, jnp.arange(count, dtype=ends.dtype), side="right")
 
 
 def _cells(low: Array, size: Array, count: int) -> tuple[Array, Array]:
@@ -171,17 +178,80 @@ def roi_pool(
     spatial_scale: float,
 ) -> Array:
     corners = away_from_zero(lax.stop_gradient(wide(boxes)) * spatial_scale)
-    images = images_of(x, boxes, boxes_num)
-    masks: list[Array] = []
+    cells: list[tuple[Array, Array]] = []
     for axis, count in ((1, pooled_height), (0, pooled_width)):
         low = corners[:, axis]
         size = jnp.maximum(corners[:, axis + 2] - low + 1, 1)
         start, end = _cells(jnp.zeros_like(low), size, count)
-        start, end = jnp.floor(start) + low[:, None], jnp.ceil(end) + low[:, None]
-        masks.append(_covered(start, end, images.shape[3 - axis]))
-    rows, columns = masks
+        cells.append((jnp.floor(start) + low[:, None], jnp.ceil(end) + low[:, None]))
+    return _largest_in(jnp.asarray(x), boxes_num, *cells)
+
+
+@jax.custom_vjp
+def _largest_in(
+    x: Array, boxes_num: Array, rows: tuple[Array, Array], columns: tuple[Array, Array]
+) -> Array:
+    """The largest element of each cell [r, p, q], 0 for one without pixels.
+
+    Pixels are visited one after the other, as many as the largest cell has: the first of all cells
+    at once, the second of all, and so on. So no pixel is looked at for the cells that lack it.
+    """
     none = jnp.asarray(-jnp.inf, x.dtype)
-    lines = jnp.where(columns[:, None, None], images[:, :, :, None], none).max(4)
-    found = jnp.where(rows[:, None, :, :, None], lines[:, :, None], none).max(3)
-    some = rows.any(2)[:, None, :, None] & columns.any(2)[:, None, None]
+    number = _image_numbers(boxes_num, rows[0].shape[0])[:, None]
+    low, high = (_whole(each, x.shape[2]) for each in rows)
+    left, right = (_whole(each, x.shape[3]) for each in columns)
+
+    def row(step: Array, best: Array) -> Array:
+        at = low + step
+        found = x[number, :, jnp.minimum(at, x.shape[2] - 1)]
+        return jnp.where((at < high)[..., None, None], jnp.maximum(best, found), best)
+
+    shape = (*low.shape, x.shape[1], x.shape[3])
+    lines = lax.fori_loop(0, _most(low, high), row, jnp.full(shape, none))
+
+    def column(step: Array, best: Array) -> Array:
+        at = left + step
+        places = jnp.minimum(at, x.shape[3] - 1)[:, None, None]
+        found = jnp.take_along_axis(lines, places, 3)
+        return jnp.where((at < right)[:, None, None], jnp.maximum(best, found), best)
+
+    shape = (*low.shape, x.shape[1], left.shape[1])
+    found = lax.fori_loop(0, _most(left, right), column, jnp.full(shape, none))
+    some = (low < high)[:, None, :, None] & (left < right)[:, None, None]
+    return jnp.where(some, found.transpose(0, 2, 1, 3), 0).astype(x.dtype)
+
+
+def _whole(bounds: Array, pixels: int) -> Array:
+    """Bounds of cells as numbers of pixels; a box of NaN has none."""
+    return jnp.where(jnp.isnan(bounds), 0, jnp.clip(bounds, 0, pixels)).astype("int32")
+
+
+def _most(start: Array, end: Array) -> Array:
+    """The number of pixels in the largest cell."""
+    return jnp.max(end - start, initial=0)
+
+
+def _largest_by_masks(
+    x: Array, boxes_num: Array, rows: tuple[Array, Array], columns: tuple[Array, Array]
+) -> Array:
+    """As `_largest_in`, with a derivative: equal pixels share it."""
+    images = jnp.take(x, _image_numbers(boxes_num, rows[0].shape[0]), 0, mode="clip")
+    inside = (_covered(*rows, x.shape[2]), _covered(*columns, x.shape[3]))
+    none = jnp.asarray(-jnp.inf, x.dtype)
+    lines = jnp.where(inside[1][:, None, None], images[:, :, :, None], none).max(4)
+    found = jnp.where(inside[0][:, None, :, :, None], lines[:, :, None], none).max(3)
+    some = inside[0].any(2)[:, None, :, None] & inside[1].any(2)[:, None, None]
     return jnp.where(some, found, 0).astype(x.dtype)
+
+
+def _forward(x: Array, boxes_num: Array, rows: Any, columns: Any) -> tuple[Array, Any]:
+    return _largest_in(x, boxes_num, rows, columns), (x, boxes_num, rows, columns)
+
+
+def _backward(saved: Any, cotangent: Array) -> tuple[Array | None, ...]:
+    x, *others = saved
+    _, pullback = jax.vjp(lambda x: _largest_by_masks(x, *others), x)
+    return (*pullback(cotangent), None, None, None)
+
+
+_largest_in.defvjp(_forward, _backward)
