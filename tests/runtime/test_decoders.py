@@ -179,7 +179,7 @@ def test_equal_at_every_length(build: Callable[[], list[Any]], return_numpy: boo
         found = model.run(ids, k, v, return_numpy=return_numpy)
         assert_equal(found, wanted)
         _, k, v = found
-    assert model.executor.stats["caches"] == ["kept in buffers: k, v"]
+    assert model.executor.stats.get("caches", []) == ["kept in buffers: k, v"]
     decoder = next(d for d in all_decoders(model))
     assert [*decoder._ready] == [8, 16]
 
@@ -198,7 +198,7 @@ def test_saved_model() -> None:
         found, wanted = (each.run(*fetches, scope=model.scope) for each in (executor, other))
         assert_equal(found, wanted)
         _, inputs["c0"], inputs["c1"] = found
-    assert executor.stats["caches"] == ["kept in buffers: c0, c1"]
+    assert executor.stats.get("caches", []) == ["kept in buffers: c0, c1"]
 
 
 def all_decoders(model: Model) -> list[decoders.Decoder]:
@@ -342,7 +342,7 @@ def test_refusal() -> None:
         found = model.run(ids, k, v)
         assert_equal(found, wanted)
         _, k, v = found
-    (reason,) = model.executor.stats["caches"]
+    (reason,) = model.executor.stats.get("caches", [])
     assert reason.startswith("counts-rows: pd.slice")
 
 

@@ -40,7 +40,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Grown:
-    """The size of a buffer behind whose rows `by` rows were written: those of `name`, and these.
+    """The size of a buffer after whose rows `by` rows were written: those of `name`, and these.
 
     With padding it has the size of `name`, which has room for them.
     """

@@ -3,7 +3,7 @@
 `concat(past, new)` has another size in each step, and XLA compiles each size. Where the other rules
 prove that rows beyond the data do not count, `past` may be a buffer that has room for them, with
 the number of rows that it holds: then the concat writes its rows at that place. A buffer that is
-only written behind its rows is state of the step, so that nothing else of it is copied.
+only written after its rows is state of the step, so that nothing else of it is copied.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _is_grown(value: SSAValue, feed: BlockArgument, axis: int, by: int, known: K
 
 
 def _source(value: SSAValue) -> SSAValue | None:
-    """The tensor that a value is with rows joined behind it; None for any other value."""
+    """The tensor that a value is with rows joined after it; None for any other value."""
     value = _same(value)
     return _same(value.owner.operands[0]) if isinstance(value.owner, Concat) else None
 
@@ -252,7 +252,7 @@ def _fed(size: Amount) -> tuple[BlockArgument, int] | None:
 
 
 def _keep_in_place(module: ModuleOp, caches: Sequence[Cache]) -> None:
-    """The caches that are only written behind their rows become state."""
+    """The caches that are only written after their rows become state."""
     function, signature = main_function(module), signature_of(module)
     own = {cache.feed: cache for cache in caches if cache.in_place}
     places = {port.name: at for at, port in enumerate(signature.results) if port.kind == FETCH}

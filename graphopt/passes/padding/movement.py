@@ -175,7 +175,7 @@ def _(op: Concat, padded: Padded) -> Carried:
 
 
 def _appended(op: Concat, padded: Padded, every: Sequence[Axes], at: int) -> Carried | None:
-    """Rows written behind those of a buffer, which has room for them; None for another concat."""
+    """Rows written after those of a buffer, which has room for them; None for another concat."""
     buffer, *rows = op.operands
     dim = every[0][at]
     if dim is None or not padded.zero:

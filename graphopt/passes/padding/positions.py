@@ -49,7 +49,7 @@ class _Place(NamedTuple):
 def settle_positions(module: ModuleOp) -> list[Limit]:
     """Rewrite the ops of `@main` with a place or a size that is a number more than a cache's rows.
 
-    Returns what must hold besides: a slice past the end of a table would have fewer rows.
+    Returns what must hold in addition: a slice past the end of a table would have fewer rows.
     """
     block, signature = main_function(module).body.block, signature_of(module)
     names = {
@@ -188,7 +188,7 @@ class _Settling:
         return new(Concat.make([own, self._after(last.cache, 0, last.more, new)], axis=0))
 
     def _after(self, cache: BlockArgument, more: int, count: int, new: Before) -> SSAValue:
-        """So many numbers from `more` behind the rows of a cache on."""
+        """So many numbers from `more` after the rows of a cache on."""
         at = self.caches[cache]
         size = new(Slice.make(new(ShapeOf.make(cache)), axes=[0], starts=[at], ends=[at + 1]))
         numbers = new(Arange.make(start=float(more), end=float(more + count), dtype="int64"))

@@ -144,7 +144,7 @@ class BucketedRunner(Runner):
         return self._fed_step(program, single_feed(program, feed), names, scope, wait=wait)
 
     def _met(self, program: Program, feed: Feed, names: Names) -> Decoder | None:
-        """The decoder that a program turns out to be; None if it is none, or not yet."""
+        """The decoder that a program is found to be; None if it is none, or not yet."""
 
         def make(types: Types) -> Executables:
             compilation = Compilation(

@@ -61,7 +61,7 @@ class Decoder:
         dims = [*masked.masks, *masked.counts]
         dims += [dim for axes in masked.fetches.values() for dim in axes if dim is not None]
         self._more = max(size.by for dim in dims for size in dim if isinstance(size, Grown))
-        """The rows that a step may write behind those of its caches."""
+        """The rows that a step may write after those of its caches."""
         self._limit = min((most - size.by for size, most in masked.limits), default=None)
         fetched = [port.name for port in executables.compiled.plan.fetches]
         kept = {kept.cache.fetch: place for place, kept in enumerate(self._caches)}
@@ -76,7 +76,7 @@ class Decoder:
         self._ready: dict[int, Executable] = {}
 
     def step(self, feed: Feed, scope: Scope, *, wait: bool) -> Fetched | None:
-        """The fetches of a step; None when it must run as it is fed."""
+        """The fetches of a step; None when it must run without buffers."""
         if type(feed) is not dict or len(feed) != self._count:
             return None
         given: list[Any] = []
@@ -229,7 +229,7 @@ class _KeptFeed:
 
 
 def _as_array(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """A feed as an array; axes of size 1 at the end of its shape may be missing."""
+    """A feed as an array; axes of size 1 after its last one may be missing."""
     if is_of_jax(value):
         return value
     array = np.asarray(value) if hasattr(value, "__array__") else np.array(value, dtype)
@@ -246,7 +246,7 @@ def _sizes(shape: tuple[int, ...], axes: Axes, rows: Rows, which: int) -> tuple[
 
 
 def _with_zeros(array: Any, axes: Axes, rows: Rows) -> np.ndarray[Any, Any]:
-    """The array with rows of zeros behind its own."""
+    """The array with rows of zeros after its own."""
     padded = np.zeros(_sizes(array.shape, axes, rows, 1), array.dtype)
     padded[tuple(map(slice, array.shape))] = array
     return padded
@@ -287,7 +287,7 @@ class Decoders:
     def meet(
         self, program: Program, feeds: Mapping[str, Array], names: Names, make: Make
     ) -> Decoder | None:
-        """The decoder that a program turns out to be with these feeds; None if it is none."""
+        """The decoder that a program is found to be with these feeds; None if it is none."""
         growths = self._met.setdefault(program, Bounded(MOST_KINDS))
         growth = growths.find((program.version, revision.number, names), _Growth)
         last, now = growth.last, {name: array.shape for name, array in feeds.items()}
@@ -316,7 +316,7 @@ class Decoders:
         return known[1]
 
     def words(self) -> list[str]:
-        """What is kept of each program, and why nothing is."""
+        """The caches that are kept of each program, or the reason why none is."""
         found: dict[str, None] = {}
         for growths in self._met.values():
             for growth in growths.values():

@@ -1,9 +1,9 @@
 """Buffers of caches that grow: arrays with room for more rows, which steps write in place.
 
-A step takes a buffer and gives it back with rows behind those that it had. So the fetches of all
+A step takes a buffer and gives it back with rows after those that it had. So the fetches of all
 steps so far are rows of one buffer: none of them is copied, and none changes, as later steps write
-behind their rows. What a script feeds again is recognised, and copied only where rows were written
-behind it already.
+after their rows. What a script feeds again is recognised, and copied only where rows were written
+after it already.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Buffer:
         return self.array.shape[self.axis]
 
     def taken(self, count: int) -> bool:
-        """Take it for a step that writes behind so many rows; False if there are others behind."""
+        """Take it for a step that writes after so many rows; False if there are others already."""
         with _taking:
             if self.count != count:
                 return False

@@ -223,7 +223,8 @@ class Tensor:
 
     def shape(self) -> list[int]:
         """The dimensions."""
-        return list(self._slot.numpy().shape)
+        type_ = self._slot.value_type()
+        return list(self._slot.numpy().shape if type_ is None else type_[0])
 
     _get_dims = shape
 

@@ -205,7 +205,7 @@ class IndexPut(OpaqueOp):
 class WriteRows(OpaqueOp):
     """x with rows in place of those from number `at` on along an axis, which must be rows of x.
 
-    No operator of Paddle: it is a concat of a tensor that has room for the rows behind its own.
+    No operator of Paddle: it is a concat of a tensor that has room for rows after its own.
     """
 
     name = "pd.write_rows"

@@ -88,7 +88,7 @@ def index_put(
 
 @exports(ops.WriteRows)
 def write_rows(emit: Nodes, x: Value, rows: Value, at: Value, axis: int) -> Value:
-    """What is in front of the rows, they, and what is behind them."""
+    """The part of x before the rows, the rows, and the part after them."""
     along = normalize_axis(axis, len(sizes_of(x)))
     first = emit.reshape(emit.cast(at, "int64"), [1])
     after, axes = emit("Add", first, emit.size(rows, along)), emit.ints([along])
