@@ -16,8 +16,7 @@ from graphopt.runtime.feeds.buckets import Buckets, sequences
 from graphopt.runtime.feeds.feed import feeds_state, single_feed, with_readers
 from graphopt.runtime.feeds.fetch import (
     Results,
-    as_result,
-    begin_copies,
+    as_results,
     fetch_names,
     plain_names,
     split_updates,

@@ -167,7 +167,7 @@ def test_copies_begin_before_the_first_is_waited_for(
 ) -> None:
     """Of several fetches from a device; a step whose fetches nobody reads copies none."""
     told: list[str] = []
-    begin, read = fetch.begin_copies, fetch.to_numpy
+    read = fetch.to_numpy
 
     class Far:
         def __init__(self, array: Any) -> None:
@@ -176,15 +176,16 @@ def test_copies_begin_before_the_first_is_waited_for(
         def copy_to_host_async(self) -> None:
             told.append("begun")
 
-    def begun(fetches: Any) -> None:
-        begin([[Far(value) for value in values] for values in fetches])
+    def given(arrays: Any, *, return_numpy: bool) -> Any:
+        return as_results([Far(array) for array in arrays], return_numpy=return_numpy)
 
-    def waited(array: Any) -> Any:
+    def waited(far: Any) -> Any:
         told.append("read")
-        return read(array)
+        return read(far.array)
 
+    as_results = fetch.as_results
     monkeypatch.setattr(fetch, "is_apart", lambda array: True)
-    monkeypatch.setattr(executor, "begin_copies", begun)
+    monkeypatch.setattr(executor, "as_results", given)
     monkeypatch.setattr(fetch, "to_numpy", waited)
     training.step(arrays())
     assert told == ["begun", "begun", "read", "read"]

@@ -95,7 +95,8 @@ def as_results(arrays: Sequence[Array], *, return_numpy: bool) -> list[Result]:
         return [*map(_as_tensor, arrays)]
     if len(arrays) > 1 and is_apart(arrays[0]):
         for array in arrays:
-            cast("jax.Array", array).copy_to_host_async()
+            if type(array) is not HeldRows:
+                cast("jax.Array", array).copy_to_host_async()
     copies = [*map(to_numpy, arrays)]
     for array, copy in zip(arrays, copies, strict=True):
         if type(array) is HeldRows:
