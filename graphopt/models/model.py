@@ -123,7 +123,7 @@ def read_parameters(
 ) -> dict[str, Array] | None:
     """The checked parameters; None when nothing was given and nothing is beside the program."""
     program, file = loaded.program, loaded.path
-    if params is None and is_bundle(file):
+    if params is None and (loaded.parameters or is_bundle(file)):
         return loaded.parameters
     if isinstance(params, Mapping):
         return checked(program, params, "the mapping given as params")

@@ -13,6 +13,8 @@ _PROGRAMS = (".pdmodel", ".json")
 _PARAMETERS = (".pdiparams", ".pdparams", ".pdopt", ".pdiparams.info")
 _IN_FOLDER = ("__model__", "__model__.json")
 # `{"base_code": {"magic": "pir"` near the start of a JSON file; other JSON files are no models.
+# An ONNX file has its parameters; a path without suffix means one where Paddle saved nothing.
+_ONNX = ".onnx"
 _PIR = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"(?:base_code|program)"')
 
 
@@ -28,7 +30,7 @@ def find_program(path: Path) -> Path:
     stem = _without_suffix(path, _PARAMETERS)
     if stem == path and path.is_file():
         return path
-    candidates = [path, *(Path(f"{stem}{suffix}") for suffix in _PROGRAMS)]
+    candidates = [path, *(Path(f"{stem}{suffix}") for suffix in (*_PROGRAMS, _ONNX))]
     for candidate in candidates[1:]:
         if candidate.is_file():
             return candidate
@@ -52,6 +54,8 @@ def _in_folder(folder: Path) -> Path:
         for file in sorted(folder.glob(f"*{suffix}")):
             if suffix == ".pdmodel" or _is_pir(file):
                 models.setdefault(file.stem, file)
+    if not models:
+        models = {file.stem: file for file in sorted(folder.glob(f"*{_ONNX}"))}
     if len(models) == 1:
         return next(iter(models.values()))
     if models:
@@ -67,7 +71,7 @@ def _in_folder(folder: Path) -> Path:
         )
     shown = ", ".join(quote(name) for name in there[:10]) + (" ..." if len(there) > 10 else "")
     raise FileNotFoundError(
-        f"no model: {folder} has neither a __model__ nor a .pdmodel or .json program, "
+        f"no model: {folder} has neither a __model__ nor a .pdmodel, .json or .onnx program, "
         f"only {shown or 'nothing'}"
     )
 
@@ -75,6 +79,16 @@ def _in_folder(folder: Path) -> Path:
 def is_pir(data: bytes) -> bool:
     """True for what begins like a program of Paddle 3."""
     return _PIR.match(data[:256]) is not None
+
+
+# Field 1 is the version of the format, 3 since 2017, and another field follows. A SavedModel of
+# TensorFlow has version 1.
+_ONNX_START = re.compile(rb"\x08[\x03-\x1f][\x12\x1a\x22\x28\x32\x3a\x42\x72]")
+
+
+def is_onnx(data: bytes) -> bool:
+    """True for what begins as an ONNX file does."""
+    return _ONNX_START.match(data) is not None
 
 
 def _is_pir(file: Path) -> bool:

@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 
 from graphopt.errors import FormatError, UnsupportedError
 from graphopt.ir.formats.files import read_one, read_together, settle_at
-from graphopt.ir.formats.find import find_given, find_program, find_tensors, is_pir
+from graphopt.ir.formats.find import find_given, find_program, find_tensors, is_onnx, is_pir
 from graphopt.ir.formats.foreign import foreign_kind
 from graphopt.ir.formats.graph_check import check_program, column_names
 from graphopt.ir.formats.limits import Limits
@@ -58,7 +58,7 @@ class ReplacedError(FormatError):
 def load_model(
     path: PathLike, params: PathLike | None = None, limits: Limits | None = None
 ) -> LoadedModel:
-    """Load a model that Paddle 1.x, 2.x or 3.x saved.
+    """Load a model that Paddle 1.x, 2.x or 3.x saved, or an ONNX file.
 
     `path` means a program as in `find_program`. `params` is a combined parameter file or a folder
     with one file per variable, also relative to the program's folder; left out, it is what Paddle
@@ -71,6 +71,8 @@ def load_model(
 
     def read() -> LoadedModel:
         loaded = load_program(path, limits)
+        if loaded.parameters and params is None:
+            return loaded
         file = loaded.path
         source = find_tensors(file) if params is None else find_given(file, Path(params))
         if source is None:
@@ -95,12 +97,22 @@ def load_program(path: PathLike, limits: Limits | None = None) -> LoadedModel:
     limits = limits or Limits()
     settle_at(Path(path))
     file = find_program(Path(path))
-    return decode_model(read_one(file, limits.program_bytes), file, limits)
+    return decode_model(read_one(file, _most_bytes(file, limits)), file, limits)
+
+
+def _most_bytes(file: Path, limits: Limits) -> int:
+    """The size that a program file may have; an ONNX file holds its parameters, too."""
+    with file.open("rb") as opened:
+        has_parameters = is_onnx(opened.read(16))
+    return limits.params_bytes if has_parameters else limits.program_bytes
 
 
 def decode_model(content: bytes, path: Path, limits: Limits | None = None) -> LoadedModel:
-    """Decode what a program's file holds; raises as `load_model`."""
-    program = read_any_program(content, str(path), limits)
+    """Decode what a program's file holds; raises as `load_model`.
+
+    `parameters` are those in the file itself, which an ONNX file has.
+    """
+    program, parameters = _read(content, str(path), limits or Limits(), path.parent)
     feeds, fetches = column_names(program, "feed"), column_names(program, "fetch")
     block = program.global_block()
     if any(name in block.vars and block.vars[name].lod_level for name in feeds):
@@ -111,7 +123,7 @@ def decode_model(content: bytes, path: Path, limits: Limits | None = None) -> Lo
     is_inference = bool(feeds or fetches)
     if not is_inference:
         feeds, fetches = data_names(program), output_names(program)
-    return LoadedModel(program, feeds, fetches, path, is_inference, content)
+    return LoadedModel(program, feeds, fetches, path, is_inference, content, parameters)
 
 
 def read_tensors(
@@ -174,7 +186,23 @@ def read_any_program(
 
     Raises as `load_model` does.
     """
-    limits = limits or Limits()
+    return _read(data, source, limits or Limits(), None)[0]
+
+
+def _read(
+    data: bytes, source: str, limits: Limits, folder: Path | None
+) -> tuple[Program, dict[str, Array]]:
+    """The program in the bytes of a file of this folder, and the parameters that the file holds."""
+    if is_onnx(data):
+        from graphopt.ir.formats.onnx import load_onnx
+
+        program, parameters = load_onnx(data, source, limits, folder)
+        check_program(program, source, limits)
+        return program, parameters
+    return _read_paddle(data, source, limits), {}
+
+
+def _read_paddle(data: bytes, source: str, limits: Limits) -> Program:
     if _PICKLE.match(data):
         kind = foreign_kind(data) or (
             "a pickle (.pdparams, .pdopt, paddle.save), not a program; give the path of the "

@@ -65,11 +65,11 @@ def parse_program(
     """
     feeds = list(feeds)
     kept = feeds if keeps_fed_state else ()
-    return _Parser(program, frozenset(feeds), types or {}, numbers or {}).run_main(fetches, kept)
+    return Parser(program, frozenset(feeds), types or {}, numbers or {}).run_main(fetches, kept)
 
 
-class _Parser(BlockParser):
-    """A conversion, which also collects the function's arguments."""
+class Parser(BlockParser):
+    """A conversion of a whole program, which also collects the function's arguments."""
 
     def __init__(
         self,

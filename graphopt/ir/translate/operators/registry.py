@@ -7,11 +7,16 @@ that register them, one for each family.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 
 Translation = Callable[[Emitter], Written]
 TRANSLATIONS: dict[str, Translation] = {}
+
+# The operators of other vocabularies, by the first part of their type, and where these are
+# translated; imported when a program has one.
+_OTHERS = {"onnx": "graphopt.ir.translate.onnx.ops"}
 
 
 def translates(*types: str) -> Callable[[Translation], Translation]:
@@ -24,3 +29,10 @@ def translates(*types: str) -> Callable[[Translation], Translation]:
         return translation
 
     return register
+
+
+def registered(type: str) -> Translation | None:
+    """The translation that is registered for operators of a type."""
+    if type not in TRANSLATIONS and (module := _OTHERS.get(type.partition(".")[0])):
+        import_module(module)
+    return TRANSLATIONS.get(type)

@@ -17,7 +17,7 @@ from graphopt.ir.program import Operator
 from graphopt.ir.translate.operators.attributes import check_read, noting
 from graphopt.ir.translate.operators.builder import OpBuilder
 from graphopt.ir.translate.operators.emitter import Emitter, Written
-from graphopt.ir.translate.operators.registry import TRANSLATIONS, Translation
+from graphopt.ir.translate.operators.registry import TRANSLATIONS, Translation, registered
 from graphopt.ir.translate.operators.table import BY_TYPE
 
 
@@ -39,8 +39,9 @@ class Translator(OpBuilder):
 
 def _translation(type: str) -> Translation:
     """The one that is registered, or by a row of the table."""
-    if type in TRANSLATIONS:
-        return TRANSLATIONS[type]
+    found = registered(type)
+    if found is not None:
+        return found
     if type in BY_TYPE:
         return Emitter.by_row
     near = get_close_matches(type, {*TRANSLATIONS, *BY_TYPE}, 1, 0.75)

@@ -1,0 +1,401 @@
+"""Records of an ONNX file to a `Program`: each node is an operator, under ONNX's name for it.
+
+The operators are translated to `pd` ops by the rules of `ir/translate/onnx` when the program is
+compiled. Here names are settled, functions are written out, branches and loops become blocks
+(`control.py`), and it is decided what is a parameter and what a number of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from graphopt.errors import FormatError, LimitError, UnsupportedError
+from graphopt.ir.dtypes import DType
+from graphopt.ir.formats.onnx.reader import (
+    GraphSpan,
+    OnnxFunction,
+    OnnxGraph,
+    OnnxModel,
+    OnnxNode,
+    OnnxValue,
+    Reference,
+    Value,
+)
+from graphopt.ir.formats.onnx.tensors import Array, StoredTensor
+from graphopt.ir.formats.quote import quote
+from graphopt.ir.program import (
+    EMPTY,
+    AttrKind,
+    Block,
+    Operator,
+    Parameter,
+    Program,
+    Variable,
+    VarKind,
+)
+from graphopt.ir.program.location import Location
+from graphopt.ir.translate.onnx.naming import OPSET, operator_type
+
+# Numbers that a program has itself: shapes, axes, bounds, slopes. Others are its parameters.
+_MOST_NUMBERS = 64
+# The operands, by operator, whose floats are settings of the operator and no weights.
+_SETTINGS: Mapping[str, Sequence[int]] = {
+    "Resize": (1, 2, 3),
+    "Upsample": (1,),
+    "OneHot": (1, 2),
+    "Pad": (1, 2),
+    "NonMaxSuppression": (2, 3, 4),
+}
+# The operands of the statistics that training would not learn by a gradient.
+_STATISTICS: Mapping[str, Sequence[int]] = {"BatchNormalization": (3, 4)}
+
+Scope = dict[str, str]
+"""The variable of the program for each name that is visible in a graph."""
+Controls = Mapping[str, Callable[["Importer", OnnxNode], None]]
+
+
+def import_onnx(
+    model: OnnxModel, controls: Controls, title: str
+) -> tuple[Program, dict[str, Array]]:
+    """The program, and the values of its parameters; `title` is the file's name in locations."""
+    importer = Importer(model, controls, title)
+    importer.run()
+    return importer.program, importer.parameters
+
+
+class Importer:
+    """State of one import: the names of the graphs that are open, and the block that grows."""
+
+    def __init__(self, model: OnnxModel, controls: Controls, title: str) -> None:
+        self.model = model
+        self.controls = controls
+        self.title = title
+        self.source = model.reader.wire.source
+        self.program = Program()
+        self.block: Block = self.program.global_block()
+        self.parameters: dict[str, Array] = {}
+        self.scopes: list[Scope] = [{}]
+        self.stored: dict[str, StoredTensor] = {}
+        """The tensors of the file that no operator has read yet, by the name that they will have."""
+        self.taken: set[str] = {EMPTY, ""}
+        self.depth = 0
+        self.calls: list[tuple[str, str, str]] = []
+        """The functions that are being written out, from the outermost inwards."""
+        self.callers: list[tuple[OnnxNode, dict[str, Value]]] = []
+        """The nodes that call these functions, with the attributes there."""
+        self.count = 0
+
+    def run(self) -> None:
+        """Import the graph of the file."""
+        graph = self.model.graph
+        # what is fed and fetched keeps its name whatever else has it
+        self.tensors(graph)
+        fed = [self.feed(value) for value in graph.inputs if value.name not in graph.tensors]
+        self.nodes(graph)
+        fetched = [self.read(value.name, "the output") for value in graph.outputs]
+        self._columns(fed, fetched)
+        self.program.touch()
+
+    # Graphs -----------------------------------------------------------------------------------
+
+    def tensors(self, graph: OnnxGraph) -> None:
+        """Make the tensors of a graph visible; they become variables when they are read."""
+        for name, tensor in graph.tensors.items():
+            own = self.define(name)
+            self.stored[own] = tensor
+
+    def feed(self, value: OnnxValue) -> str:
+        """Declare an input of the model."""
+        if not isinstance(value.dtype, DType):
+            kind = value.dtype or "of no type"
+            raise UnsupportedError(
+                f"{self.source}: the input {quote(value.name)} is {kind}, which graphopt has no "
+                "type for"
+            )
+        if value.shape is None:
+            raise UnsupportedError(
+                f"{self.source}: the input {quote(value.name)} has no shape; say how many "
+                "dimensions it has, e.g. with onnx.tools.update_model_dims"
+            )
+        name = self.define(value.name)
+        self.block.vars[name] = Variable(
+            *(self.block, name, value.shape, value.dtype),
+            stop_gradient=True,
+            is_data=True,
+            need_check_feed=True,
+        )
+        return name
+
+    def nodes(self, graph: OnnxGraph) -> None:
+        """Import the nodes of a graph in their order, in which each reads what is there."""
+        for node in graph.nodes:
+            self.node(node)
+
+    def node(self, node: OnnxNode) -> None:
+        """Import one node."""
+        node = self._resolved(node)
+        self.count += 1
+        if self.count > self.model.reader.wire.limits.operators:
+            raise LimitError(
+                f"{self.source}: expected at most {self.model.reader.wire.limits.operators} nodes "
+                "when functions are written out, found more"
+            )
+        function = self.model.functions.get(node.key)
+        if function is not None:
+            self._call(node, function)
+        elif node.domain == "" and node.type in self.controls:
+            self.controls[node.type](self, node)
+        elif node.domain == "" and node.type == "Constant" and self._constant(node):
+            return
+        else:
+            self.operator(node)
+
+    def _resolved(self, node: OnnxNode) -> OnnxNode:
+        """A node of a function with the attributes of the call, and a name that tells the call."""
+        if not self.callers:
+            return node
+        caller, given = self.callers[-1]
+        attributes: dict[str, Value] = {}
+        for name, value in node.attributes.items():
+            found = given.get(value.name) if isinstance(value, Reference) else value
+            if found is not None:
+                attributes[name] = found
+        return replace(node, name=f"{caller.name}/{node.name}", attributes=attributes)
+
+    def operator(self, node: OnnxNode) -> Operator:
+        """Append the operator of a node."""
+        settings = () if node.domain else _SETTINGS.get(node.type, ())
+        statistics = () if node.domain else _STATISTICS.get(node.type, ())
+        inputs = [
+            EMPTY
+            if not name
+            else self.read(
+                name,
+                f"node {quote(node.name)}",
+                is_setting=position in settings,
+                is_trained=position not in statistics,
+            )
+            for position, name in enumerate(node.inputs)
+        ]
+        while inputs and inputs[-1] == EMPTY:
+            inputs.pop()
+        outputs = [self.declare(name) if name else EMPTY for name in node.outputs]
+        attrs = {OPSET: node.version, **self._attributes(node)}
+        type_ = operator_type(node.domain, node.type)
+        return self.emit(type_, {"X": inputs}, {"Out": outputs}, attrs, node)
+
+    def emit(
+        self,
+        type: str,
+        inputs: Mapping[str, Sequence[str]],
+        outputs: Mapping[str, Sequence[str]],
+        attrs: Mapping[str, Any],
+        node: OnnxNode,
+        kinds: Mapping[str, int] | None = None,
+    ) -> Operator:
+        """Append an operator that a node becomes, or a part of it."""
+        location = Location(f"{self.title}:{node.name}", self.count)
+        made = Operator(self.block, type, inputs, outputs, attrs, location)
+        made.attr_kinds = dict(kinds or {})
+        made.is_loaded = True
+        self.block.ops.append(made)
+        return made
+
+    def _attributes(self, node: OnnxNode) -> dict[str, Any]:
+        """The attributes of an operator: numbers, texts and lists of them; tensors in parts."""
+        found: dict[str, Any] = {}
+        for name, value in node.attributes.items():
+            if isinstance(value, StoredTensor):
+                found |= self._tensor_attribute(node, name, value)
+            elif isinstance(value, GraphSpan):
+                raise UnsupportedError(
+                    f"{self.source}: node {quote(node.name)}: {node.type} has a graph in "
+                    f"{quote(name)}, which only If, Loop and Scan may have here"
+                )
+            elif not isinstance(value, Reference):
+                found[name] = value
+        return found
+
+    def _tensor_attribute(self, node: OnnxNode, name: str, tensor: StoredTensor) -> dict[str, Any]:
+        if tensor.size > _MOST_NUMBERS:
+            raise UnsupportedError(
+                f"{self.source}: node {quote(node.name)}: {node.type} has a tensor of "
+                f"{tensor.size} numbers in {quote(name)}; only Constant may have a large one"
+            )
+        return {
+            name: tensor.array().ravel().tolist(),
+            f"{name}_dtype": str(tensor.dtype),
+            f"{name}_shape": list(tensor.shape),
+        }
+
+    def _constant(self, node: OnnxNode) -> bool:
+        """Keep the tensor of a Constant for whoever reads it; False where it is a number or so."""
+        value = node.attributes.get("value")
+        if not isinstance(value, StoredTensor) or len(node.outputs) != 1:
+            return False
+        self.stored[self.define(node.outputs[0])] = value
+        return True
+
+    # Functions --------------------------------------------------------------------------------
+
+    def _call(self, node: OnnxNode, function: OnnxFunction) -> None:
+        """Write out the nodes of a function in place of the node that calls it."""
+        if node.key in self.calls:
+            raise FormatError(
+                f"{self.source}: expected no function to call itself, found {quote(node.type)} "
+                "doing so"
+            )
+        limit = self.model.reader.wire.limits.block_depth
+        if len(self.calls) >= limit:
+            raise LimitError(
+                f"{self.source}: expected functions that call each other at most {limit} deep"
+            )
+        given = [self.visible(name) for name in node.inputs]
+        inner: Scope = dict(zip(function.inputs, given, strict=False))
+        inner.update(dict.fromkeys(function.inputs[len(given) :], EMPTY))
+        outputs = dict(zip(function.outputs, node.outputs, strict=False))
+        outer, self.scopes = self.scopes, [inner]
+        self.calls.append(node.key)
+        self.callers.append((node, {**function.attributes, **node.attributes}))
+        for each in function.nodes:
+            self.node(each)
+        self.callers.pop()
+        self.calls.pop()
+        self.scopes = outer
+        for name, target in outputs.items():
+            if target:
+                self._renamed(node, inner.get(name), target)
+
+    def _renamed(self, node: OnnxNode, source: str | None, target: str) -> None:
+        """Give what a function computed the name of its caller."""
+        if source is None:
+            raise FormatError(
+                f"{self.source}: node {quote(node.name)}: its function does not compute all results"
+            )
+        read = self.materialised(source)
+        self.emit("assign", {"X": [read]}, {"Out": [self.declare(target)]}, {}, node)
+
+    # Names ------------------------------------------------------------------------------------
+
+    def fresh(self, name: str) -> str:
+        """A variable name that is not taken, which it is from now on."""
+        base, found, serial = name or "value", name, 0
+        while found in self.taken:
+            serial += 1
+            found = f"{base}.{serial}"
+        self.taken.add(found)
+        return found
+
+    def define(self, name: str) -> str:
+        """Let a name of this graph be a new variable; FormatError when the graph has it."""
+        scope = self.scopes[-1]
+        if not name or name in scope:
+            raise FormatError(
+                f"{self.source}: expected each value to be defined once, found {quote(name)} again"
+            )
+        prefix = "" if not self.calls else f"{self.calls[-1][1]}/"
+        scope[name] = self.fresh(f"{prefix}{name}")
+        return scope[name]
+
+    def declare(self, name: str) -> str:
+        """Define a name, whose variable belongs to this block and has no type yet."""
+        own = self.define(name)
+        self.block.vars[own] = Variable(self.block, own)
+        return own
+
+    def new(self, name: str) -> str:
+        """A variable of this block that no value of the file is."""
+        own = self.fresh(name)
+        self.block.vars[own] = Variable(self.block, own)
+        return own
+
+    def visible(self, name: str) -> str:
+        """The variable of a name, which is not read yet; EMPTY for no name."""
+        if not name:
+            return EMPTY
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        raise FormatError(f"{self.source}: expected {quote(name)} to be defined before, it is not")
+
+    def read(
+        self, name: str, reader: str, *, is_setting: bool = False, is_trained: bool = True
+    ) -> str:
+        """The variable of a name, with its value where the file has that."""
+        for scope in reversed(self.scopes):
+            if name in scope:
+                own = scope[name]
+                return self.materialised(own, is_setting=is_setting, is_trained=is_trained)
+        raise FormatError(
+            f"{self.source}: {reader} reads {quote(name)}, which nothing before it defines"
+        )
+
+    def materialised(self, name: str, *, is_setting: bool = False, is_trained: bool = True) -> str:
+        """The variable of this name; a tensor of the file becomes numbers or a parameter now."""
+        tensor = self.stored.pop(name, None)
+        if tensor is None:
+            return name
+        if not isinstance(tensor.dtype, DType):
+            raise tensor.error(f"it is {tensor.dtype}, which graphopt has no type for")
+        if _is_number(tensor, is_setting=is_setting):
+            self._number(name, tensor)
+        else:
+            self._parameter(name, tensor, tensor.dtype, is_trained=is_trained)
+        return name
+
+    def _number(self, name: str, tensor: StoredTensor) -> None:
+        """An operator of the global block that gives the numbers of a small tensor."""
+        block = self.program.global_block()
+        block.vars[name] = Variable(*(block, name, tensor.shape, tensor.dtype), stop_gradient=True)
+        attrs = {
+            OPSET: self.model.opset or 13,
+            "value": tensor.array().ravel().tolist(),
+            "value_dtype": str(tensor.dtype),
+            "value_shape": list(tensor.shape),
+        }
+        made = Operator(block, operator_type("", "Constant"), {}, {"Out": [name]}, attrs)
+        made.is_loaded = True
+        block.ops.append(made)
+
+    def _parameter(
+        self, name: str, tensor: StoredTensor, dtype: DType, *, is_trained: bool
+    ) -> None:
+        block = self.program.global_block()
+        if dtype.is_floating and all(tensor.shape):
+            block.vars[name] = Parameter(*(block, name, tensor.shape, dtype), trainable=is_trained)
+        else:
+            block.vars[name] = Variable(
+                *(block, name, tensor.shape, dtype), persistable=True, stop_gradient=True
+            )
+        self.parameters[name] = tensor.array()
+
+    def _columns(self, feeds: Sequence[str], fetches: Sequence[str]) -> None:
+        """The feed and fetch operators, which say what comes in and goes out, and in what order."""
+        block = self.program.global_block()
+        held = {kind: self.fresh(kind) for kind in ("feed", "fetch")}
+        for kind, name in held.items():
+            number = VarKind.FEED_MINIBATCH if kind == "feed" else VarKind.FETCH_LIST
+            block.vars[name] = Variable(block, name, persistable=True, kind=number)
+        before = [
+            Operator(block, "feed", {"X": [held["feed"]]}, {"Out": [name]}, {"col": column})
+            for column, name in enumerate(feeds)
+        ]
+        after = [
+            Operator(block, "fetch", {"X": [name]}, {"Out": [held["fetch"]]}, {"col": column})
+            for column, name in enumerate(fetches)
+        ]
+        for op in (*before, *after):
+            op.attr_kinds = {"col": AttrKind.INT}
+        block.ops = [*before, *block.ops, *after]
+
+
+def _is_number(tensor: StoredTensor, *, is_setting: bool) -> bool:
+    """True for a small tensor of whole numbers, one float, or a few that are settings."""
+    dtype = tensor.dtype
+    if not isinstance(dtype, DType) or tensor.size > _MOST_NUMBERS:
+        return False
+    if not dtype.is_differentiable:
+        return True
+    return dtype in ("float32", "float16", "bfloat16") and (is_setting or not tensor.shape)

@@ -1,0 +1,170 @@
+"""Tensors of ONNX files: their element types, and their numbers from wherever these are stored."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphopt.errors import FormatError, LimitError
+from graphopt.ir.dtypes import DType
+from graphopt.ir.formats.files import path_of_variable
+from graphopt.ir.formats.protobuf.message import Message
+from graphopt.ir.formats.protobuf.wire import WireReader
+from graphopt.ir.formats.quote import quote
+from graphopt.ir.translate.onnx.element_types import element_type
+
+Array = np.ndarray[Any, Any]
+
+# The field that has numbers which are not raw, with the type that they have there.
+_FIELDS = {
+    **dict.fromkeys(("float32", "complex64"), ("float_data", np.dtype("<f4"))),
+    **dict.fromkeys(("float64", "complex128"), ("double_data", np.dtype("<f8"))),
+    "int64": ("int64_data", None),
+}
+_LOCATIONS = ("the file", "another file")
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor of a file: its type, and where its numbers are."""
+
+    wire: WireReader = field(repr=False)
+    message: Message = field(repr=False)
+    folder: Path | None = field(repr=False)
+    name: str
+    dtype: DType | str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def error(self, problem: str) -> FormatError:
+        """The exception for a problem, to be raised by the caller."""
+        return FormatError(f"{self.wire.source}: tensor {quote(self.name)}: {problem}")
+
+    def array(self) -> Array:
+        """Its numbers, read-only; a view on the file where they are raw."""
+        dtype = self.dtype
+        if not isinstance(dtype, DType):
+            raise self.error(f"the elements are {dtype}, which graphopt has no type for")
+        if self.message.get("data_location", 0) == 1:
+            return _shaped(self, self._external(dtype.numpy.itemsize * self.size), dtype)
+        raw = self.message.get("raw_data")
+        if raw is not None:
+            return _shaped(self, memoryview(self.wire.data)[slice(*raw)], dtype)
+        return self._listed(dtype)
+
+    def _listed(self, dtype: DType) -> Array:
+        """The numbers of the field for this type."""
+        name, stored = _FIELDS.get(dtype, ("int32_data", None))
+        data = self.wire.data
+        chunks = [memoryview(data)[start:stop] for start, stop in self.message.get(name, ())]
+        content = b"".join(chunks)
+        if stored is not None:
+            return _shaped(self, memoryview(content), dtype)
+        numbers = unpacked(content)
+        if numbers is None or len(numbers) != self.size:
+            found = "damaged numbers" if numbers is None else f"{len(numbers)}"
+            raise self.error(f"expected {self.size} numbers in {name}, found {found}")
+        if dtype in ("float16", "bfloat16"):
+            bits = numbers.astype(np.uint16).view(dtype.numpy)
+            return _read_only(bits.reshape(self.shape))
+        return _read_only(numbers.astype(dtype.numpy).reshape(self.shape))
+
+    def _external(self, size: int) -> memoryview:
+        """The bytes in another file of the model's folder."""
+        told = {e.get("key", ""): e.get("value", "") for e in self.message.get("external_data", ())}
+        if self.folder is None:
+            raise self.error("its numbers are in another file, and the model's folder is unknown")
+        path = path_of_variable(self.folder, told.get("location", ""))
+        offset = self._number(told, "offset", 0)
+        length = self._number(told, "length", size)
+        if length != size:
+            raise self.error(f"expected {size} bytes in {quote(path.name)}, found {length}")
+        if not path.is_file():
+            raise self.error(f"its numbers are in the file {path}, which is not there")
+        there = path.stat().st_size
+        if offset + length > there:
+            raise self.error(
+                f"expected bytes {offset}..{offset + length} of {path}, which has {there}"
+            )
+        with path.open("rb") as file:
+            file.seek(offset)
+            return memoryview(file.read(length))
+
+    def _number(self, told: dict[str, str], key: str, default: int) -> int:
+        text = told.get(key, "")
+        if not text:
+            return default
+        if not text.isascii() or not text.isdigit() or len(text) > 18:
+            raise self.error(f"expected a number of bytes as {key}, found {quote(text)}")
+        return int(text)
+
+
+def stored_tensor(wire: WireReader, message: Message, folder: Path | None) -> StoredTensor:
+    """The tensor of a message, whose sizes are checked; its numbers are read when it is used."""
+    name, dims = message.get("name", ""), tuple(message.get("dims", ()))
+    dtype = element_type(message.get("data_type", 0))
+    made = StoredTensor(wire, message, folder, name, dtype, dims)
+    limits = wire.limits
+    if any(dim < 0 for dim in dims):
+        raise made.error(f"expected sizes from 0, found {quote(list(dims))}")
+    if len(dims) > limits.rank:
+        raise LimitError(
+            f"{wire.source}: tensor {quote(name)}: expected at most {limits.rank} dimensions, "
+            f"found {len(dims)}"
+        )
+    width = dtype.numpy.itemsize if isinstance(dtype, DType) else 1
+    if math.prod(dims) * width > limits.tensor_bytes:
+        raise LimitError(
+            f"{wire.source}: tensor {quote(name)}: expected at most {limits.tensor_bytes} bytes, "
+            f"found the sizes {quote(list(dims))}"
+        )
+    location = message.get("data_location", 0)
+    if location not in range(len(_LOCATIONS)):
+        raise made.error(f"expected its numbers in {' or '.join(_LOCATIONS)}, found {location}")
+    if "segment" in message:
+        raise made.error("it is a part of a tensor, which is not supported")
+    return made
+
+
+def _shaped(tensor: StoredTensor, content: memoryview, dtype: DType) -> Array:
+    wanted = tensor.size * dtype.numpy.itemsize
+    if content.nbytes != wanted:
+        raise tensor.error(
+            f"expected {wanted} bytes for {dtype!s} {list(tensor.shape)}, found {content.nbytes}"
+        )
+    if dtype == "bool":  # a byte that is neither 0 nor 1 would be neither true nor false
+        return _read_only(np.frombuffer(content, np.uint8).astype(bool).reshape(tensor.shape))
+    little = dtype.numpy.newbyteorder("<") if dtype != "bfloat16" else dtype.numpy
+    return _read_only(np.frombuffer(content, little).reshape(tensor.shape))
+
+
+def _read_only(array: Array) -> Array:
+    array.flags.writeable = False
+    return array
+
+
+def unpacked(content: bytes) -> Array | None:
+    """The varints in packed bytes as int64; None where the last one does not end, or one is long.
+
+    All at once: each byte adds its seven bits to the number that it belongs to.
+    """
+    data = np.frombuffer(content, np.uint8)
+    if not data.size:
+        return np.zeros(0, np.int64)
+    ends = np.flatnonzero(data < 0x80)
+    if not ends.size or ends[-1] != data.size - 1:
+        return None
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    if (ends - starts).max() >= 10:
+        return None
+    places = np.arange(data.size) - np.repeat(starts, ends - starts + 1)
+    parts = (data & np.uint8(0x7F)).astype(np.uint64) << (7 * places).astype(np.uint64)
+    return np.bitwise_or.reduceat(parts, starts).view(np.int64)

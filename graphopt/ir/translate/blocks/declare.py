@@ -1,0 +1,94 @@
+"""Types for all variables of a program that was read from a file without them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import SSAValue
+
+from graphopt.errors import GraphoptError, ProgramError, UnsupportedError
+from graphopt.ir.dialect.types import dtype_of, shape_of
+from graphopt.ir.program import Operator, Program, VarKind
+from graphopt.ir.program.sub_blocks import names_in, sub_blocks
+from graphopt.ir.translate.blocks.program import Parser
+from graphopt.ir.translate.onnx.emitter import OpenSizeError
+from graphopt.ir.translate.onnx.naming import is_onnx_type
+
+
+def declare_types(program: Program, source: str) -> None:
+    """Set the types of what the operators of a program write, and which of it stops gradients.
+
+    What depends on sizes that are open keeps no type. Raises UnsupportedError, or ProgramError
+    where operands do not fit, with every operator that cannot be translated.
+    """
+    block = program.global_block()
+    feeds = [name for op in block.ops if op.type == "feed" for name in op.output("Out")]
+    parser = _Declaring(program, frozenset(feeds), {}, {})
+    parser.run(block.ops)
+    if parser.refused:
+        several = len(parser.refused) > 1
+        count = sum(len(each.ops) for each in program.blocks)
+        lines = "".join(f"\n  {error}" for error in parser.refused) if several else ""
+        what = f"{len(parser.refused)} of {count} operators cannot be translated:{lines}"
+        is_unsupported = all(isinstance(e, UnsupportedError) for e in parser.refused)
+        kind = UnsupportedError if is_unsupported else ProgramError
+        raise kind(f"{source}: {what if several else parser.refused[0]}")
+
+
+class _Declaring(Parser):
+    """A conversion that notes types, and goes on after an operator that has no translation."""
+
+    def __init__(
+        self,
+        program: Program,
+        feeds: frozenset[str],
+        types: Mapping[str, tuple[tuple[int, ...], str]],
+        numbers: Mapping[str, tuple[int, ...]],
+    ) -> None:
+        super().__init__(program, feeds, types, numbers)
+        self.refused: list[GraphoptError] = []
+        self.lost: set[str] = set()
+        """The names that have no value here, as what writes them could not be translated."""
+
+    def step(self, op: Operator) -> None:
+        if any(name in self.lost for name in _names_read(op)):
+            self.lost.update(op.output_arg_names)
+            return
+        try:
+            super().step(op)
+        except (UnsupportedError, ProgramError) as error:
+            self.lost.update(op.output_arg_names)
+            if is_onnx_type(op.type) and not isinstance(error, OpenSizeError):
+                self.refused.append(error)
+        except (GraphoptError, LookupError):
+            # of what an operator inside left out
+            self.lost.update(op.output_arg_names)
+        _pass_stops_on(op)
+
+    def bind(self, name: str, value: SSAValue) -> None:
+        super().bind(name, value)
+        variable = self.frame.block.find_var(name)
+        if variable is None or variable.persistable or variable.kind != VarKind.DENSE_TENSOR:
+            return
+        variable.shape, variable.dtype = shape_of(value.type), dtype_of(value.type)
+        self.lost.discard(name)
+
+
+def _names_read(op: Operator) -> list[str]:
+    inner = [name for block in sub_blocks(op) for name in names_in(block, written=False)]
+    return [*op.input_arg_names, *inner]
+
+
+def _pass_stops_on(op: Operator) -> None:
+    """Results of what stops gradients stop them, and so do those without a derivative."""
+    if sub_blocks(op):
+        return
+    found = [op.block.find_var(name) for name in op.input_arg_names]
+    stops = all(variable is None or variable.stop_gradient for variable in found)
+    for name in op.output_arg_names:
+        variable = op.block.find_var(name)
+        if variable is None or variable.persistable:
+            continue
+        variable.stop_gradient = stops or (
+            variable.has_dtype and not variable.dtype.is_differentiable
+        )

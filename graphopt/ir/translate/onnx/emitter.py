@@ -1,0 +1,188 @@
+"""A short way to write rules for ONNX's operators: ops of values, constants, numbers of values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.known import known_numbers
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.creation import AssignValue, Full, FullLike
+from graphopt.ir.dialect.ops.math import Cast, Scale
+from graphopt.ir.dialect.ops.shape import Expand, Reshape, ShapeOf, Squeeze, Transpose, Unsqueeze
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
+from graphopt.ir.dtypes import DType
+from graphopt.ir.translate.onnx.element_types import element_type
+from graphopt.ir.translate.onnx.naming import OPSET
+from graphopt.ir.translate.operators.emitter import Emitter
+
+
+class OpenSizeError(UnsupportedError):
+    """A rule needs a size or a number that is open in the program, and known when it is fed."""
+
+
+class OnnxEmitter(Emitter):
+    """Translation of one node: `emit(Add, x, y)` is a value."""
+
+    @property
+    def opset(self) -> int:
+        """The version of the operator."""
+        return self.op.attrs.get(OPSET, 13)
+
+    @property
+    def used(self) -> list[bool]:
+        """Which results of the node have a name."""
+        return [name != "@EMPTY@" for name in self.op.output("Out")]
+
+    def refuse(self, problem: str) -> UnsupportedError:
+        """The error for a use of the operator that is not supported."""
+        return UnsupportedError(f"{self.op.type}: {problem}")
+
+    def element_type(self, number: int) -> DType:
+        """The dtype of an attribute; UnsupportedError where the dialect has none."""
+        found = element_type(number)
+        if not isinstance(found, DType):
+            raise self.refuse(f"graphopt has no type for {found}; use another one")
+        return found
+
+    # Values that are known -------------------------------------------------------------------
+
+    def known(self, value: SSAValue) -> tuple[Any, ...] | None:
+        """The elements of a value in order; None when they depend on the run."""
+        return known_numbers(value)
+
+    def numbers(self, value: SSAValue, what: str) -> tuple[Any, ...]:
+        """The elements of a value; OpenSizeError when they depend on the run."""
+        found = self.known(value)
+        if found is None:
+            raise OpenSizeError(
+                f"{self.op.type}: its {what} depend on what is fed, and have to be known; make "
+                "them constants of the model"
+            )
+        return found
+
+    def sizes(self, value: SSAValue, what: str = "the sizes of its input") -> tuple[int, ...]:
+        """The shape of a value; OpenSizeError when one of its sizes is open."""
+        shape = shape_of(value.type)
+        if UNKNOWN in shape:
+            raise OpenSizeError(
+                f"{self.op.type}: {what} {list(shape)} are open, and have to be known; give "
+                "inputs of known sizes"
+            )
+        return shape
+
+    # Constants -------------------------------------------------------------------------------
+
+    def constant(
+        self, values: Any, dtype: DType | str, shape: Sequence[int] | None = None
+    ) -> SSAValue:
+        """A tensor of these numbers."""
+        array = np.asarray(values)
+        found = tuple(array.shape if shape is None else shape)
+        flat = array.ravel().tolist()
+        if len(flat) > 1 and len(set(flat)) == 1 and np.dtype(DType(dtype).numpy).kind != "c":
+            return self(Full, shape=found, value=float(flat[0]), dtype=dtype)
+        return self(AssignValue, shape=found, values=tuple(flat), dtype=dtype)
+
+    def number(self, value: float, like: SSAValue) -> SSAValue:
+        """A number without axes in the dtype of a value."""
+        return self(Full, shape=(), value=float(value), dtype=dtype_of(like.type))
+
+    def filled(self, like: SSAValue, value: float, dtype: DType | str | None = None) -> SSAValue:
+        """A tensor of one number in the shape of another."""
+        wanted = dtype_of(like.type) if dtype is None else dtype
+        return self(FullLike, like, value=float(value), dtype=wanted)
+
+    # Ops that many rules need ----------------------------------------------------------------
+
+    def cast(self, x: SSAValue, dtype: DType | str) -> SSAValue:
+        """x in another dtype."""
+        return x if dtype_of(x.type) == dtype else self(Cast, x, dtype=dtype)
+
+    def shape(self, x: SSAValue) -> SSAValue:
+        """The sizes of x as int64, as ONNX has them."""
+        return self(Cast, self(ShapeOf, x), dtype="int64")
+
+    def transposed(self, x: SSAValue, perm: Sequence[int]) -> SSAValue:
+        """x with its axes in another order."""
+        return x if list(perm) == list(range(len(perm))) else self(Transpose, x, perm=tuple(perm))
+
+    def unsqueezed(self, x: SSAValue, *axes: int) -> SSAValue:
+        """x with axes of size 1 at these places."""
+        return self(Unsqueeze, x, axis=axes)
+
+    def squeezed(self, x: SSAValue, *axes: int) -> SSAValue:
+        """x without these axes, which have the size 1."""
+        return self(Squeeze, x, axis=axes)
+
+    def to_shape(self, x: SSAValue, shape: SSAValue | Sequence[int]) -> SSAValue:
+        """x in a shape that is known or is a tensor; 0 keeps a size."""
+        if isinstance(shape, SSAValue):
+            return self.dynamic(Reshape, [x], {}, {"shape": shape})[0]
+        return x if tuple(shape) == shape_of(x.type) else self(Reshape, x, shape=tuple(shape))
+
+    def expanded(self, x: SSAValue, shape: SSAValue | Sequence[int]) -> SSAValue:
+        """x broadcast to a shape, in which -1 keeps a size."""
+        if isinstance(shape, SSAValue):
+            return self.dynamic(Expand, [x], {}, {"shape": shape})[0]
+        return x if tuple(shape) == shape_of(x.type) else self(Expand, x, shape=tuple(shape))
+
+    def as_shaped(self, x: SSAValue, like: SSAValue) -> SSAValue:
+        """x in the shape of a value with as many elements."""
+        if shape_of(x.type) == shape_of(like.type) and UNKNOWN not in shape_of(x.type):
+            return x
+        if rank_of(x.type) == rank_of(like.type):
+            return x
+        return self.to_shape(x, self(ShapeOf, like))
+
+    def plus(self, x: SSAValue, number: float) -> SSAValue:
+        """x and a number."""
+        return x if number == 0 else self(Scale, x, bias=number)
+
+    def one_of(self, text: str, options: Sequence[str]) -> str:
+        """A text that is one of the options; UnsupportedError otherwise."""
+        if text not in options:
+            raise self.refuse(f"{text!r} is none of {', '.join(options)}")
+        return text
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis counted from the front; UnsupportedError for one that is not there."""
+        if not -rank <= axis < max(rank, 1):
+            raise self.refuse(f"axis {axis} of a tensor with {rank} dimensions")
+        return axis % rank if rank else 0
+
+    def given(
+        self,
+        op_class: type[PdOp],
+        operands: Sequence[Any],
+        name: str,
+        value: SSAValue,
+        **attrs: Any,
+    ) -> SSAValue:
+        """The first result of an op one of whose properties is a tensor."""
+        return self.dynamic(op_class, operands, attrs, {name: value})[0]
+
+    def several_results(
+        self, op_class: type[PdOp], operands: Sequence[Any], tensors: Mapping[str, SSAValue]
+    ) -> Sequence[SSAValue]:
+        """Every result of an op with properties that are tensors."""
+        return self.dynamic(op_class, operands, {}, tensors)
+
+
+def rank(value: SSAValue) -> int:
+    """The number of dimensions of a value."""
+    return rank_of(value.type)
+
+
+def dtype(value: SSAValue) -> DType:
+    """The element type of a value."""
+    return dtype_of(value.type)
+
+
+def shape(value: SSAValue) -> tuple[int, ...]:
+    """The sizes of a value, -1 for open ones."""
+    return shape_of(value.type)

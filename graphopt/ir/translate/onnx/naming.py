@@ -1,0 +1,17 @@
+"""How nodes of ONNX are called among the operators of a program."""
+
+from __future__ import annotations
+
+# The attribute of an operator that has the version of ONNX's operators which it belongs to.
+OPSET = "onnx_opset"
+_PREFIX = "onnx"
+
+
+def operator_type(domain: str, type: str) -> str:
+    """The type of the operator: `onnx.Conv`, or `onnx.com.microsoft.Gelu` of another domain."""
+    return f"{_PREFIX}.{domain}.{type}" if domain else f"{_PREFIX}.{type}"
+
+
+def is_onnx_type(type: str) -> bool:
+    """True for the type of an operator that was a node of ONNX."""
+    return type.startswith(f"{_PREFIX}.")

@@ -1,0 +1,189 @@
+"""Activations."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.ops import activation as ops
+from graphopt.ir.dialect.ops.index import OneHot
+from graphopt.ir.dialect.ops.math import (
+    Clip,
+    Erf,
+    GreaterEqual,
+    GreaterThan,
+    LessThan,
+    Maximum,
+    Minimum,
+    Multiply,
+    Subtract,
+    Where,
+)
+from graphopt.ir.dialect.ops.reduce import Argmax, Logsumexp
+from graphopt.ir.dialect.ops.shape import Flatten
+from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
+from graphopt.ir.translate.onnx.registry import reads, reads_as
+
+reads_as(
+    {
+        "Erf": Erf,
+        "HardSwish": ops.Hardswish,
+        "Mish": ops.Mish,
+        "Relu": ops.Relu,
+        "Sigmoid": ops.Sigmoid,
+        "Softsign": ops.Softsign,
+        "Tanh": ops.Tanh,
+    }
+)
+# exp of it is above all halves of an ulp that 1 could add, and within the range of the type
+_SOFTPLUS_ENDS = {"float16": 10.0, "bfloat16": 20.0}
+
+
+@reads("LeakyRelu")
+def leaky_relu(emit: OnnxEmitter, x: SSAValue, *, alpha: float = 0.01) -> SSAValue:
+    return emit(ops.LeakyRelu, x, negative_slope=alpha)
+
+
+@reads("Elu")
+def elu(emit: OnnxEmitter, x: SSAValue, *, alpha: float = 1.0) -> SSAValue:
+    return emit(ops.Elu, x, alpha=alpha)
+
+
+@reads("Celu")
+def celu(emit: OnnxEmitter, x: SSAValue, *, alpha: float = 1.0) -> SSAValue:
+    return emit(ops.Celu, x, alpha=alpha)
+
+
+@reads("Selu")
+def selu(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    *,
+    alpha: float = 1.67326319217681884765625,
+    gamma: float = 1.05070102214813232421875,
+) -> SSAValue:
+    return emit(ops.Selu, x, scale=gamma, alpha=alpha)
+
+
+@reads("PRelu")
+def prelu(emit: OnnxEmitter, x: SSAValue, slope: SSAValue) -> SSAValue:
+    """A slope for each channel is pd's; any other one broadcasts."""
+    sizes = shape(slope)
+    if rank(x) > 2 and math.prod(sizes) == 1 and dtype(x).is_floating:
+        return emit(ops.Prelu, x, emit.to_shape(slope, (1,)), mode="all")
+    places = (1,) * (rank(x) - 1 - len(sizes)) + sizes
+    is_channels = len(places) == rank(x) - 1 and all(size == 1 for size in places[1:])
+    if rank(x) > 2 and is_channels and places[0] == shape(x)[1] and dtype(x).is_floating:
+        return emit(ops.Prelu, x, emit.to_shape(slope, (places[0],)), mode="channel")
+    is_positive = emit(GreaterEqual, x, emit.number(0, x))
+    return emit(Where, is_positive, x, emit(Multiply, x, slope))
+
+
+@reads("HardSigmoid")
+def hard_sigmoid(
+    emit: OnnxEmitter, x: SSAValue, *, alpha: float = 0.2, beta: float = 0.5
+) -> SSAValue:
+    return emit(ops.Hardsigmoid, x, slope=alpha, offset=beta)
+
+
+@reads("ThresholdedRelu")
+def thresholded_relu(emit: OnnxEmitter, x: SSAValue, *, alpha: float = 1.0) -> SSAValue:
+    return emit(ops.ThresholdedRelu, x, threshold=alpha)
+
+
+@reads("Shrink")
+def shrink(emit: OnnxEmitter, x: SSAValue, *, lambd: float = 0.5, bias: float = 0.0) -> SSAValue:
+    """Nothing within the threshold; elsewhere moved towards it."""
+    zero = emit.filled(x, 0)
+    above = emit(Where, emit(GreaterThan, x, emit.number(lambd, x)), emit.plus(x, -bias), zero)
+    return emit(Where, emit(LessThan, x, emit.number(-lambd, x)), emit.plus(x, bias), above)
+
+
+@reads("Gelu")
+def gelu(emit: OnnxEmitter, x: SSAValue, *, approximate: str = "none") -> SSAValue:
+    return emit(ops.Gelu, x, approximate=emit.one_of(approximate, ("none", "tanh")) == "tanh")
+
+
+@reads("Swish")
+def swish(emit: OnnxEmitter, x: SSAValue, *, alpha: float = 1.0) -> SSAValue:
+    return emit(ops.Silu, x) if alpha == 1 else emit(ops.Swish, x, beta=alpha)
+
+
+@reads("Softplus")
+def softplus(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
+    return emit(ops.Softplus, x, threshold=_SOFTPLUS_ENDS.get(dtype(x), 50.0))
+
+
+def _along(emit: OnnxEmitter, x: SSAValue, axis: int | None) -> tuple[SSAValue, int]:
+    """What is normalised along an axis; before opset 13 it is all axes from that one on."""
+    if emit.opset >= 13 or (axis if axis is not None else 1) in (-1, rank(x) - 1):
+        return x, emit.axis(-1 if axis is None else axis, rank(x))
+    first = emit.axis(1 if axis is None else axis, rank(x))
+    return emit(Flatten, x, start_axis=first), first
+
+
+@reads("Softmax")
+def softmax(emit: OnnxEmitter, x: SSAValue, *, axis: int | None = None) -> SSAValue:
+    flat, at = _along(emit, x, axis)
+    return emit.as_shaped(emit(ops.Softmax, flat, axis=at), x)
+
+
+@reads("LogSoftmax")
+def log_softmax(emit: OnnxEmitter, x: SSAValue, *, axis: int | None = None) -> SSAValue:
+    """The op of that name is Paddle's, whose logarithms are -64 at least."""
+    flat, at = _along(emit, x, axis)
+    return emit.as_shaped(log_of_softmax(emit, flat, at), x)
+
+
+def log_of_softmax(emit: OnnxEmitter, x: SSAValue, axis: int) -> SSAValue:
+    """x less the logarithm of the sum of its powers of e along an axis."""
+    return emit(Subtract, x, emit(Logsumexp, x, axis=(axis,), keepdim=True))
+
+
+@reads("Hardmax")
+def hardmax(emit: OnnxEmitter, x: SSAValue, *, axis: int | None = None) -> SSAValue:
+    flat, at = _along(emit, x, axis)
+    count = rank(flat)
+    last = [i for i in range(count) if i != at] + [at]
+    moved = emit.transposed(flat, last)
+    depth = emit.sizes(moved)[-1]
+    best = emit(Argmax, moved, axis=-1)
+    ones = emit.cast(emit(OneHot, best, depth=depth), dtype(x))
+    back = [last.index(i) for i in range(count)]
+    return emit.as_shaped(emit.transposed(ones, back), x)
+
+
+@reads("Clip")
+def clip(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    low: SSAValue | None = None,
+    high: SSAValue | None = None,
+    *,
+    min: float | None = None,
+    max: float | None = None,
+) -> SSAValue:
+    """Bounds are operands since opset 11, and were attributes before."""
+    bounds = [
+        emit.known(value) if value is not None else (given,)
+        for value, given in ((low, min), (high, max))
+    ]
+    found = [numbers[0] if numbers else None for numbers in bounds]
+    is_known = all(numbers is not None for numbers in bounds)
+    if is_known and None not in found:
+        if found[0] == 0 and found[1] == 6 and dtype(x).is_floating:
+            return emit(ops.Relu6, x)
+        if found[0] <= found[1]:
+            return emit(Clip, x, min=float(found[0]), max=float(found[1]))
+    for op_class, value, number in ((Maximum, low, found[0]), (Minimum, high, found[1])):
+        if value is None and number is not None:
+            value = emit.number(number, x)
+        if value is not None:
+            x = emit(op_class, x, value)
+    return x
+
+
+@reads("SwiGLU")
+def swiglu(emit: OnnxEmitter, x: SSAValue, gate: SSAValue, *, alpha: float = 1.0) -> SSAValue:
+    return emit(Multiply, swish(emit, x, alpha=alpha), gate)

@@ -1,0 +1,211 @@
+"""Convolutions, their transposes, and deformed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.ops import conv as ops
+from graphopt.ir.dialect.ops.math import Add
+from graphopt.ir.dialect.ops.rearrange import Pad
+from graphopt.ir.translate.onnx.emitter import OnnxEmitter, rank, shape
+from graphopt.ir.translate.onnx.registry import reads
+
+Pairs = tuple[tuple[int, int], ...]
+_AUTO = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+
+
+def window_pads(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    auto_pad: str,
+    pads: Sequence[int] | None,
+    windows: Sequence[int],
+    strides: Sequence[int],
+) -> Pairs:
+    """The numbers of elements before and after each spatial dimension."""
+    kind, count = emit.one_of(auto_pad, _AUTO), len(windows)
+    if kind == "VALID":
+        return ((0, 0),) * count
+    if kind == "NOTSET":
+        given = tuple(pads or (0,) * (2 * count))
+        if len(given) != 2 * count:
+            raise emit.refuse(f"{len(given)} numbers of padding for {count} dimensions")
+        return tuple(zip(given[:count], given[count:], strict=True))
+    found: list[tuple[int, int]] = []
+    for size, window, stride in zip(emit.sizes(x)[2:], windows, strides, strict=True):
+        total = max((-(-size // stride) - 1) * stride + window - size, 0)
+        less, more = total // 2, total - total // 2
+        found.append((less, more) if kind == "SAME_UPPER" else (more, less))
+    return tuple(found)
+
+
+def flat(pads: Pairs) -> tuple[int, ...]:
+    """Padding as ops have it: one number for each dimension where both are equal."""
+    if all(before == after for before, after in pads):
+        return tuple(before for before, _ in pads)
+    return tuple(number for pair in pads for number in pair)
+
+
+def as_images(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
+    """Signals [n, c, length] as images of one row."""
+    return emit.unsqueezed(x, 2)
+
+
+def in_images(values: Sequence[int], neutral: int) -> tuple[int, ...]:
+    """The numbers of one dimension with those of the row before it."""
+    return (neutral, *values)
+
+
+def with_bias(emit: OnnxEmitter, out: SSAValue, bias: SSAValue | None) -> SSAValue:
+    """A number added to each channel."""
+    return out if bias is None else emit(Add, out, emit.along(bias, rank(out), 1))
+
+
+@reads("Conv")
+def conv(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    filter: SSAValue,
+    bias: SSAValue | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> SSAValue:
+    out = convolved(emit, x, filter, auto_pad, dilations, group, pads, strides)
+    return with_bias(emit, out, bias)
+
+
+def convolved(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    filter: SSAValue,
+    auto_pad: str,
+    dilations: Sequence[int] | None,
+    group: int,
+    pads: Sequence[int] | None,
+    strides: Sequence[int] | None,
+) -> SSAValue:
+    """A convolution without a bias over one, two or three dimensions."""
+    count = rank(x) - 2
+    if count not in (1, 2, 3):
+        raise emit.refuse(f"it has {count} spatial dimensions, and 1 to 3 are supported")
+    steps, apart = tuple(strides or (1,) * count), tuple(dilations or (1,) * count)
+    kernel = emit.sizes(filter, "the sizes of its filter")[2:]
+    windows = [d * (k - 1) + 1 for k, d in zip(kernel, apart, strict=True)]
+    around = window_pads(emit, x, auto_pad, pads, windows, steps)
+    if count == 1:
+        x, filter = as_images(emit, x), as_images(emit, filter)
+        steps, apart, around = in_images(steps, 1), in_images(apart, 1), ((0, 0), *around)
+    channels = shape(x)[1]
+    depthwise = count < 3 and group > 1 and group == channels and shape(filter)[1] == 1
+    op_class = ops.Conv3d if count == 3 else ops.DepthwiseConv2d if depthwise else ops.Conv2d
+    attrs = {"strides": steps, "paddings": flat(around), "dilations": apart, "groups": group}
+    out = emit(op_class, x, filter, **attrs)
+    return emit.squeezed(out, 2) if count == 1 else out
+
+
+@reads("ConvTranspose")
+def conv_transpose(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    filter: SSAValue,
+    bias: SSAValue | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> SSAValue:
+    """Without padding, and then as much cut off: padding may differ on both sides, or grow it."""
+    count = rank(x) - 2
+    if count not in (1, 2, 3):
+        raise emit.refuse(f"it has {count} spatial dimensions, and 1 to 3 are supported")
+    steps, apart = tuple(strides or (1,) * count), tuple(dilations or (1,) * count)
+    extra = tuple(output_padding or (0,) * count)
+    kernel = emit.sizes(filter, "the sizes of its filter")[2:]
+    windows = [d * (k - 1) + 1 for k, d in zip(kernel, apart, strict=True)]
+    around = _transposed_pads(emit, x, auto_pad, pads, windows, steps, extra, output_shape)
+    if count == 1:
+        x, filter = as_images(emit, x), as_images(emit, filter)
+        steps, apart = in_images(steps, 1), in_images(apart, 1)
+        extra, around = in_images(extra, 0), ((0, 0), *around)
+    op_class = ops.Conv3dTranspose if count == 3 else ops.Conv2dTranspose
+    attrs = {"strides": steps, "dilations": apart, "groups": group}
+    even = all(before == after >= 0 for before, after in around)
+    if even and all(a < max(s, d) for a, s, d in zip(extra, steps, apart, strict=True)):
+        if any(extra):
+            attrs["output_padding"] = extra
+        out = emit(op_class, x, filter, paddings=flat(around), **attrs)
+    else:
+        out = emit(op_class, x, filter, **attrs, paddings=(0,) * len(steps))
+        cut = [(-before, more - after) for (before, after), more in zip(around, extra, strict=True)]
+        out = emit(Pad, out, paddings=(0, 0, 0, 0, *(n for pair in cut for n in pair)))
+    return with_bias(emit, emit.squeezed(out, 2) if count == 1 else out, bias)
+
+
+def _transposed_pads(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    auto_pad: str,
+    pads: Sequence[int] | None,
+    windows: Sequence[int],
+    strides: Sequence[int],
+    extra: Sequence[int],
+    output_shape: Sequence[int] | None,
+) -> Pairs:
+    """What is cut off before and after each dimension; it may be below zero."""
+    kind, count = emit.one_of(auto_pad, _AUTO), len(windows)
+    if output_shape is None and kind in ("NOTSET", "VALID"):
+        return window_pads(emit, x, kind, pads, windows, strides)
+    found: list[tuple[int, int]] = []
+    for i, (stride, window, more) in enumerate(zip(strides, windows, extra, strict=True)):
+        if output_shape is None and kind.startswith("SAME"):
+            total = window - stride + more
+        else:
+            size = emit.sizes(x)[2 + i]
+            wanted = list(output_shape or ())[-count:][i]
+            total = stride * (size - 1) + more + window - wanted
+        less = total // 2
+        found.append((less, total - less) if kind == "SAME_UPPER" else (total - less, less))
+    return tuple(found)
+
+
+@reads("DeformConv")
+def deform_conv(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    filter: SSAValue,
+    offset: SSAValue,
+    bias: SSAValue | None = None,
+    mask: SSAValue | None = None,
+    *,
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    offset_group: int = 1,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> SSAValue:
+    around = window_pads(emit, x, "NOTSET", pads, (1,) * (rank(x) - 2), ())
+    if any(before != after for before, after in around):
+        raise emit.refuse("its padding differs before and after; write it as a Pad before the node")
+    out = emit(
+        ops.DeformableConv,
+        *(x, offset, filter, mask),
+        strides=tuple(strides or (1, 1)),
+        paddings=flat(around),
+        dilations=tuple(dilations or (1, 1)),
+        deformable_groups=offset_group,
+        groups=group,
+    )
+    return with_bias(emit, out, bias)

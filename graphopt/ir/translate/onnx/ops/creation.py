@@ -1,0 +1,107 @@
+"""Constants, ranges and tensors of one number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.ops.creation import Arange, Eye, Full
+from graphopt.ir.dialect.ops.math import Cast
+from graphopt.ir.dialect.ops.rearrange import TriangleOf
+from graphopt.ir.dtypes import DType
+from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype
+from graphopt.ir.translate.onnx.registry import reads
+
+
+@reads("Constant")
+def constant(
+    emit: OnnxEmitter,
+    *,
+    value: Sequence[Any] = (),
+    value_dtype: str = "",
+    value_shape: Sequence[int] = (),
+    value_float: float | None = None,
+    value_floats: Sequence[float] | None = None,
+    value_int: int | None = None,
+    value_ints: Sequence[int] | None = None,
+) -> SSAValue:
+    if value_dtype:
+        return emit.constant(value, value_dtype, value_shape)
+    if value_int is not None or value_ints is not None:
+        return _listed(emit, value_int, value_ints, "int64")
+    return _listed(emit, value_float, value_floats, "float32")
+
+
+def _listed(emit: OnnxEmitter, one: Any, many: Sequence[Any] | None, dtype: str) -> SSAValue:
+    if many is not None:
+        return emit.constant(many, dtype, (len(many),))
+    return emit.constant([one], dtype, ())
+
+
+@reads("ConstantOfShape")
+def constant_of_shape(
+    emit: OnnxEmitter,
+    sizes: SSAValue,
+    *,
+    value: Sequence[Any] = (0.0,),
+    value_dtype: str = "float32",
+    value_shape: Sequence[int] = (1,),
+) -> SSAValue:
+    attrs = {"value": float(value[0]), "dtype": value_dtype}
+    return emit.given(Full, [], "shape", sizes, **attrs)
+
+
+@reads("Range")
+def range_(emit: OnnxEmitter, start: SSAValue, limit: SSAValue, delta: SSAValue) -> SSAValue:
+    kind = dtype(start)
+    given = {"start": start, "end": limit, "step": delta}
+    known = {name: emit.known(value) for name, value in given.items()}
+    if all(numbers is not None for numbers in known.values()):
+        first, last, step = (np.asarray(n, kind.numpy).reshape(()) for n in known.values())
+        if not step:
+            raise emit.refuse("a step of 0")
+        count = max(int(np.ceil((last - first) / step)), 0)
+        if count <= 64:
+            return emit.constant([first + i * step for i in range(count)], kind, (count,))
+    return emit.dynamic(Arange, [], {"dtype": kind}, given)[0]
+
+
+@reads("EyeLike")
+def eye_like(emit: OnnxEmitter, x: SSAValue, *, dtype: int | None = None, k: int = 0) -> SSAValue:
+    rows, columns = emit.sizes(x)
+    kind = emit_dtype(emit, dtype, x)
+    if k == 0:
+        return emit(Eye, num_rows=rows, num_columns=columns, dtype=kind)
+    ones = emit.constant(np.eye(rows, columns, k).astype(int), kind)
+    return ones
+
+
+def emit_dtype(emit: OnnxEmitter, number: int | None, like: SSAValue) -> DType:
+    """The dtype of a number of ONNX, or that of a value."""
+    return dtype(like) if number is None else emit.element_type(number)
+
+
+@reads("Cast")
+def cast(
+    emit: OnnxEmitter, x: SSAValue, *, to: int, saturate: int = 1, round_mode: str = "up"
+) -> SSAValue:
+    return emit.cast(x, emit.element_type(to))
+
+
+@reads("CastLike")
+def cast_like(
+    emit: OnnxEmitter, x: SSAValue, like: SSAValue, *, saturate: int = 1, round_mode: str = "up"
+) -> SSAValue:
+    return emit.cast(x, dtype(like))
+
+
+@reads("Trilu")
+def trilu(emit: OnnxEmitter, x: SSAValue, k: SSAValue | None = None, *, upper: int = 1) -> SSAValue:
+    at = 0 if k is None else int(emit.numbers(k, "diagonal")[0])
+    if dtype(x) == "bool":
+        out = emit(TriangleOf, emit(Cast, x, dtype="int32"), diagonal=at, lower=not upper)
+        return emit.cast(out, "bool")
+    return emit(TriangleOf, x, diagonal=at, lower=not upper)

@@ -1,0 +1,351 @@
+"""Elements and slices by number: gathered, scattered, selected, sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.ir import BlockArgument, SSAValue
+
+from graphopt.ir.dialect.ops import dynamic, scatter, sort
+from graphopt.ir.dialect.ops import index as ops
+from graphopt.ir.dialect.ops.creation import Arange
+from graphopt.ir.dialect.ops.math import Add, Cast, LessThan, Multiply, Remainder, Subtract, Where
+from graphopt.ir.dialect.ops.reduce import Sum
+from graphopt.ir.dialect.ops.shape import Concat, Slice
+from graphopt.ir.dialect.types import UNKNOWN
+from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
+from graphopt.ir.translate.onnx.registry import reads
+
+
+@reads("Gather")
+def gather(emit: OnnxEmitter, x: SSAValue, indices: SSAValue, *, axis: int = 0) -> SSAValue:
+    """A number without axes takes one slice, of which the axis is gone; a matrix gives more axes."""
+    at = emit.axis(axis, rank(x))
+    numbers = emit.known(indices)
+    if not rank(indices) and numbers is not None:
+        size = shape(x)[at]
+        number = int(numbers[0])
+        if size != UNKNOWN and not -size <= number < size:
+            raise emit.refuse(f"element {number} of an axis of {size}")
+        end = number + 1 or 2**31 - 1
+        cut = {"axes": (at,), "starts": (number,), "ends": (end,)}
+        return emit(Slice, x, **cut, decrease_axis=(at,))
+    if numbers is not None and any(number < 0 for number in numbers):
+        size = shape(x)[at]
+        if size != UNKNOWN:
+            wanted = [int(n) + size if n < 0 else int(n) for n in numbers]
+            indices = emit.constant(wanted, "int64", shape(indices))
+    if dtype(x).is_floating and rank(x) == 2 and at == 0 and rank(indices) and _is_state(x):
+        return emit(ops.Embedding, indices, x)
+    flat = indices if rank(indices) == 1 else emit.reshaped(indices, -1)
+    out = emit(ops.Gather, x, flat, axis=at)
+    return out if rank(indices) == 1 else _with_axes(emit, out, x, indices, at)
+
+
+def _is_state(x: SSAValue) -> bool:
+    """True for a parameter, which passes know as the table of an embedding."""
+    return isinstance(x, BlockArgument)
+
+
+def _with_axes(
+    emit: OnnxEmitter, out: SSAValue, x: SSAValue, indices: SSAValue, at: int
+) -> SSAValue:
+    """The axis of the slices as the axes of the indices."""
+    before, between, after = shape(x)[:at], shape(indices), shape(x)[at + 1 :]
+    wanted = (*before, *between, *after)
+    if wanted.count(UNKNOWN) == 0:
+        return emit.to_shape(out, wanted)
+    if wanted.count(UNKNOWN) == 1:
+        return emit.to_shape(out, wanted)
+    sizes = [emit.shape(x), emit.shape(indices)]
+    parts = [
+        emit(Slice, sizes[0], axes=(0,), starts=(0,), ends=(at,)) if at else None,
+        sizes[1] if between else None,
+        emit(Slice, sizes[0], axes=(0,), starts=(at + 1,), ends=(rank(x),)) if after else None,
+    ]
+    return emit.to_shape(out, emit(Concat, [part for part in parts if part is not None], axis=0))
+
+
+def from_start(emit: OnnxEmitter, indices: SSAValue, size: SSAValue | int) -> SSAValue:
+    """Numbers counted from the end as such from the start."""
+    numbers = emit.known(indices)
+    if numbers is not None and all(number >= 0 for number in numbers):
+        return indices
+    if isinstance(size, int):
+        size = emit.constant([size], dtype(indices), ())
+    is_from_end = emit(LessThan, indices, emit.constant([0], dtype(indices), ()))
+    return emit(Where, is_from_end, emit(Add, indices, size), indices)
+
+
+def _size(emit: OnnxEmitter, x: SSAValue, axis: int, indices: SSAValue) -> SSAValue | int:
+    """The size of an axis, as a number or as a value in the dtype of the indices."""
+    if shape(x)[axis] != UNKNOWN:
+        return shape(x)[axis]
+    cut = {"axes": (0,), "starts": (axis,), "ends": (axis + 1,), "decrease_axis": (0,)}
+    return emit.cast(emit(Slice, emit.shape(x), **cut), dtype(indices))
+
+
+@reads("GatherElements")
+def gather_elements(
+    emit: OnnxEmitter, x: SSAValue, indices: SSAValue, *, axis: int = 0
+) -> SSAValue:
+    at = emit.axis(axis, rank(x))
+    others = zip(shape(x), shape(indices), strict=True)
+    x = _cut_to(emit, x, [i for i, (a, b) in enumerate(others) if i != at and a != b], indices)
+    index = from_start(emit, indices, _size(emit, x, at, indices))
+    return emit(scatter.TakeAlongAxis, x, index, axis=at)
+
+
+def _cut_to(emit: OnnxEmitter, x: SSAValue, axes: Sequence[int], indices: SSAValue) -> SSAValue:
+    """x as large as the indices along these axes, whose sizes are known to differ."""
+    cut = [axis for axis in axes if UNKNOWN not in (shape(x)[axis], shape(indices)[axis])]
+    if not cut:
+        return x
+    ends = tuple(shape(indices)[axis] for axis in cut)
+    return emit(Slice, x, axes=tuple(cut), starts=(0,) * len(cut), ends=ends)
+
+
+_REDUCTIONS = {"none": "assign", "add": "add", "mul": "mul", "max": "amax", "min": "amin"}
+
+
+@reads("ScatterElements", "Scatter")
+def scatter_elements(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    indices: SSAValue,
+    updates: SSAValue,
+    *,
+    axis: int = 0,
+    reduction: str = "none",
+) -> SSAValue:
+    """By the coordinates of each index, as other axes may be shorter than those of x."""
+    at = emit.axis(axis, rank(x))
+    kind = _REDUCTIONS[emit.one_of(reduction, tuple(_REDUCTIONS))]
+    index = from_start(emit, indices, _size(emit, x, at, indices))
+    same = all(
+        i == at or (a == b != UNKNOWN)
+        for i, (a, b) in enumerate(zip(shape(x), shape(indices), strict=True))
+    )
+    if same:
+        return emit(scatter.PutAlongAxis, x, index, updates, axis=at, reduce=kind)
+    sizes = emit.sizes(x)
+    parts: list[SSAValue] = []
+    for i, size in enumerate(emit.sizes(indices, "the sizes of its indices")):
+        dims = [1] * rank(x)
+        dims[i] = size
+        numbers = emit.to_shape(emit(Arange, start=0.0, end=float(size)), dims)
+        parts.append(emit.cast(index, "int64") if i == at else numbers)
+    return _put(emit, x, _flat_places(emit, parts, sizes), updates, kind)
+
+
+def _flat_places(emit: OnnxEmitter, parts: Sequence[SSAValue], sizes: Sequence[int]) -> SSAValue:
+    """The numbers among all elements of those at these coordinates."""
+    total: SSAValue | None = None
+    for i, part in enumerate(parts):
+        factor = prod(sizes[i + 1 :])
+        scaled = emit.scaled(part, float(factor)) if factor != 1 else part
+        total = scaled if total is None else emit(Add, total, scaled)
+    assert total is not None
+    return total
+
+
+def _put(
+    emit: OnnxEmitter, x: SSAValue, places: SSAValue, updates: SSAValue, kind: str
+) -> SSAValue:
+    """Updates at numbers among all elements of x."""
+    flat, rows, values = (emit.reshaped(value, -1) for value in (x, places, updates))
+    out = emit(scatter.PutAlongAxis, flat, rows, values, axis=0, reduce=kind)
+    return emit.to_shape(out, shape(x))
+
+
+@reads("GatherND")
+def gather_nd(
+    emit: OnnxEmitter, x: SSAValue, indices: SSAValue, *, batch_dims: int = 0
+) -> SSAValue:
+    if batch_dims:
+        indices = _with_batches(emit, x, indices, batch_dims)
+    sizes = [_size(emit, x, i, indices) for i in range(shape(indices)[-1])]
+    return emit(scatter.GatherNd, x, _each_from_start(emit, indices, sizes))
+
+
+def _each_from_start(
+    emit: OnnxEmitter, indices: SSAValue, sizes: Sequence[SSAValue | int]
+) -> SSAValue:
+    """Coordinates from the end as such from the start."""
+    if all(isinstance(size, int) for size in sizes):
+        whole = emit.constant([int(s) for s in sizes if isinstance(s, int)], dtype(indices))
+    else:
+        parts = [
+            emit.constant([s], dtype(indices)) if isinstance(s, int) else emit.reshaped(s, 1)
+            for s in sizes
+        ]
+        whole = emit(Concat, parts, axis=0)
+    return from_start(emit, indices, whole)
+
+
+def _with_batches(emit: OnnxEmitter, x: SSAValue, indices: SSAValue, count: int) -> SSAValue:
+    """The indices with the number of the batch before them."""
+    sizes = emit.sizes(indices, "the sizes of its indices")
+    parts: list[SSAValue] = []
+    for i in range(count):
+        dims = [1] * len(sizes)
+        dims[i] = sizes[i]
+        numbers = emit.to_shape(emit(Arange, start=0.0, end=float(sizes[i])), dims)
+        parts.append(emit.cast(emit.expanded(numbers, (*sizes[:-1], 1)), dtype(indices)))
+    return emit(Concat, [*parts, indices], axis=len(sizes) - 1)
+
+
+@reads("ScatterND")
+def scatter_nd(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    indices: SSAValue,
+    updates: SSAValue,
+    *,
+    reduction: str = "none",
+) -> SSAValue:
+    """Slices of x at coordinates: as one axis of places, and one of what is at each."""
+    kind = _REDUCTIONS[emit.one_of(reduction, tuple(_REDUCTIONS))]
+    sizes = emit.sizes(x)
+    depth = shape(indices)[-1]
+    if depth == UNKNOWN:
+        raise emit.refuse("the number of coordinates is open")
+    each = prod(sizes[depth:])
+    index = _each_from_start(emit, indices, sizes[:depth])
+    factors = [prod(sizes[i + 1 : depth]) for i in range(depth)]
+    scaled = emit(Multiply, index, emit.constant(factors, dtype(indices)))
+    rows = emit(Sum, scaled, axis=(rank(indices) - 1,), dtype=dtype(indices))
+    flat = emit.to_shape(x, (prod(sizes[:depth]), each))
+    rows = emit.reshaped(rows, -1)
+    values = emit.reshaped(updates, -1, each)
+    if kind == "assign":
+        out = emit(scatter.Scatter, flat, rows, values)
+    elif kind == "add":
+        out = emit(scatter.ScatterNdAdd, flat, emit.unsqueezed(rows, 1), values)
+    else:
+        count = emit.sizes(values, "the sizes of its updates")[0]
+        wide = emit.expanded(emit.unsqueezed(rows, 1), (count, each))
+        out = emit(scatter.PutAlongAxis, flat, wide, values, axis=0, reduce=kind)
+    return emit.to_shape(out, sizes)
+
+
+@reads("TopK")
+def top_k(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    k: SSAValue | None = None,
+    *,
+    axis: int = -1,
+    largest: int = 1,
+    sorted: int = 1,
+    **_: int,
+) -> Sequence[SSAValue]:
+    attrs = {"axis": emit.axis(axis, rank(x)), "largest": bool(largest), "sorted": bool(sorted)}
+    assert k is not None
+    count = k if not rank(k) else emit.to_shape(k, ())
+    return emit.dynamic(sort.Topk, [x], attrs, {"k": count})
+
+
+@reads("OneHot")
+def one_hot(
+    emit: OnnxEmitter, indices: SSAValue, depth: SSAValue, values: SSAValue, *, axis: int = -1
+) -> SSAValue:
+    """Numbers from the end count as such; others out of range are nowhere."""
+    count = int(emit.numbers(depth, "depth")[0])
+    off, on = (
+        emit.squeezed(emit(Slice, values, axes=(0,), starts=(i,), ends=(i + 1,)), 0) for i in (0, 1)
+    )
+    index = emit.cast(indices, "int64")
+    index = from_start(emit, index, count)
+    hot = emit(ops.OneHot, index, depth=count, allow_out_of_range=True)
+    at = emit.axis(axis, rank(hot))
+    last = rank(hot) - 1
+    perm = [*range(at), last, *range(at, last)]
+    is_on = emit(Cast, emit.transposed(hot, perm), dtype="bool")
+    return emit(Where, is_on, on, off)
+
+
+@reads("NonZero")
+def non_zero(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
+    """The coordinates in rows, where pd has a row for each element."""
+    if not rank(x):
+        x = emit.unsqueezed(x, 0)
+        found = emit(dynamic.Nonzero, x)
+        return emit(Slice, emit.transposed(found, (1, 0)), axes=(0,), starts=(0,), ends=(0,))
+    return emit.transposed(emit(dynamic.Nonzero, x), (1, 0))
+
+
+@reads("Compress")
+def compress(
+    emit: OnnxEmitter, x: SSAValue, condition: SSAValue, *, axis: int | None = None
+) -> SSAValue:
+    """The slices where the condition holds, which may be shorter than the axis."""
+    if axis is None:
+        x, axis = emit.reshaped(x, -1), 0
+    places = emit.reshaped(emit(dynamic.Nonzero, condition), -1)
+    return emit(ops.Gather, x, places, axis=emit.axis(axis, rank(x)))
+
+
+@reads("Unique")
+def unique(
+    emit: OnnxEmitter, x: SSAValue, *, axis: int | None = None, sorted: int = 1
+) -> Sequence[SSAValue]:
+    at = () if axis is None else (emit.axis(axis, rank(x)),)
+    out, first, inverse, counts = emit.all(dynamic.Unique, x, axis=at)
+    if sorted:
+        return [out, first, inverse, counts]
+    # in the order of their first places
+    order = emit.all(sort.Argsort, first, axis=0)[1]
+    place = emit.all(sort.Argsort, order, axis=0)[1]
+    moved = [emit(ops.Gather, value, order) for value in (first, counts)]
+    kept = emit(ops.Gather, out, order, axis=at[0] if at else 0)
+    return [kept, moved[0], emit(ops.Gather, place, inverse), moved[1]]
+
+
+@reads("ReverseSequence")
+def reverse_sequence(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    lengths: SSAValue,
+    *,
+    batch_axis: int = 1,
+    time_axis: int = 0,
+) -> SSAValue:
+    """Step t of a sequence of n steps is step n - 1 - t, and t from n on."""
+    batch, time = emit.axis(batch_axis, rank(x)), emit.axis(time_axis, rank(x))
+    sizes = emit.sizes(x)
+    dims = [1] * rank(x)
+    dims[time] = sizes[time]
+    steps = emit.to_shape(emit(Arange, start=0.0, end=float(sizes[time])), dims)
+    dims = [1] * rank(x)
+    dims[batch] = sizes[batch]
+    counts = emit.to_shape(emit.cast(lengths, "int64"), dims)
+    mirrored = emit(Subtract, emit.plus(counts, -1), steps)
+    index = emit(Where, emit(LessThan, steps, counts), mirrored, steps)
+    return emit(scatter.TakeAlongAxis, x, emit.expanded(index, sizes), axis=time)
+
+
+@reads("TensorScatter")
+def tensor_scatter(
+    emit: OnnxEmitter,
+    cache: SSAValue,
+    update: SSAValue,
+    starts: SSAValue | None = None,
+    *,
+    axis: int = -2,
+    mode: str = "linear",
+) -> SSAValue:
+    """Steps of each sequence of a batch written to its cache, from a place of its own on."""
+    at = emit.axis(axis, rank(cache))
+    sizes, new = emit.sizes(cache), emit.sizes(update, "the sizes of its update")
+    dims = [1] * rank(cache)
+    dims[at] = new[at]
+    places = emit.to_shape(emit(Arange, start=0.0, end=float(new[at])), dims)
+    if starts is not None:
+        first = emit.to_shape(emit.cast(starts, "int64"), (sizes[0], *(1,) * (rank(cache) - 1)))
+        places = emit(Add, places, first)
+    if emit.one_of(mode, ("linear", "circular")) == "circular":
+        places = emit(Remainder, places, emit.constant([sizes[at]], "int64", ()))
+    index = emit.expanded(places, new)
+    return emit(scatter.PutAlongAxis, cache, index, update, axis=at)

@@ -1,0 +1,110 @@
+"""Reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops import reduce as ops
+from graphopt.ir.dialect.ops.math import Abs, Log, Sqrt, Square, Subtract
+from graphopt.ir.dialect.ops.rearrange import Flip
+from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank
+from graphopt.ir.translate.onnx.registry import Rule, reads
+
+
+def _before(emit: OnnxEmitter, name: str, x: SSAValue) -> SSAValue:
+    """What is added up, of x."""
+    if name in ("ReduceL1",):
+        return emit(Abs, x)
+    if name in ("ReduceL2", "ReduceSumSquare"):
+        return emit(Square, x)
+    return x
+
+
+_OPS: dict[str, type[PdOp]] = {
+    **dict.fromkeys(
+        ("ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum"), ops.Sum
+    ),
+    "ReduceMean": ops.Mean,
+    "ReduceProd": ops.Prod,
+    "ReduceMax": ops.Max,
+    "ReduceMin": ops.Min,
+    "ReduceLogSumExp": ops.Logsumexp,
+}
+
+
+def _reduction(name: str) -> Rule:
+    def rule(
+        emit: OnnxEmitter,
+        x: SSAValue,
+        given: SSAValue | None = None,
+        *,
+        axes: Sequence[int] = (),
+        keepdims: int = 1,
+        noop_with_empty_axes: int = 0,
+    ) -> SSAValue:
+        attrs: dict[str, Any] = {"keepdim": bool(keepdims)}
+        wide = _wide(name, x)
+        before = _before(emit, name, emit.cast(x, wide))
+        op_class = _OPS[name]
+        if op_class is ops.Sum:
+            attrs["dtype"] = wide
+        numbers = tuple(axes) if given is None else emit.known(given)
+        if numbers is None:
+            assert given is not None
+            out = emit.given(op_class, [before], "axis", given, **attrs)
+        elif not numbers and noop_with_empty_axes:
+            out = before
+        else:
+            at = tuple(sorted({emit.axis(int(axis), rank(x)) for axis in numbers}))
+            if at or rank(x):
+                out = emit(op_class, before, axis=at or tuple(range(rank(x))), **attrs)
+            else:
+                out = before
+        if name == "ReduceLogSum":
+            out = emit(Log, out)
+        if name == "ReduceL2":
+            out = emit(Sqrt, out)
+        return emit.cast(out, dtype(x))
+
+    return rule
+
+
+def _wide(name: str, x: SSAValue) -> str:
+    """The dtype in which it is computed: whole numbers have no roots, nor truths an order."""
+    kept = dtype(x)
+    if kept == "bool":
+        return "int32"
+    if not kept.is_floating and name in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp"):
+        return "float64"
+    return kept
+
+
+for _name in _OPS:
+    reads(_name)(_reduction(_name))
+
+
+def _extreme(op_class: type[PdOp]) -> Rule:
+    def rule(
+        emit: OnnxEmitter,
+        x: SSAValue,
+        *,
+        axis: int = 0,
+        keepdims: int = 1,
+        select_last_index: int = 0,
+    ) -> SSAValue:
+        at = emit.axis(axis, rank(x))
+        if not select_last_index:
+            return emit(op_class, x, axis=at, keepdim=bool(keepdims))
+        last = emit(op_class, emit(Flip, x, axis=(at,)), axis=at, keepdim=bool(keepdims))
+        size = emit.constant([emit.sizes(x)[at] - 1], "int64", ())
+        return emit(Subtract, size, last)
+
+    return rule
+
+
+reads("ArgMax")(_extreme(ops.Argmax))
+reads("ArgMin")(_extreme(ops.Argmin))

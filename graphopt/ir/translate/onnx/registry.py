@@ -1,0 +1,92 @@
+"""The registry of rules for ONNX's operators: operator -> a function from values to values.
+
+A rule is called with the values of a node by position, None for those that are left out, and with
+the attributes of the node by name; its signature has their defaults. An attribute that the
+signature lacks is refused, so that none is ignored. It gives the results of the node in order.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from xdsl.ir import SSAValue
+
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.program import EMPTY
+from graphopt.ir.translate.onnx.emitter import OnnxEmitter
+from graphopt.ir.translate.onnx.naming import OPSET, operator_type
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
+
+Rule: TypeAlias = Callable[..., "SSAValue | Sequence[SSAValue]"]
+R = TypeVar("R", bound=Rule)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A rule, and the attributes that it knows."""
+
+    rule: Rule
+    attributes: frozenset[str]
+
+    def __call__(self, emitter: Emitter) -> Written:
+        emit = OnnxEmitter(emitter.builder, emitter.op)
+        op = emitter.op
+        operands = [None if n == EMPTY else emit.read(n) for n in op.input("X")]
+        attrs = {name: _fixed(value) for name, value in op.attrs.items() if name not in _NOTES}
+        unknown = sorted(attrs.keys() - self.attributes)
+        if unknown:
+            raise UnsupportedError(
+                f"{op.type}: its attribute '{unknown[0]}' is not supported; leave it out, or write "
+                "the node by others"
+            )
+        found = self.rule(emit, *operands, **attrs)
+        results = [found] if isinstance(found, SSAValue) else list(found)
+        names = op.output("Out")
+        if len(names) > len(results):
+            raise UnsupportedError(f"{op.type}: its result {len(results)} is not supported")
+        pairs = zip(names, results, strict=False)
+        return {name: value for name, value in pairs if name != EMPTY}
+
+
+# Attributes that say where an operator comes from.
+_NOTES = frozenset((OPSET, "op_role", "op_callstack", "op_namescope", "op_device"))
+
+
+def _fixed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value  # pyright: ignore
+
+
+def reads(*operators: str, domain: str = "") -> Callable[[R], R]:
+    """Register the decorated function as the rule of these operators."""
+
+    def register(rule: R) -> R:
+        kinds = inspect.signature(rule).parameters.values()
+        attributes = frozenset(p.name for p in kinds if p.kind == p.KEYWORD_ONLY)
+        entry = _Entry(rule, attributes)
+        translates(*(operator_type(domain, name) for name in operators))(entry)
+        return rule
+
+    return register
+
+
+def reads_as(operators: Mapping[str, type[PdOp]]) -> None:
+    """Register operators that are one op of their operands, in order, without attributes."""
+    for name, op_class in operators.items():
+        reads(name)(_one_op(op_class))
+
+
+def _one_op(op_class: type[PdOp]) -> Rule:
+    def rule(emit: OnnxEmitter, *operands: SSAValue) -> SSAValue:
+        return emit(op_class, *operands)
+
+    return rule
+
+
+def malformed(problem: str) -> ProgramError:
+    """The error for a node that is not as ONNX says."""
+    return ProgramError(problem)
