@@ -34,6 +34,17 @@ class UnsupportedError(GraphoptError, NotImplementedError):
     """A feature of Paddle that graphopt does not have; the message names a replacement."""
 
 
+class OpenSizeError(UnsupportedError):
+    """Sizes or numbers that are open in a program, and have to be known to translate it.
+
+    `value` is the value in the program whose elements they are, None for the sizes of feeds;
+    `feeds` are the names of feeds of a few numbers that decide it.
+    """
+
+    value: Any = None
+    feeds: tuple[str, ...] = ()
+
+
 class DynamicModeError(UnsupportedError, AssertionError):
     """Something that makes variables or operators, called in dynamic mode."""
 

@@ -68,8 +68,13 @@ def deciding_feeds(module: ModuleOp) -> tuple[str, ...]:
 
 
 def _is_few_numbers(value: SSAValue) -> bool:
-    shape, dtype = shape_of(value.type), dtype_of(value.type)
-    return UNKNOWN not in shape and product(shape) <= MOST_NUMBERS and not dtype.is_differentiable
+    return is_short(value) and not dtype_of(value.type).is_differentiable
+
+
+def is_short(value: SSAValue) -> bool:
+    """True for a value of a few elements, which may be a constant once it is fed."""
+    shape = shape_of(value.type)
+    return UNKNOWN not in shape and product(shape) <= MOST_NUMBERS
 
 
 def _found(op: Operation, known: set[SSAValue]) -> tuple[str, SSAValue, str] | None:

@@ -804,6 +804,9 @@ class Program(ProgramMethods):
         self.serial = next(_serial)
         self.version = 0
         self.lr_schedulers: dict[str, Any] = {}  # variable name -> schedule that sets it
+        self.fixed_feeds: tuple[str, ...] | None = None
+        """Feeds whose elements have to be known to compile it, () where only all sizes have to be;
+        None for a program that is compiled for any sizes."""
         self.readers: list[FeedSource] = []  # loaders that runs take batches from
         self.op_role = OpRole.FORWARD
         self.runs_as: Callable[[], Any] | None = None  # makes what executors run in its place

@@ -69,7 +69,7 @@ class Compilation:
     mapper: str = "auto"
     axes: Mapping[str, Axes] | None = None
     types: tuple[tuple[str, tuple[int, ...], str], ...] = ()
-    numbers: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    numbers: tuple[tuple[str, tuple[float, ...]], ...] = ()
     grows: bool = False
 
     def for_feeds(self, feeds: Mapping[str, Any]) -> Compilation | None:
@@ -82,7 +82,7 @@ class Compilation:
         types = [(name, tuple(each.shape), str(each.dtype)) for name, each in feeds.items()]
         return replace(self, types=tuple(types))
 
-    def with_numbers(self, numbers: Mapping[str, tuple[int, ...]]) -> Compilation | None:
+    def with_numbers(self, numbers: Mapping[str, tuple[float, ...]]) -> Compilation | None:
         """The compilation in which these feeds are constants; None as for `for_feeds`."""
         if not self._is_plain:
             return None

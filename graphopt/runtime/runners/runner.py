@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, proxy
 
 import numpy as np
 
-from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.errors import OpenSizeError, ProgramError, UnsupportedError
 from graphopt.ir.program import LENGTHS, Operator, Program
 from graphopt.ir.program.open_branches import TAKEN
 from graphopt.runtime.compile.compilation import Compilation
@@ -29,6 +29,7 @@ from graphopt.runtime.state.arrays import (
     Fetched,
     Stats,
     is_of_jax,
+    numbers_in,
     shapes_of,
     unchanging,
 )
@@ -249,6 +250,20 @@ class Runner:
     def _executables(
         self, program: Program, parts: SplitFeed, names: Names
     ) -> tuple[Executables, Names, Hashable]:
+        """As `_found_executables`, for the sizes and numbers of these feeds if they are needed."""
+        while True:
+            try:
+                return self._found_executables(program, parts, names)
+            except OpenSizeError as error:
+                known = program.fixed_feeds
+                wanted = tuple(dict.fromkeys((*(known or ()), *error.feeds)))
+                if wanted == known or parts.whole is None or parts.count > 1:
+                    raise
+                program.fixed_feeds = wanted
+
+    def _found_executables(
+        self, program: Program, parts: SplitFeed, names: Names
+    ) -> tuple[Executables, Names, Hashable]:
         """The compiled program that has these fetches, its own fetches, and the shapes of feeds."""
         chunks = [parts.whole] if parts.whole is not None else list(parts.chunks)
         # in sorted order, so that dicts of another order share what was compiled
@@ -257,19 +272,24 @@ class Runner:
         devices = parts.device_shapes()
         dtypes = {name: array.dtype.name for name, array in chunks[0].items()}
         own = own_types(program, devices, dtypes)
+        numbers: tuple[tuple[str, tuple[float, ...]], ...] = ()
+        if program.fixed_feeds is not None:
+            own = tuple((name, devices[0][name], dtypes[name]) for name in fed)
+            numbers = tuple((n, numbers_in(chunks[0][n])) for n in program.fixed_feeds)
 
         def make(fetches: Names) -> Executables:
             compilation = self._compilation(program, parts, fed, fetches, own)
+            compilation = replace(compilation, numbers=numbers)
             try:
                 return executables_of(program, compilation, self._kept.reason)
             except ProgramError as error:
-                if not own:
+                if not own or program.fixed_feeds is not None:
                     raise
                 raise misfit(program, devices[0], own, error) from error
 
         executables, served = self._kept.find(
             program,
-            (fed, parts.count, parts.stacked, checks_nan_inf(), own),
+            (fed, parts.count, parts.stacked, checks_nan_inf(), own, numbers),
             names,
             rows_in(shapes),
             make,

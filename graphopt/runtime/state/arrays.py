@@ -38,6 +38,11 @@ def shapes_of(feeds: Mapping[str, Any]) -> tuple[tuple[tuple[int, ...], Any], ..
     return tuple([(feeds[name].shape, feeds[name].dtype) for name in sorted(feeds)])
 
 
+def numbers_in(feed: Any) -> tuple[float, ...]:
+    """The elements of a feed, row by row."""
+    return tuple(np.asarray(feed).reshape(-1).tolist())
+
+
 def is_of_jax(array: object) -> bool:
     """True for an array of JAX, which cannot be written."""
     return hasattr(array, "sharding")

@@ -12,8 +12,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
-import numpy as np
-
 from graphopt.display.units import several
 from graphopt.errors import GraphoptError
 from graphopt.ir.dialect.collector import keep_imported, paused_collector
@@ -25,7 +23,15 @@ from graphopt.runtime.host.failures import HostFailure
 from graphopt.runtime.settings.flags import AUTO, HOST, tier_flag
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.settings.progress import FEED_SHAPE, NEW_PROGRAM
-from graphopt.runtime.state.arrays import Array, Arrays, FedArrays, Feeds, HostArray, Step
+from graphopt.runtime.state.arrays import (
+    Array,
+    Arrays,
+    FedArrays,
+    Feeds,
+    HostArray,
+    Step,
+    numbers_in,
+)
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
@@ -267,10 +273,6 @@ class Executable:
         )
 
 
-def _numbers(feed: Any) -> tuple[int, ...]:
-    return tuple(map(int, np.asarray(feed).reshape(-1)))
-
-
 def _described(compiled: Compiled, sizes: str, reason: str) -> str:
     """The program that is compiled, with its size, the sizes of its feeds and the reason."""
     count = sum(1 for _ in compiled.module.walk())
@@ -340,7 +342,7 @@ class Executables:
         None for numbers that may never come again: but for the first ones, those that come for the
         first time run op by op.
         """
-        numbers = {name: _numbers(feeds[name]) for name in self.compiled.deciding}
+        numbers = {name: numbers_in(feeds[name]) for name in self.compiled.deciding}
         key = tuple(numbers.values())
         with self._lock:
             known = self._numbered.used(key)

@@ -20,13 +20,19 @@ from graphopt.ir.formats.protobuf.wire import WireReader
 from graphopt.ir.formats.quote import quote
 from graphopt.ir.translate.onnx.element_types import element_type
 
-OPSETS = range(7, 28)
+OPSETS = range(1, 29)
 """The versions of ONNX's operators that are read."""
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _KINDS = {
-    1: "f", 2: "i", 3: "s", 4: "t", 5: "g",
-    6: "floats", 7: "ints", 8: "strings",
+    1: "f",
+    2: "i",
+    3: "s",
+    4: "t",
+    5: "g",
+    6: "floats",
+    7: "ints",
+    8: "strings",
 }
 _ABSENT: Mapping[str, Any] = {"f": 0.0, "i": 0, "s": "", "floats": (), "ints": (), "strings": ()}
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 from xdsl.ir import SSAValue
 
-from graphopt.errors import GraphoptError, ProgramError, UnsupportedError
+from graphopt.errors import GraphoptError, OpenSizeError, ProgramError, UnsupportedError
 from graphopt.ir.dialect.types import dtype_of, shape_of
 from graphopt.ir.program import Operator, Program, VarKind
 from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 from graphopt.ir.translate.blocks.program import Parser
-from graphopt.ir.translate.onnx.emitter import OpenSizeError
 from graphopt.ir.translate.onnx.naming import is_onnx_type
 
 

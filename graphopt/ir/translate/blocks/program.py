@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
-from graphopt.errors import FeedError, FetchError, UnsupportedError
+from graphopt.errors import FeedError, FetchError, OpenSizeError, UnsupportedError
 from graphopt.ir.dialect.bulk import set_arguments
 from graphopt.ir.dialect.collector import paused_collector
+from graphopt.ir.dialect.data_sized import is_short
 from graphopt.ir.dialect.ops.creation import AssignValue, Full
 from graphopt.ir.dialect.signature import FEED, FETCH, KEPT_GRADIENTS, STATE
 from graphopt.ir.dialect.types import tensor
@@ -37,7 +39,7 @@ from graphopt.ir.translate.gradients.raising import plan_gradients
 # a shape, -1 for any size, and a dtype
 FeedType = tuple[Sequence[int], str]
 # the numbers of a feed, row by row
-Numbers = tuple[int, ...]
+Numbers = tuple[float, ...]
 
 HANDLERS = {**BRANCHES, **LOOPS, **ARRAYS, **PYLAYERS, **FEEDS}
 
@@ -61,11 +63,17 @@ def parse_program(
     result, too. Raises FeedError when the program reads a variable that nothing gives a value,
     FetchError for an unknown fetch, UnsupportedError for operators without a translation;
     OpenBranchError where a branch gives results of different types, unless the only fetch is
-    `TAKEN`: then the module computes its condition.
+    `TAKEN`: then the module computes its condition; OpenSizeError, with the feeds that decide
+    them, where sizes or numbers have to be known.
     """
     feeds = list(feeds)
     kept = feeds if keeps_fed_state else ()
-    return Parser(program, frozenset(feeds), types or {}, numbers or {}).run_main(fetches, kept)
+    parser = Parser(program, frozenset(feeds), types or {}, numbers or {})
+    try:
+        return parser.run_main(fetches, kept)
+    except OpenSizeError as error:
+        error.feeds = parser.deciding_feeds(error.value)
+        raise
 
 
 class Parser(BlockParser):
@@ -139,6 +147,23 @@ class Parser(BlockParser):
             if derivative is not None:
                 found.setdefault(derivative, []).append(name)
         return found
+
+    def deciding_feeds(self, value: SSAValue | None) -> tuple[str, ...]:
+        """The feeds of a few numbers that a value is computed from."""
+        found: dict[str, None] = {}
+        seen, todo = set[SSAValue](), [] if value is None else [value]
+        while todo:
+            each = todo.pop()
+            if each in seen:
+                continue
+            seen.add(each)
+            if isinstance(each, BlockArgument):
+                port = self.arg_attrs[each.index].data if each.owner is self.block else {}
+                if FEED in port and is_short(each):
+                    found[cast(StringAttr, port[FEED]).data] = None
+            elif isinstance(each.owner, Operation):
+                todo += each.owner.operands
+        return tuple(found)
 
     def is_state(self, name: str) -> bool:
         """True for a persistable variable."""

@@ -8,21 +8,17 @@ from typing import Any
 import numpy as np
 from xdsl.ir import SSAValue
 
-from graphopt.errors import UnsupportedError
+from graphopt.errors import OpenSizeError, UnsupportedError
 from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.creation import AssignValue, Full, FullLike
-from graphopt.ir.dialect.ops.math import Cast, Scale
+from graphopt.ir.dialect.ops.math import Cast, LogicalOr, Scale
 from graphopt.ir.dialect.ops.shape import Expand, Reshape, ShapeOf, Squeeze, Transpose, Unsqueeze
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
 from graphopt.ir.dtypes import DType
 from graphopt.ir.translate.onnx.element_types import element_type
 from graphopt.ir.translate.onnx.naming import OPSET
 from graphopt.ir.translate.operators.emitter import Emitter
-
-
-class OpenSizeError(UnsupportedError):
-    """A rule needs a size or a number that is open in the program, and known when it is fed."""
 
 
 class OnnxEmitter(Emitter):
@@ -49,6 +45,15 @@ class OnnxEmitter(Emitter):
             raise self.refuse(f"graphopt has no type for {found}; use another one")
         return found
 
+    def open(self, problem: str, value: SSAValue | None = None) -> OpenSizeError:
+        """The error for sizes, or the elements of a value, that are not known."""
+        error = OpenSizeError(
+            f"{self.op.type}: {problem}; a run knows them, and convert and explain do where the "
+            "model has them as constants, or --dim says the sizes"
+        )
+        error.value = value
+        return error
+
     # Values that are known -------------------------------------------------------------------
 
     def known(self, value: SSAValue) -> tuple[Any, ...] | None:
@@ -59,20 +64,14 @@ class OnnxEmitter(Emitter):
         """The elements of a value; OpenSizeError when they depend on the run."""
         found = self.known(value)
         if found is None:
-            raise OpenSizeError(
-                f"{self.op.type}: its {what} depend on what is fed, and have to be known; make "
-                "them constants of the model"
-            )
+            raise self.open(f"its {what} depend on what is fed, and have to be known", value)
         return found
 
     def sizes(self, value: SSAValue, what: str = "the sizes of its input") -> tuple[int, ...]:
         """The shape of a value; OpenSizeError when one of its sizes is open."""
         shape = shape_of(value.type)
         if UNKNOWN in shape:
-            raise OpenSizeError(
-                f"{self.op.type}: {what} {list(shape)} are open, and have to be known; give "
-                "inputs of known sizes"
-            )
+            raise self.open(f"{what} {list(shape)} are open, and have to be known")
         return shape
 
     # Constants -------------------------------------------------------------------------------
@@ -138,6 +137,10 @@ class OnnxEmitter(Emitter):
         if rank_of(x.type) == rank_of(like.type):
             return x
         return self.to_shape(x, self(ShapeOf, like))
+
+    def either(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        """Where one of two conditions holds."""
+        return self(LogicalOr, x, y)
 
     def plus(self, x: SSAValue, number: float) -> SSAValue:
         """x and a number."""

@@ -88,4 +88,6 @@ def located(error: ProgramError | UnsupportedError, op: Operator) -> Exception:
         return error
     outputs = ", ".join(op.output_arg_names)
     where = f", at {op.location}" if op.location else ""
-    return type(error)(f"{error} [operator {op.type} -> {outputs}{where}]")
+    named = type(error)(f"{error} [operator {op.type} -> {outputs}{where}]")
+    named.__dict__.update(error.__dict__)
+    return named

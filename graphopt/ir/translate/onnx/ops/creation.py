@@ -51,7 +51,7 @@ def constant_of_shape(
     value_shape: Sequence[int] = (1,),
 ) -> SSAValue:
     attrs = {"value": float(value[0]), "dtype": value_dtype}
-    return emit.given(Full, [], "shape", sizes, **attrs)
+    return emit.dynamic(Full, [], attrs, {"shape": sizes})[0]
 
 
 @reads("Range")

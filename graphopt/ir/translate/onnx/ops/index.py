@@ -38,6 +38,8 @@ def gather(emit: OnnxEmitter, x: SSAValue, indices: SSAValue, *, axis: int = 0) 
             indices = emit.constant(wanted, "int64", shape(indices))
     if dtype(x).is_floating and rank(x) == 2 and at == 0 and rank(indices) and _is_state(x):
         return emit(ops.Embedding, indices, x)
+    if numbers is None:
+        indices = from_start(emit, indices, _size(emit, x, at, indices))
     flat = indices if rank(indices) == 1 else emit.reshaped(indices, -1)
     out = emit(ops.Gather, x, flat, axis=at)
     return out if rank(indices) == 1 else _with_axes(emit, out, x, indices, at)

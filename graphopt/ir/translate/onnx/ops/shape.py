@@ -13,7 +13,7 @@ from graphopt.ir.dialect.ops.math import Maximum
 from graphopt.ir.dialect.ops.rearrange import Flip, StridedSlice, Tile
 from graphopt.ir.dialect.ops.reduce import Numel
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.ir.translate.onnx.emitter import OnnxEmitter, OpenSizeError, dtype, rank, shape
+from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
 from graphopt.ir.translate.onnx.registry import reads
 
 _FAR = 2**31 - 1
@@ -62,7 +62,7 @@ def reshape(
     numbers = emit.known(target)
     if numbers is None:
         if allowzero:
-            raise OpenSizeError(f"{emit.op.type}: allowzero needs a shape that is known")
+            raise emit.open("allowzero needs a shape that is known")
         return emit.to_shape(x, target)
     if allowzero and 0 in numbers:
         if -1 in numbers:
@@ -259,7 +259,7 @@ def expand(emit: OnnxEmitter, x: SSAValue, target: SSAValue) -> SSAValue:
         return emit.expanded(x, tuple(found))
     length = shape(target)[0]
     if length == UNKNOWN:
-        raise OpenSizeError(f"{emit.op.type}: the number of dimensions of its result is unknown")
+        raise emit.open("the number of dimensions of its result is unknown")
     if length > len(sizes):
         x = emit.unsqueezed(x, *range(length - len(sizes)))
     own = emit.shape(x)

@@ -1,0 +1,235 @@
+"""Whole numbers that stand for floats: quantised, computed with, and back.
+
+Sums of products of bytes are computed in int32, as ONNX says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.math import (
+    Add,
+    Clip,
+    Divide,
+    Maximum,
+    Minimum,
+    Multiply,
+    Subtract,
+)
+from graphopt.ir.dialect.ops.rearrange import RepeatInterleave
+from graphopt.ir.dialect.ops.reduce import Max, Min
+from graphopt.ir.dialect.ops.shape import Slice
+from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
+from graphopt.ir.translate.onnx.ops.conv import convolved
+from graphopt.ir.translate.onnx.ops.math import half_to_even
+from graphopt.ir.translate.onnx.registry import reads
+
+_RANGES = {"uint8": (0.0, 255.0), "int8": (-128.0, 127.0), "int16": (-32768.0, 32767.0)}
+
+
+def _spread(emit: OnnxEmitter, value: SSAValue, x: SSAValue, axis: int, block: int) -> SSAValue:
+    """A scale or zero point beside x: one for all, one along an axis, or one for each block."""
+    if not rank(value):
+        return value
+    if rank(x) and rank(value) == 1 and rank(x) > 1:
+        return emit.along(value, rank(x), emit.axis(axis, rank(x)))
+    if not block or rank(value) != rank(x):
+        return value
+    at = emit.axis(axis, rank(x))
+    wide = emit(RepeatInterleave, value, repeats=block, axis=at)
+    size = shape(x)[at]
+    if shape(wide)[at] == size:
+        return wide
+    return emit(Slice, wide, axes=(at,), starts=(0,), ends=(size,))
+
+
+def quantised(
+    emit: OnnxEmitter, x: SSAValue, scale: SSAValue, zero: SSAValue | None, kind: str
+) -> SSAValue:
+    """The nearest whole numbers of x over a scale, moved by a zero point, within the type."""
+    low, high = _RANGES[kind]
+    number = half_to_even(emit, emit(Divide, x, scale))
+    if zero is not None:
+        number = emit(Add, number, emit.cast(zero, dtype(number)))
+    return emit.cast(emit(Clip, number, min=low, max=high), kind)
+
+
+@reads("QuantizeLinear")
+def quantize(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    scale: SSAValue,
+    zero: SSAValue | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+    saturate: int = 1,
+) -> SSAValue:
+    kind = dtype(zero) if zero is not None else "uint8"
+    if output_dtype:
+        kind = emit.element_type(output_dtype)
+    if kind not in _RANGES:
+        raise emit.refuse(f"quantised numbers of the type {kind}")
+    wide = "float32" if dtype(x) != "float64" else "float64"
+    own = emit.cast(_spread(emit, scale, x, axis, block_size), wide)
+    offset = zero and _spread(emit, zero, x, axis, block_size)
+    return quantised(emit, emit.cast(x, wide), own, offset, kind)
+
+
+@reads("DequantizeLinear")
+def dequantize(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    scale: SSAValue,
+    zero: SSAValue | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> SSAValue:
+    kind = emit.element_type(output_dtype) if output_dtype else dtype(scale)
+    own = emit.cast(_spread(emit, scale, x, axis, block_size), kind)
+    number = emit.cast(x, "int32")
+    if zero is not None:
+        offset = emit.cast(_spread(emit, zero, x, axis, block_size), "int32")
+        number = emit(Subtract, number, offset)
+    return emit(Multiply, emit.cast(number, kind), own)
+
+
+@reads("DynamicQuantizeLinear")
+def dynamic_quantize(emit: OnnxEmitter, x: SSAValue) -> Sequence[SSAValue]:
+    """To bytes from the least to the largest element, 0 among them."""
+    axes = tuple(range(rank(x)))
+    zero = emit.number(0, x)
+    low = emit(Minimum, emit(Min, x, axis=axes), zero)
+    high = emit(Maximum, emit(Max, x, axis=axes), zero)
+    scale = emit(Divide, emit(Subtract, high, low), emit.number(255, x))
+    start = half_to_even(emit, emit(Divide, emit(Subtract, zero, low), scale))
+    point = emit.cast(emit(Clip, start, min=0.0, max=255.0), "uint8")
+    return [quantised(emit, x, scale, point, "uint8"), scale, point]
+
+
+def _centred(
+    emit: OnnxEmitter, x: SSAValue, zero: SSAValue | None, axis: int | None = None
+) -> SSAValue:
+    """Bytes less their zero point, in int32."""
+    wide = emit.cast(x, "int32")
+    if zero is None:
+        return wide
+    offset = emit.cast(zero, "int32")
+    if rank(zero) == 1 and axis is not None and rank(x) > 1:
+        offset = emit.along(offset, rank(x), emit.axis(axis, rank(x)))
+    return emit(Subtract, wide, offset)
+
+
+@reads("MatMulInteger")
+def matmul_integer(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    y: SSAValue,
+    x_zero: SSAValue | None = None,
+    y_zero: SSAValue | None = None,
+) -> SSAValue:
+    left = _centred(emit, x, x_zero, max(rank(x) - 2, 0))
+    return emit(Matmul, left, _centred(emit, y, y_zero, rank(y) - 1))
+
+
+@reads("QLinearMatMul")
+def qlinear_matmul(
+    emit: OnnxEmitter,
+    a: SSAValue,
+    a_scale: SSAValue,
+    a_zero: SSAValue,
+    b: SSAValue,
+    b_scale: SSAValue,
+    b_zero: SSAValue,
+    y_scale: SSAValue,
+    y_zero: SSAValue,
+) -> SSAValue:
+    total = matmul_integer(emit, a, b, a_zero, b_zero)
+    left, right = (emit.cast(value, "float32") for value in (a_scale, b_scale))
+    if rank(left) == 1 and rank(total) > 1 and shape(left) != (1,):
+        left = emit.along(left, rank(total), rank(total) - 2)
+    factor = emit(Divide, emit(Multiply, left, right), emit.cast(y_scale, "float32"))
+    one = emit.constant([1.0], "float32", ())
+    product = emit(Multiply, emit.cast(total, "float32"), factor)
+    return quantised(emit, product, one, y_zero, dtype(y_zero))
+
+
+def _integer_conv(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    filter: SSAValue,
+    x_zero: SSAValue | None,
+    filter_zero: SSAValue | None,
+    auto_pad: str,
+    dilations: Sequence[int] | None,
+    group: int,
+    pads: Sequence[int] | None,
+    strides: Sequence[int] | None,
+) -> SSAValue:
+    """A convolution in float64, which has all sums of products of bytes exactly.
+
+    What is around x is its zero point.
+    """
+    images = emit.cast(_centred(emit, x, x_zero), "float64")
+    weights = emit.cast(_centred(emit, filter, filter_zero, 0), "float64")
+    out = convolved(emit, images, weights, auto_pad, dilations, group, pads, strides)
+    return emit.cast(out, "int32")
+
+
+@reads("ConvInteger")
+def conv_integer(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    filter: SSAValue,
+    x_zero: SSAValue | None = None,
+    filter_zero: SSAValue | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> SSAValue:
+    geometry = auto_pad, dilations, group, pads, strides
+    return _integer_conv(emit, x, filter, x_zero, filter_zero, *geometry)
+
+
+@reads("QLinearConv")
+def qlinear_conv(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    x_scale: SSAValue,
+    x_zero: SSAValue,
+    filter: SSAValue,
+    filter_scale: SSAValue,
+    filter_zero: SSAValue,
+    y_scale: SSAValue,
+    y_zero: SSAValue,
+    bias: SSAValue | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> SSAValue:
+    geometry = auto_pad, dilations, group, pads, strides
+    total = _integer_conv(emit, x, filter, x_zero, filter_zero, *geometry)
+    if bias is not None:
+        total = emit(Add, total, emit.along(bias, rank(total), 1))
+    weights = filter_scale
+    if rank(weights) == 1:
+        weights = emit.along(weights, rank(total), 1)
+    factor = emit(Divide, emit(Multiply, x_scale, weights), y_scale)
+    one = emit.constant([1.0], "float32", ())
+    product = emit(Multiply, emit.cast(total, "float32"), factor)
+    return quantised(emit, product, one, y_zero, dtype(y_zero))

@@ -1,0 +1,148 @@
+"""Padding, blocks of pixels, and regularisation that is off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.ops.creation import FullLike
+from graphopt.ir.dialect.ops.random import Dropout
+from graphopt.ir.dialect.ops.rearrange import Pad
+from graphopt.ir.dialect.ops.shape import Assign, Slice
+from graphopt.ir.dialect.ops.vision import Fold, PixelShuffle
+from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank
+from graphopt.ir.translate.onnx.registry import reads
+
+_MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
+
+
+@reads("Pad")
+def pad(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    given: SSAValue | None = None,
+    number: SSAValue | None = None,
+    axes: SSAValue | None = None,
+    *,
+    mode: str = "constant",
+    pads: Sequence[int] | None = None,
+    value: float = 0.0,
+) -> SSAValue:
+    """All numbers before, then all after; operands since opset 11, attributes before."""
+    kind = _MODES[emit.one_of(mode, tuple(_MODES))]
+    if number is not None and kind == "constant":
+        value = float(emit.numbers(number, "value")[0])
+    kept = dtype(x)
+    x = emit.cast(x, "uint8" if kept == "bool" else kept)
+    attrs: dict[str, Any] = {"mode": kind, "value": value}
+    found = pads if given is None else emit.known(given)
+    count = rank(x)
+    if found is None:
+        assert given is not None
+        if axes is not None and tuple(emit.numbers(axes, "axes")) != tuple(range(count)):
+            raise emit.open("its padding has to be known", given)
+        pairs = emit.transposed(emit.to_shape(given, (2, count)), (1, 0))
+        out = emit.dynamic(Pad, [x], attrs, {"paddings": emit.to_shape(pairs, (2 * count,))})[0]
+        return emit.cast(out, kept)
+    at = range(count)
+    if axes is not None:
+        at = [emit.axis(int(axis), count) for axis in emit.numbers(axes, "axes")]
+    around = [0] * (2 * count)
+    for i, axis in enumerate(at):
+        around[2 * axis : 2 * axis + 2] = int(found[i]), int(found[i + len(at)])
+    if not any(around):
+        return emit(Assign, emit.cast(x, kept))
+    return emit.cast(emit(Pad, x, paddings=tuple(around), **attrs), kept)
+
+
+@reads("DepthToSpace")
+def depth_to_space(
+    emit: OnnxEmitter, x: SSAValue, *, blocksize: int, mode: str = "DCR"
+) -> SSAValue:
+    """The block of a pixel is the outermost part of its channels (DCR), or the innermost."""
+    if emit.one_of(mode, ("DCR", "CRD")) == "CRD":
+        return emit(PixelShuffle, x, upscale_factor=blocksize)
+    n, c, h, w = emit.sizes(x)
+    each = c // blocksize**2
+    apart = emit.to_shape(x, (n, blocksize, blocksize, each, h, w))
+    moved = emit.transposed(apart, (0, 3, 4, 1, 5, 2))
+    return emit.to_shape(moved, (n, each, h * blocksize, w * blocksize))
+
+
+@reads("SpaceToDepth")
+def space_to_depth(
+    emit: OnnxEmitter, x: SSAValue, *, blocksize: int, mode: str = "DCR"
+) -> SSAValue:
+    n, c, h, w = emit.sizes(x)
+    rows, columns = h // blocksize, w // blocksize
+    apart = emit.to_shape(x, (n, c, rows, blocksize, columns, blocksize))
+    order = (0, 3, 5, 1, 2, 4) if emit.one_of(mode, ("DCR", "CRD")) == "DCR" else (0, 1, 3, 5, 2, 4)
+    return emit.to_shape(emit.transposed(apart, order), (n, c * blocksize**2, rows, columns))
+
+
+@reads("Dropout")
+def dropout(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    given: SSAValue | None = None,
+    training: SSAValue | None = None,
+    *,
+    ratio: float = 0.5,
+    seed: int | None = None,
+    is_test: int | None = None,
+) -> Sequence[SSAValue]:
+    """Nothing, unless the node says that it trains: then what stays grows by what goes."""
+    trains = training is not None and bool(emit.numbers(training, "training_mode")[0])
+    rate = float(emit.numbers(given, "ratio")[0]) if given is not None else ratio
+    mask = emit(FullLike, x, value=1.0, dtype="bool")
+    if not trains or not rate:
+        return [emit(Assign, x), mask]
+    if len(emit.used) > 1 and emit.used[1]:
+        raise emit.refuse("the mask of a dropout that trains; leave it out")
+    return [emit(Dropout, x, p=rate, mode="upscale_in_train", seed=seed or 0)]
+
+
+@reads("CenterCropPad")
+def center_crop_pad(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    target: SSAValue,
+    *,
+    axes: Sequence[int] | None = None,
+) -> SSAValue:
+    """The middle of each axis, or zeros around it."""
+    wanted = emit.numbers(target, "sizes")
+    at = [emit.axis(axis, rank(x)) for axis in (axes if axes is not None else range(rank(x)))]
+    sizes = emit.sizes(x)
+    around = [0] * (2 * rank(x))
+    for axis, size in zip(at, map(int, wanted), strict=True):
+        less = size - sizes[axis]
+        if less >= 0:
+            around[2 * axis : 2 * axis + 2] = less // 2, less - less // 2
+        else:
+            start = (sizes[axis] - size) // 2
+            cut = {"axes": (axis,), "starts": (start,), "ends": (start + size,)}
+            x = emit(Slice, x, **cut)
+    return emit(Pad, x, paddings=tuple(around)) if any(around) else x
+
+
+@reads("Col2Im")
+def col2im(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    image: SSAValue,
+    block: SSAValue,
+    *,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> SSAValue:
+    sizes = tuple(map(int, emit.numbers(image, "sizes")))
+    kernel = tuple(map(int, emit.numbers(block, "sizes of windows")))
+    if len(sizes) != 2:
+        raise emit.refuse(f"images of {len(sizes)} dimensions, and 2 are supported")
+    around = tuple(pads or (0, 0, 0, 0))
+    attrs = {"strides": tuple(strides or (1, 1)), "dilations": tuple(dilations or (1, 1))}
+    return emit(Fold, x, output_sizes=sizes, kernel_sizes=kernel, paddings=around, **attrs)

@@ -1,0 +1,263 @@
+"""Attention and rotary embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.ops.activation import Softmax, Tanh
+from graphopt.ir.dialect.ops.creation import Arange
+from graphopt.ir.dialect.ops.index import Gather
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.math import (
+    Add,
+    Equal,
+    GreaterEqual,
+    LessEqual,
+    LessThan,
+    LogicalAnd,
+    Multiply,
+    Subtract,
+    Where,
+)
+from graphopt.ir.dialect.ops.rearrange import Pad, RepeatInterleave, StridedSlice
+from graphopt.ir.dialect.ops.reduce import Max
+from graphopt.ir.dialect.ops.shape import Concat, Slice
+from graphopt.ir.dialect.types import UNKNOWN
+from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
+from graphopt.ir.translate.onnx.registry import reads
+
+_NEVER = float("-inf")
+
+
+@dataclass
+class _Frontier:
+    """The keys that each query may see by its place: those from one on, up to another one."""
+
+    is_causal: bool
+    left: int
+    right: int
+
+    @property
+    def is_open(self) -> bool:
+        """True where every query sees all keys."""
+        return not self.is_causal and self.left < 0 and self.right < 0
+
+
+@reads("Attention")
+def attention(
+    emit: OnnxEmitter,
+    q: SSAValue,
+    k: SSAValue,
+    v: SSAValue,
+    mask: SSAValue | None = None,
+    past_key: SSAValue | None = None,
+    past_value: SSAValue | None = None,
+    lengths: SSAValue | None = None,
+    *,
+    is_causal: int = 0,
+    kv_num_heads: int | None = None,
+    left_window_size: int = -1,
+    q_num_heads: int | None = None,
+    qk_matmul_output_mode: int = 0,
+    right_window_size: int = -1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    softmax_precision: int | None = None,
+) -> Sequence[SSAValue]:
+    """Written out: passes know what of it a kernel computes."""
+    kept, flat = dtype(q), rank(q) == 3
+    if flat:
+        q = _heads(emit, q, q_num_heads)
+        k, v = (_heads(emit, value, kv_num_heads) for value in (k, v))
+    before: SSAValue | int = 0
+    if past_key is not None and past_value is not None:
+        before = _length(emit, past_key)
+        k = emit(Concat, [past_key, k], axis=2)
+        v = emit(Concat, [past_value, v], axis=2)
+    present = k, v
+    repeats = shape(q)[1] // shape(k)[1] if shape(k)[1] > 0 else 1
+    if repeats > 1:
+        k, v = (emit(RepeatInterleave, value, repeats=repeats, axis=1) for value in (k, v))
+    if scale is None:
+        scale = emit.sizes(q, "the sizes of its queries")[3] ** -0.5
+    scores = emit(Matmul, emit.scaled(q, scale), k, transpose_y=True)
+    given = scores
+    if softcap:
+        scores = emit.scaled(emit(Tanh, emit.scaled(scores, 1 / softcap)), softcap)
+    seen = [scores] * 2 if qk_matmul_output_mode else [given]
+    frontier = _Frontier(bool(is_causal), left_window_size, right_window_size)
+    bias = _bias(emit, q, k, mask, lengths, before, frontier)
+    if bias is not None:
+        scores = emit(Add, scores, bias)
+    wide = kept if softmax_precision is None else emit.element_type(softmax_precision)
+    weights = emit(Softmax, emit.cast(scores, wide), axis=-1)
+    if bias is not None:
+        weights = _without_blind(emit, weights, bias)
+    weights = emit.cast(weights, kept)
+    out = emit(Matmul, weights, v)
+    if flat:
+        joined = emit.transposed(out, (0, 2, 1, 3))
+        out = emit.reshaped(joined, 0, 0, shape(out)[1] * shape(out)[3])
+    exposed = (given, seen[-1], scores, weights)[qk_matmul_output_mode]
+    return [out, *present, exposed]
+
+
+def _heads(emit: OnnxEmitter, x: SSAValue, count: int | None) -> SSAValue:
+    """[batch, length, heads * size] as [batch, heads, length, size]."""
+    if not count or shape(x)[2] == UNKNOWN:
+        raise emit.refuse("the number of its heads is not known")
+    return emit.transposed(emit.reshaped(x, 0, 0, count, shape(x)[2] // count), (0, 2, 1, 3))
+
+
+def _length(emit: OnnxEmitter, x: SSAValue) -> SSAValue | int:
+    """The number of steps of [batch, heads, length, size], as a value where it is open."""
+    if shape(x)[2] != UNKNOWN:
+        return shape(x)[2]
+    cut = {"axes": (0,), "starts": (2,), "ends": (3,), "decrease_axis": (0,)}
+    return emit(Slice, emit.shape(x), **cut)
+
+
+def _bias(
+    emit: OnnxEmitter,
+    q: SSAValue,
+    k: SSAValue,
+    mask: SSAValue | None,
+    lengths: SSAValue | None,
+    before: SSAValue | int,
+    frontier: _Frontier,
+) -> SSAValue | None:
+    """What is added to the scores: minus infinity for keys that are not seen."""
+    kept = dtype(q)
+    bias: SSAValue | None = None
+    if mask is not None:
+        bias = _to_bias(emit, _widened(emit, mask, _length(emit, k)), kept)
+    if not frontier.is_open:
+        queries, keys = (_numbers(emit, _length(emit, value)) for value in (q, k))
+        places = emit.unsqueezed(queries, 1)
+        offset = before if isinstance(before, SSAValue) else emit.constant([before], "int64", ())
+        if lengths is not None:
+            own = emit(Subtract, emit.cast(lengths, "int64"), _as_value(emit, _length(emit, q)))
+            offset = emit.reshaped(own, -1, 1, 1, 1)
+        places = emit(Add, places, offset)
+        sees = _sees(emit, places, keys, frontier)
+        bias = _sum(emit, bias, _to_bias(emit, sees, kept))
+    if lengths is not None:
+        keys = _numbers(emit, _length(emit, k))
+        counts = emit.reshaped(emit.cast(lengths, "int64"), -1, 1, 1, 1)
+        bias = _sum(emit, bias, _to_bias(emit, emit(LessThan, keys, counts), kept))
+    return bias
+
+
+def _sees(emit: OnnxEmitter, places: SSAValue, keys: SSAValue, frontier: _Frontier) -> SSAValue:
+    """The keys that are near enough, and with `is_causal` not after the place of the query."""
+    found: list[SSAValue] = []
+    if frontier.is_causal:
+        found.append(emit(LessEqual, keys, places))
+    if frontier.left >= 0:
+        first = emit(Subtract, places, emit.constant([frontier.left], "int64", ()))
+        found.append(emit(GreaterEqual, keys, first))
+    if frontier.right >= 0:
+        last = emit(Add, places, emit.constant([frontier.right], "int64", ()))
+        found.append(emit(LessEqual, keys, last))
+    sees = found[0]
+    for each in found[1:]:
+        sees = emit(LogicalAnd, sees, each)
+    return sees
+
+
+def _widened(emit: OnnxEmitter, mask: SSAValue, length: SSAValue | int) -> SSAValue:
+    """A mask for the first keys as one for all: it hides the others."""
+    own = shape(mask)[-1]
+    if not isinstance(length, int) or own in (length, UNKNOWN, 1):
+        return mask
+    around = (0,) * (2 * rank(mask) - 1) + (length - own,)
+    if dtype(mask) == "bool":
+        return emit.cast(emit(Pad, emit.cast(mask, "uint8"), paddings=around), "bool")
+    return emit(Pad, mask, paddings=around, value=_NEVER)
+
+
+def _to_bias(emit: OnnxEmitter, mask: SSAValue, kind: str) -> SSAValue:
+    if dtype(mask) != "bool":
+        return mask
+    zero = emit.constant([0.0], kind, ())
+    return emit(Where, mask, zero, emit.constant([_NEVER], kind, ()))
+
+
+def _sum(emit: OnnxEmitter, x: SSAValue | None, y: SSAValue) -> SSAValue:
+    return y if x is None else emit(Add, x, y)
+
+
+def _numbers(emit: OnnxEmitter, length: SSAValue | int) -> SSAValue:
+    """0, 1, 2, ... up to a length."""
+    if isinstance(length, int):
+        return emit(Arange, start=0.0, end=float(length))
+    return emit.given(Arange, [], "end", length)
+
+
+def _as_value(emit: OnnxEmitter, length: SSAValue | int) -> SSAValue:
+    return length if isinstance(length, SSAValue) else emit.constant([length], "int64", ())
+
+
+def _without_blind(emit: OnnxEmitter, weights: SSAValue, bias: SSAValue) -> SSAValue:
+    """The weights, 0 for queries that see no key at all."""
+    most = emit(Max, bias, axis=(rank(bias) - 1,), keepdim=True)
+    is_blind = emit(Equal, most, emit.constant([_NEVER], dtype(bias), ()))
+    return emit(Where, is_blind, emit.number(0, weights), weights)
+
+
+@reads("RotaryEmbedding")
+def rotary_embedding(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    cosines: SSAValue,
+    sines: SSAValue,
+    positions: SSAValue | None = None,
+    *,
+    interleaved: int = 0,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+) -> SSAValue:
+    """The halves of each head, or its even and odd elements, as points that are turned."""
+    flat, sizes = rank(x) == 3, shape(x)
+    images = _heads(emit, x, num_heads) if flat else x
+    size = shape(images)[3]
+    width = rotary_embedding_dim or size
+    turned = _part(emit, images, 0, width) if width != size else images
+    if interleaved:
+        first, second = (
+            emit(StridedSlice, turned, axes=(3,), starts=(i,), ends=(width,), strides=(2,))
+            for i in (0, 1)
+        )
+    else:
+        first, second = _part(emit, turned, 0, width // 2), _part(emit, turned, width // 2, width)
+    cos, sin = (_turns(emit, value, positions) for value in (cosines, sines))
+    real = emit(Subtract, emit(Multiply, cos, first), emit(Multiply, sin, second))
+    imaginary = emit(Add, emit(Multiply, sin, first), emit(Multiply, cos, second))
+    if interleaved:
+        pairs = [emit.unsqueezed(value, 4) for value in (real, imaginary)]
+        out = emit.reshaped(emit(Concat, pairs, axis=4), 0, 0, 0, width)
+    else:
+        out = emit(Concat, [real, imaginary], axis=3)
+    if width != size:
+        out = emit(Concat, [out, _part(emit, images, width, size)], axis=3)
+    if not flat:
+        return out
+    return emit.reshaped(emit.transposed(out, (0, 2, 1, 3)), 0, 0, sizes[2])
+
+
+def _part(emit: OnnxEmitter, x: SSAValue, start: int, end: int) -> SSAValue:
+    return emit(Slice, x, axes=(3,), starts=(start,), ends=(end,))
+
+
+def _turns(emit: OnnxEmitter, cache: SSAValue, positions: SSAValue | None) -> SSAValue:
+    """The numbers of each step [batch, 1, length, half]: looked up, or given for each."""
+    if positions is None:
+        return emit.unsqueezed(cache, 1)
+    rows = emit(Gather, cache, emit.reshaped(positions, -1))
+    batch, length = shape(positions)
+    if UNKNOWN in (batch, length):
+        batch, length = emit.sizes(positions, "the sizes of its positions")
+    return emit.unsqueezed(emit.to_shape(rows, (batch, length, shape(cache)[-1])), 1)
