@@ -21,6 +21,9 @@ class OperatorError(GraphoptError):
 class ProgramError(OperatorError, ValueError):
     """An operator was appended with operands or attributes that it does not accept."""
 
+    conditions: tuple[Any, ...] = ()
+    """Those of the branches around it, of which another side may have run."""
+
 
 class OperandError(ProgramError, TypeError):
     """An argument is of a kind, or a Variable of a dtype, that the function does not take."""
@@ -37,11 +40,11 @@ class UnsupportedError(GraphoptError, NotImplementedError):
 class OpenSizeError(UnsupportedError):
     """Sizes or numbers that are open in a program, and have to be known to translate it.
 
-    `value` is the value in the program whose elements they are, None for the sizes of feeds;
-    `feeds` are the names of feeds of a few numbers that decide it.
+    `values` are those in the program whose elements they are, none for the sizes of feeds; `feeds`
+    are the names of feeds of a few numbers that decide them.
     """
 
-    value: Any = None
+    values: tuple[Any, ...] = ()
     feeds: tuple[str, ...] = ()
 
 

@@ -15,11 +15,13 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.creation import AssignValue, Full, FullLike
+from graphopt.ir.dialect.ops.creation import Arange, AssignValue, Full, FullLike
+from graphopt.ir.dialect.ops.elementary import Ceil, Floor
 from graphopt.ir.dialect.ops.index import Gather
 from graphopt.ir.dialect.ops.math import (
     Add,
     Cast,
+    Divide,
     Equal,
     FloorDivide,
     GreaterEqual,
@@ -29,12 +31,16 @@ from graphopt.ir.dialect.ops.math import (
     LogicalAnd,
     LogicalNot,
     LogicalOr,
+    Maximum,
+    Minimum,
     Multiply,
     NotEqual,
     Scale,
     Subtract,
+    Where,
 )
-from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Stack
+from graphopt.ir.dialect.ops.rearrange import StridedSlice
+from graphopt.ir.dialect.ops.shape import Concat, Expand, ShapeOf, Slice, Stack, Transpose
 from graphopt.ir.dialect.size_rules import Elements, Sizes, own_sizes, result_sizes
 from graphopt.ir.dialect.sums import Amount, Sum, quotient
 from graphopt.ir.dialect.traits import keeps_order
@@ -190,6 +196,28 @@ def _gather(op: PdOp, x: Elements, index: Elements) -> Elements | None:
     return np.take(x, index.ravel(), axis)
 
 
+def _strided(op: PdOp, x: Elements) -> Elements | None:
+    """By bounds as those of Python, where one before the first element is none."""
+    cut = [slice(None)] * x.ndim
+    names = ("axes", "starts", "ends", "strides")
+    for axis, start, end, step in zip(*map(op.attr, names), strict=True):
+        last = None if step < 0 and end < -x.shape[axis] else end
+        cut[axis] = slice(start, last, step)
+    return None if op.attr("decrease_axis") else x[tuple(cut)]
+
+
+def _transpose(op: PdOp, x: Elements) -> Elements:
+    return x.transpose(op.attr("perm"))
+
+
+def _expand(op: PdOp, x: Elements) -> Elements:
+    return np.broadcast_to(x, shape_of(op.results[0].type))
+
+
+def _range(op: PdOp) -> Array:
+    return np.arange(*map(op.attr, ("start", "end", "step")))
+
+
 Compute = Callable[..., Any]
 Rule = Callable[..., Any]
 
@@ -223,6 +251,18 @@ def _floor_divide(x: Array, y: Array) -> Array | None:
     return np.floor_divide(x, y) if x.dtype.kind in "iu" and np.all(y) else None
 
 
+def _divide(x: Array, y: Array) -> Array | None:
+    """Whole numbers towards zero, and none by 0."""
+    if x.dtype.kind not in "iu":
+        return x / y
+    return np.where((x < 0) != (y < 0), -(-x // y), x // y).astype(x.dtype) if np.all(y) else None
+
+
+def _chosen(condition: Element, x: Element, y: Element) -> Element:
+    """One of two elements, one of which may be a sum."""
+    return None if isinstance(condition, Sum) else x if condition else y
+
+
 def _divide_sum(x: Amount, y: Amount) -> Amount | None:
     """Not by a size, which may be 0."""
     return None if isinstance(y, Sum) else quotient(x, y)
@@ -254,12 +294,22 @@ _RULES: Mapping[type[PdOp], Rule] = {
     Concat: _concat,
     Stack: _stack,
     Slice: _slice,
+    StridedSlice: _strided,
+    Transpose: _transpose,
+    Expand: _expand,
+    Arange: _range,
     Gather: _gather,
     Scale: _scale,
     Add: _elementwise(np.add, operator.add),
     Subtract: _elementwise(np.subtract, operator.sub),
     Multiply: _elementwise(np.multiply, operator.mul),
     FloorDivide: _elementwise(_floor_divide, _divide_sum),
+    Divide: _elementwise(_divide),
+    Maximum: _elementwise(np.maximum),
+    Minimum: _elementwise(np.minimum),
+    Floor: _elementwise(np.floor),
+    Ceil: _elementwise(np.ceil),
+    Where: _elementwise(np.where, _chosen),
     LessThan: _elementwise(np.less),
     LessEqual: _elementwise(np.less_equal),
     GreaterThan: _elementwise(np.greater),

@@ -924,6 +924,7 @@ class Program(ProgramMethods):
             _set_test_mode(twin)
         else:
             twin.lr_schedulers = dict(self.lr_schedulers)
+        twin.fixed_feeds = self.fixed_feeds
         return twin
 
     def _trains(self) -> bool:

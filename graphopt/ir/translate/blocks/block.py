@@ -264,7 +264,8 @@ def value_name(name: str) -> str:
         name = _OTHER_SCRIPTS.sub("@", normalize("NFKD", name).translate(_ACCENTS))
         name = name if any(map(str.isalnum, name)) else "v"
     valid = _NOT_IN_NAMES.sub("$", name)
-    return valid if valid[:1].isidentifier() or valid.startswith(("$", ".", "-")) else f"_{valid}"
+    # xDSL takes an underscore and a number at the end for its own, so that of _5 nothing is left
+    return valid if valid[:1].isidentifier() or valid.startswith(("$", ".", "-")) else f"v{valid}"
 
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_$.-]")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir import Block as IrBlock
 
-from graphopt.errors import UnsupportedError
+from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.ops.control import If, Yield, widened
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.index import FillRows
@@ -55,17 +55,22 @@ def _conditional_block(parser: BlockParser, op: Operator) -> Mapping[str, SSAVal
         both = _Branches(opposite, None, op)
     arrays = list(dict.fromkeys(n for side in both.ops for n in arrays_written(parser, side)))
     holds = side_of(parser, op)
-    if holds is None and arrays:
+    if holds is None:  # the side that is not taken may not fit the values there are
         holds = parser.known.truth(parser.read(both.condition))
     if holds is not None:
         return _inlined_branch(parser, both, holds=holds)
-    if is_in_main(parser):
-        return _branch(parser, both, arrays)
     try:
+        if is_in_main(parser):
+            return _branch(parser, both, arrays)
         with undone(parser):
             return _branch(parser, both, arrays)
     except OpenBranch as error:
+        if is_in_main(parser):
+            raise
         return _with_the_rest(parser, both, error)
+    except ProgramError as error:
+        error.conditions = (*error.conditions, parser.read(both.condition))
+        raise
 
 
 def _with_the_rest(

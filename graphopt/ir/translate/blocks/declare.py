@@ -7,31 +7,44 @@ from collections.abc import Mapping
 from xdsl.ir import SSAValue
 
 from graphopt.errors import GraphoptError, OpenSizeError, ProgramError, UnsupportedError
-from graphopt.ir.dialect.types import dtype_of, shape_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.ir.program import Operator, Program, VarKind
 from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 from graphopt.ir.translate.blocks.program import Parser
 from graphopt.ir.translate.onnx.naming import is_onnx_type
+from graphopt.ir.translate.operators.registry import registered
 
 
 def declare_types(program: Program, source: str) -> None:
     """Set the types of what the operators of a program write, and which of it stops gradients.
 
-    What depends on sizes that are open keeps no type. Raises UnsupportedError, or ProgramError
-    where operands do not fit, with every operator that cannot be translated.
+    What depends on sizes that are open keeps no type, and the program is compiled for the sizes
+    that are fed then. Raises UnsupportedError, or ProgramError where operands do not fit, with
+    every operator that cannot be translated.
     """
     block = program.global_block()
     feeds = [name for op in block.ops if op.type == "feed" for name in op.output("Out")]
     parser = _Declaring(program, frozenset(feeds), {}, {})
     parser.run(block.ops)
-    if parser.refused:
-        several = len(parser.refused) > 1
+    is_open = any(UNKNOWN in block.var(name).shape for name in feeds)
+    if is_open and parser.failed:
+        program.fixed_feeds = ()
+    # a side of a branch that no sizes take may not fit, and only the run tells which one that is
+    may_not_run = is_open and len(program.blocks) > 1
+    refused = [
+        error
+        for op, error in parser.failed
+        if is_onnx_type(op.type)
+        and not isinstance(error, OpenSizeError)
+        and (not may_not_run or registered(op.type) is None)
+    ]
+    if refused:
         count = sum(len(each.ops) for each in program.blocks)
-        lines = "".join(f"\n  {error}" for error in parser.refused) if several else ""
-        what = f"{len(parser.refused)} of {count} operators cannot be translated:{lines}"
-        is_unsupported = all(isinstance(e, UnsupportedError) for e in parser.refused)
+        lines = "".join(f"\n  {error}" for error in refused)
+        what = f"{len(refused)} of {count} operators cannot be translated:{lines}"
+        is_unsupported = all(isinstance(error, UnsupportedError) for error in refused)
         kind = UnsupportedError if is_unsupported else ProgramError
-        raise kind(f"{source}: {what if several else parser.refused[0]}")
+        raise kind(f"{source}: {what if len(refused) > 1 else refused[0]}")
 
 
 class _Declaring(Parser):
@@ -45,7 +58,7 @@ class _Declaring(Parser):
         numbers: Mapping[str, tuple[int, ...]],
     ) -> None:
         super().__init__(program, feeds, types, numbers)
-        self.refused: list[GraphoptError] = []
+        self.failed: list[tuple[Operator, GraphoptError]] = []
         self.lost: set[str] = set()
         """The names that have no value here, as what writes them could not be translated."""
 
@@ -55,12 +68,10 @@ class _Declaring(Parser):
             return
         try:
             super().step(op)
-        except (UnsupportedError, ProgramError) as error:
+        except GraphoptError as error:
             self.lost.update(op.output_arg_names)
-            if is_onnx_type(op.type) and not isinstance(error, OpenSizeError):
-                self.refused.append(error)
-        except (GraphoptError, LookupError):
-            # of what an operator inside left out
+            self.failed.append((op, error))
+        except LookupError:  # of what an operator inside left out
             self.lost.update(op.output_arg_names)
         _pass_stops_on(op)
 

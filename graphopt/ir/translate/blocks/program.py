@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, Modul
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
-from graphopt.errors import FeedError, FetchError, OpenSizeError, UnsupportedError
+from graphopt.errors import FeedError, FetchError, OpenSizeError, ProgramError, UnsupportedError
 from graphopt.ir.dialect.bulk import set_arguments
 from graphopt.ir.dialect.collector import paused_collector
 from graphopt.ir.dialect.data_sized import is_short
@@ -72,8 +72,16 @@ def parse_program(
     try:
         return parser.run_main(fetches, kept)
     except OpenSizeError as error:
-        error.feeds = parser.deciding_feeds(error.value)
+        error.feeds = parser.deciding_feeds(error.values)
         raise
+    except ProgramError as error:
+        # one in a side of a branch, which may not be the one that these numbers take
+        found = parser.deciding_feeds(error.conditions)
+        if not found:
+            raise
+        known = OpenSizeError(str(error))
+        known.feeds = found
+        raise known from error
 
 
 class Parser(BlockParser):
@@ -148,10 +156,10 @@ class Parser(BlockParser):
                 found.setdefault(derivative, []).append(name)
         return found
 
-    def deciding_feeds(self, value: SSAValue | None) -> tuple[str, ...]:
-        """The feeds of a few numbers that a value is computed from."""
+    def deciding_feeds(self, values: Iterable[SSAValue]) -> tuple[str, ...]:
+        """The feeds of a few numbers that values are computed from."""
         found: dict[str, None] = {}
-        seen, todo = set[SSAValue](), [] if value is None else [value]
+        seen, todo = set[SSAValue](), list(values)
         while todo:
             each = todo.pop()
             if each in seen:

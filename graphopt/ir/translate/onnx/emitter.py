@@ -12,13 +12,16 @@ from graphopt.errors import OpenSizeError, UnsupportedError
 from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.creation import AssignValue, Full, FullLike
-from graphopt.ir.dialect.ops.math import Cast, LogicalOr, Scale
+from graphopt.ir.dialect.ops.math import Add, Cast, LogicalOr, Scale
 from graphopt.ir.dialect.ops.shape import Expand, Reshape, ShapeOf, Squeeze, Transpose, Unsqueeze
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
 from graphopt.ir.dtypes import DType
 from graphopt.ir.translate.onnx.element_types import element_type
 from graphopt.ir.translate.onnx.naming import OPSET
 from graphopt.ir.translate.operators.emitter import Emitter
+
+# Whole numbers up to this one are floats, too.
+_EXACT = 2**53
 
 
 class OnnxEmitter(Emitter):
@@ -51,7 +54,7 @@ class OnnxEmitter(Emitter):
             f"{self.op.type}: {problem}; a run knows them, and convert and explain do where the "
             "model has them as constants, or --dim says the sizes"
         )
-        error.value = value
+        error.values = () if value is None else (value,)
         return error
 
     # Values that are known -------------------------------------------------------------------
@@ -83,7 +86,14 @@ class OnnxEmitter(Emitter):
         array = np.asarray(values)
         found = tuple(array.shape if shape is None else shape)
         flat = array.ravel().tolist()
-        if len(flat) > 1 and len(set(flat)) == 1 and np.dtype(DType(dtype).numpy).kind != "c":
+        if array.dtype.kind in "iu" and any(abs(number) > _EXACT for number in flat):
+            # an attribute is a float, which would not have all digits
+            high, low = ([number >> 32 for number in flat], [number % 2**32 for number in flat])
+            parts = [
+                self(AssignValue, shape=found, values=part, dtype=dtype) for part in (high, low)
+            ]
+            return self(Add, self(Scale, parts[0], scale=float(2**32)), parts[1])
+        if len(flat) > 1 and len(set(flat)) == 1 and not isinstance(flat[0], complex):
             return self(Full, shape=found, value=float(flat[0]), dtype=dtype)
         return self(AssignValue, shape=found, values=tuple(flat), dtype=dtype)
 

@@ -125,7 +125,12 @@ def scatter_elements(
     at = emit.axis(axis, rank(x))
     kind = _REDUCTIONS[emit.one_of(reduction, tuple(_REDUCTIONS))]
     index = from_start(emit, indices, _size(emit, x, at, indices))
-    same = all(
+    axes = range(rank(x))
+    if kind in ("mul", "amax", "amin") and any(shape(x)[i] != shape(indices)[i] for i in axes):
+        same = False
+    else:
+        same = True
+    same = same and all(
         i == at or (a == b != UNKNOWN)
         for i, (a, b) in enumerate(zip(shape(x), shape(indices), strict=True))
     )

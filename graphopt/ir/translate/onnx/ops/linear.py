@@ -36,7 +36,12 @@ def gemm(
 
 @reads("Einsum")
 def einsum(emit: OnnxEmitter, *operands: SSAValue, equation: str) -> SSAValue:
-    return emit(Einsum, list(operands), equation=equation.replace(" ", ""))
+    """Without a result in the equation it has the letters that are there once, in their order."""
+    terms, arrow, result = equation.replace(" ", "").partition("->")
+    if not arrow:
+        letters = sorted(letter for letter in set(terms) - set(",.") if terms.count(letter) == 1)
+        result = ("..." if "." in terms else "") + "".join(letters)
+    return emit(Einsum, list(operands), equation=f"{terms}->{result}")
 
 
 @reads("Det")

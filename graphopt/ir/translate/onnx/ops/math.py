@@ -177,7 +177,7 @@ def is_inf(
 def bit_shift(emit: OnnxEmitter, x: SSAValue, y: SSAValue, *, direction: str) -> SSAValue:
     left = emit.one_of(direction, ("LEFT", "RIGHT")) == "LEFT"
     op_class = elementary.BitwiseLeftShift if left else elementary.BitwiseRightShift
-    return emit(op_class, x, y, is_arithmetic=False)
+    return emit(op_class, x, y, is_arithmetic=True)
 
 
 def _running(op_class: type[PdOp]) -> Callable[..., SSAValue]:

@@ -8,6 +8,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops.creation import FullLike
+from graphopt.ir.dialect.ops.math import Multiply, NotEqual
 from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.ops.rearrange import Pad
 from graphopt.ir.dialect.ops.shape import Assign, Slice
@@ -99,9 +100,11 @@ def dropout(
     mask = emit(FullLike, x, value=1.0, dtype="bool")
     if not trains or not rate:
         return [emit(Assign, x), mask]
-    if len(emit.used) > 1 and emit.used[1]:
-        raise emit.refuse("the mask of a dropout that trains; leave it out")
-    return [emit(Dropout, x, p=rate, mode="upscale_in_train", seed=seed or 0)]
+    attrs = {"p": rate, "mode": "upscale_in_train", "seed": seed or 0}
+    if len(emit.used) < 2 or not emit.used[1]:
+        return [emit(Dropout, x, **attrs)]
+    noise = emit(Dropout, emit.filled(x, 1), **attrs)
+    return [emit(Multiply, x, noise), emit(NotEqual, noise, emit.number(0, x))]
 
 
 @reads("CenterCropPad")

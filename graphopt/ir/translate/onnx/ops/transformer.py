@@ -83,7 +83,9 @@ def attention(
         k, v = (emit(RepeatInterleave, value, repeats=repeats, axis=1) for value in (k, v))
     if scale is None:
         scale = emit.sizes(q, "the sizes of its queries")[3] ** -0.5
-    scores = emit(Matmul, emit.scaled(q, scale), k, transpose_y=True)
+    # each by the root, so that halves do not overflow
+    left, right = emit.scaled(q, scale**0.5), emit.scaled(k, scale**0.5)
+    scores = emit(Matmul, left, right, transpose_y=True)
     given = scores
     if softcap:
         scores = emit.scaled(emit(Tanh, emit.scaled(scores, 1 / softcap)), softcap)
