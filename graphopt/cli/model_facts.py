@@ -13,7 +13,7 @@ from typing import Any
 from graphopt.display.table import table
 from graphopt.display.units import several, shape, size
 from graphopt.errors import GraphoptError
-from graphopt.ir.formats.find import find_given, find_parameters
+from graphopt.ir.formats.find import find_given, find_parameters, is_onnx
 from graphopt.ir.formats.model import LoadedModel
 from graphopt.ir.formats.parameters import stored_variables
 from graphopt.ir.program import EMPTY, Operator, Program, saved_version
@@ -21,7 +21,8 @@ from graphopt.ir.program.gradient_types import GRAD_TYPE
 from graphopt.ir.translate.blocks.block import SKIPPED
 from graphopt.ir.translate.blocks.program import HANDLERS, parse_program
 from graphopt.ir.translate.inference import block_indices
-from graphopt.ir.translate.operators.registry import TRANSLATIONS
+from graphopt.ir.translate.onnx.naming import opset_of
+from graphopt.ir.translate.operators.registry import TRANSLATIONS, registered
 from graphopt.ir.translate.operators.table import BY_TYPE
 from graphopt.models.model import read_parameters, read_program_only
 
@@ -88,6 +89,8 @@ def info_of(path: str, params: str | None = None) -> Info:
 def _format(read: LoadedModel) -> tuple[str, str]:
     with read.path.open("rb") as file:
         head = file.read(512)
+    if is_onnx(head):
+        return "ONNX", f"opset {opset_of(read.program)}"
     if head.lstrip().startswith(b"{"):
         found = _PIR_VERSION.search(head)
         return "PIR JSON", found[1].decode() if found else "unknown"
@@ -159,8 +162,8 @@ def _unknown(ops: Sequence[Operator]) -> list[Operator]:
 
 
 def _is_known(type: str) -> bool:
-    kinds = (BY_TYPE, TRANSLATIONS, HANDLERS, SKIPPED, (GRAD_TYPE, "feed", "fetch"))
-    return any(type in kind for kind in kinds)
+    kinds = (BY_TYPE, HANDLERS, SKIPPED, (GRAD_TYPE, "feed", "fetch"))
+    return registered(type) is not None or any(type in kind for kind in kinds)
 
 
 def _unsupported(op: Operator) -> UnsupportedOperator:

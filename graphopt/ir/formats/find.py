@@ -66,8 +66,8 @@ def _in_folder(folder: Path) -> Path:
     there = sorted(entry.name for entry in folder.iterdir())
     if "saved_model.pb" in there:
         raise UnsupportedError(
-            f"{folder}: this is a model of TensorFlow; x2paddle converts it, or save the model "
-            "with Paddle"
+            f"{folder}: this is a model of TensorFlow; tf2onnx makes ONNX of it, which graphopt "
+            "reads; or save the model with Paddle"
         )
     shown = ", ".join(quote(name) for name in there[:10]) + (" ..." if len(there) > 10 else "")
     raise FileNotFoundError(

@@ -7,18 +7,16 @@ import struct
 import zipfile
 from io import BytesIO
 
-# what converts what: x2paddle reads ONNX and graphs of TensorFlow, tf2onnx all that is TensorFlow's
-_CONVERT = "x2paddle converts it, or save the model with Paddle"
-_BY_ONNX = "tf2onnx makes ONNX of it, which x2paddle converts; or save the model with Paddle"
-_ONNX = f"an ONNX file, which graphopt writes and does not read; {_CONVERT}"
-_TENSORFLOW = f"a model of TensorFlow; {_CONVERT}"
+_BY_ONNX = "tf2onnx makes ONNX of it, which graphopt reads; or save the model with Paddle"
+_ONNX = "an ONNX file, which is a model with its parameters; give it as the model"
+_TENSORFLOW = f"a model of TensorFlow; {_BY_ONNX}"
 _TORCH = (
     "a checkpoint of PyTorch, which holds arrays and no program; save the model with Paddle, and "
     "the arrays by name as .npz or .safetensors, which --params takes"
 )
 _SCRIPT = (
-    "a model of TorchScript; torch.onnx.export makes ONNX of a model, which x2paddle converts; or "
-    "save the model with Paddle"
+    "a model of TorchScript; torch.onnx.export makes ONNX of a model, which graphopt reads; or save "
+    "the model with Paddle"
 )
 
 _DAMAGED = "a zip file, and a damaged one"

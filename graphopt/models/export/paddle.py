@@ -15,6 +15,7 @@ from graphopt.ir.formats.tensor_stream import write_tensor
 from graphopt.ir.program import Variable
 from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 from graphopt.ir.translate.inference import inference_program, without_training_info
+from graphopt.ir.translate.onnx.naming import is_onnx_type
 
 if TYPE_CHECKING:
     from graphopt.ir.formats.model import LoadedModel
@@ -26,6 +27,7 @@ def write_pdmodel(path: Path, model: LoadedModel) -> list[Path]:
     For a training program, the forward part. Raises UnsupportedError for a parameter without
     a value, and as `static.save_inference_model` does.
     """
+    _refuse_other_operators(model)
     saved, variables = saved_program(model)
     tensors = path.with_name(f"{path.name.removesuffix('.pdmodel')}.pdiparams")
     if not variables:
@@ -37,6 +39,17 @@ def write_pdmodel(path: Path, model: LoadedModel) -> list[Path]:
     # The program last: until it is there, Paddle's readers find the old pair or no model.
     write_files({tensors: sealed_combined(streams), path: sealed_message(saved)})
     return [path, tensors]
+
+
+def _refuse_other_operators(model: LoadedModel) -> None:
+    """UnsupportedError for the operators of an ONNX model, which Paddle does not know."""
+    ops = (op for block in model.program.blocks for op in block.ops)
+    others = dict.fromkeys(op.type for op in ops if is_onnx_type(op.type))
+    if others:
+        raise UnsupportedError(
+            f"the model has ONNX's operators ({', '.join([*others][:3])} ...), and a .pdmodel those "
+            "of Paddle; write .onnx, .stablehlo or .jaxexport, or a bundle with graphopt compile"
+        )
 
 
 def saved_program(model: LoadedModel) -> tuple[bytes, list[Variable]]:

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias, TypeVar
 
 from xdsl.ir import SSAValue
 
-from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.program import EMPTY
-from graphopt.ir.translate.onnx.emitter import OnnxEmitter
+from graphopt.ir.translate.onnx.emitter import OnnxEmitter, rank
 from graphopt.ir.translate.onnx.naming import OPSET, operator_type
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
@@ -38,6 +38,8 @@ class _Entry:
         op = emitter.op
         operands = [None if n == EMPTY else emit.read(n) for n in op.input("X")]
         attrs = {name: _fixed(value) for name, value in op.attrs.items() if name not in _NOTES}
+        if emit.opset < 7:
+            operands = _as_today(emit, operands, attrs, self.attributes)
         unknown = sorted(attrs.keys() - self.attributes)
         if unknown:
             raise UnsupportedError(
@@ -55,6 +57,29 @@ class _Entry:
 
 # Attributes that say where an operator comes from.
 _NOTES = frozenset((OPSET, "op_role", "op_callstack", "op_namescope", "op_device"))
+
+
+def _as_today(
+    emit: OnnxEmitter,
+    operands: list[SSAValue | None],
+    attrs: dict[str, Any],
+    known: frozenset[str],
+) -> list[SSAValue | None]:
+    """The operands of a node of version 6 or before, as later ones have them.
+
+    Broadcasting was from an axis on, and requested; what is written over was named.
+    """
+    attrs.pop("consumed_inputs", None)
+    if "is_test" not in known and attrs.get("is_test") == 1:
+        del attrs["is_test"]
+    is_broadcast = "broadcast" not in known and attrs.pop("broadcast", 0)
+    axis = attrs.pop("axis", None) if "axis" not in known else None
+    x, y = (*operands, None, None)[:2]
+    if not is_broadcast or axis is None or x is None or y is None:
+        return operands
+    after = rank(x) - emit.axis(axis, rank(x)) - rank(y)
+    places = range(rank(y), rank(y) + max(after, 0))
+    return [x, emit.unsqueezed(y, *places) if places else y, *operands[2:]]
 
 
 def _fixed(value: Any) -> Any:
@@ -85,8 +110,3 @@ def _one_op(op_class: type[PdOp]) -> Rule:
         return emit(op_class, *operands)
 
     return rule
-
-
-def malformed(problem: str) -> ProgramError:
-    """The error for a node that is not as ONNX says."""
-    return ProgramError(problem)

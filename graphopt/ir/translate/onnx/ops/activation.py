@@ -69,6 +69,8 @@ def selu(
 @reads("PRelu")
 def prelu(emit: OnnxEmitter, x: SSAValue, slope: SSAValue) -> SSAValue:
     """A slope for each channel is pd's; any other one broadcasts."""
+    if emit.opset < 7 and rank(slope) == 1 and rank(x) > 2:
+        slope = emit.along(slope, rank(x) - 1, 0)
     sizes = shape(slope)
     if rank(x) > 2 and math.prod(sizes) == 1 and dtype(x).is_floating:
         return emit(ops.Prelu, x, emit.to_shape(slope, (1,)), mode="all")

@@ -8,7 +8,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops.creation import FullLike
-from graphopt.ir.dialect.ops.math import Multiply, NotEqual
+from graphopt.ir.dialect.ops.math import Multiply, NotEqual, Where
 from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.ops.rearrange import Pad
 from graphopt.ir.dialect.ops.shape import Assign, Slice
@@ -33,29 +33,51 @@ def pad(
 ) -> SSAValue:
     """All numbers before, then all after; operands since opset 11, attributes before."""
     kind = _MODES[emit.one_of(mode, tuple(_MODES))]
-    if number is not None and kind == "constant":
-        value = float(emit.numbers(number, "value")[0])
-    kept = dtype(x)
-    x = emit.cast(x, "uint8" if kept == "bool" else kept)
-    attrs: dict[str, Any] = {"mode": kind, "value": value}
+    kept, count = dtype(x), rank(x)
     found = pads if given is None else emit.known(given)
-    count = rank(x)
-    if found is None:
+    around: SSAValue | Sequence[int]
+    if found is not None:
+        around = _by_axis(emit, found, axes, count)
+        if not any(around):
+            return emit(Assign, x)
+    else:
         assert given is not None
         if axes is not None and tuple(emit.numbers(axes, "axes")) != tuple(range(count)):
             raise emit.open("its padding has to be known", given)
         pairs = emit.transposed(emit.to_shape(given, (2, count)), (1, 0))
-        out = emit.dynamic(Pad, [x], attrs, {"paddings": emit.to_shape(pairs, (2 * count,))})[0]
-        return emit.cast(out, kept)
+        around = emit.to_shape(pairs, (2 * count,))
+    filled = emit.cast(x, "uint8" if kept == "bool" else kept)
+    number = number if kind == "constant" else None
+    numbers = (value,) if number is None else emit.known(number)
+    if numbers is not None:
+        return emit.cast(_padded(emit, filled, around, mode=kind, value=float(numbers[0])), kept)
+    assert number is not None
+    inside = _padded(emit, emit.filled(x, 1, "uint8"), around)
+    out = emit(Where, emit.cast(inside, "bool"), _padded(emit, filled, around), number)
+    return emit.cast(out, kept)
+
+
+def _by_axis(
+    emit: OnnxEmitter, numbers: Sequence[int], axes: SSAValue | None, count: int
+) -> tuple[int, ...]:
+    """The numbers before and after each axis, one pair after another."""
     at = range(count)
     if axes is not None:
         at = [emit.axis(int(axis), count) for axis in emit.numbers(axes, "axes")]
+    if len(numbers) != 2 * len(at):
+        raise emit.refuse(f"{len(numbers)} numbers of padding for {len(at)} axes")
     around = [0] * (2 * count)
     for i, axis in enumerate(at):
-        around[2 * axis : 2 * axis + 2] = int(found[i]), int(found[i + len(at)])
-    if not any(around):
-        return emit(Assign, emit.cast(x, kept))
-    return emit.cast(emit(Pad, x, paddings=tuple(around), **attrs), kept)
+        around[2 * axis : 2 * axis + 2] = int(numbers[i]), int(numbers[i + len(at)])
+    return tuple(around)
+
+
+def _padded(
+    emit: OnnxEmitter, x: SSAValue, around: SSAValue | Sequence[int], **attrs: Any
+) -> SSAValue:
+    if isinstance(around, SSAValue):
+        return emit.dynamic(Pad, [x], attrs, {"paddings": around})[0]
+    return emit(Pad, x, paddings=tuple(around), **attrs)
 
 
 @reads("DepthToSpace")

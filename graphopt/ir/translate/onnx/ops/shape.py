@@ -62,7 +62,7 @@ def reshape(
     numbers = emit.known(target)
     if numbers is None:
         if allowzero:
-            raise emit.open("allowzero needs a shape that is known")
+            raise emit.open("allowzero needs a shape that is known", target)
         return emit.to_shape(x, target)
     if allowzero and 0 in numbers:
         if -1 in numbers:
