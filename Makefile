@@ -98,6 +98,10 @@ graphnet: $(VENV)/.dev $(PEERS)/paddle/.installed ## run real model graphs (make
 	@test -n "$(SOURCES)" || { echo "give the folder of GraphNet's graphs: SOURCES=..." >&2; exit 2; }
 	$(BIN)/python tests/graphnet/run.py "$(SOURCES)" --paddle $(PEERS)/paddle/bin/python $(GRAPHNET)
 
+.PHONY: onnx-nodes
+onnx-nodes: $(VENV)/.dev ## run the tests of nodes in the package onnx; writes docs/reference/onnx-nodes.md
+	$(BIN)/python tests/onnx_nodes/run.py
+
 .PHONY: operator-defaults
 operator-defaults: $(VENV)/.dev ## the table of operators beside Paddle 2.6.2 (make operator-defaults PADDLE_PYTHON=...)
 	@test -n "$(PADDLE_PYTHON)" || { echo "give a Python that has Paddle: PADDLE_PYTHON=..." >&2; exit 2; }

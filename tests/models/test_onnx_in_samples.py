@@ -1,0 +1,70 @@
+"""What graphopt writes as ONNX comes in again, with the numbers that the lowering has.
+
+The samples of every op that is written are the test: its files have most of ONNX's operators.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.families import BY_NAME, family_of
+from graphopt_tests.ir.test_ops import SAMPLES
+from graphopt_tests.models.test_onnx_ops import (
+    Case,
+    check,
+    flat,
+    rule_of,
+    sixty_four_bits,
+    valid,
+    with_a_formula,
+)
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnx_ir")
+
+from graphopt.models.export.onnx.registry import ENTRIES  # noqa: E402  (needs the packages)
+from graphopt.models.model import read_model  # noqa: E402
+
+__all__ = ["sixty_four_bits"]
+
+
+def came_in(cases: list[Case], folder: Path, opset: int = 20) -> list[Any]:
+    """The results of the samples after they were written as ONNX and read again."""
+    path = folder / "m.onnx"
+    path.write_bytes(valid(cases, opset).SerializeToString())
+    model = read_model(path)
+    arrays = [np.asarray(array) for _, case in cases for array in flat(case)]
+    given = {f"x{at}": array for at, array in enumerate(arrays)}
+    return model.run({name: given[name] for name in model.feed_names})
+
+
+def wanted_of(cases: list[Case]) -> list[Any]:
+    with np.errstate(all="ignore"):
+        return [each for op, case in cases for each in rule_of(op, case)(*flat(case))]
+
+
+@pytest.mark.parametrize("family", ["logic", "linear"])
+def test_a_sample_of_each_op(family: str, tmp_path: Path) -> None:
+    own = [op_class for op_class in ENTRIES if family_of(op_class) == family]
+    cases = [(op, case) for op in own if (case := with_a_formula(op)) is not None]
+    wanted = wanted_of(cases)
+    check(came_in(cases, tmp_path), wanted, [np.asarray(value).dtype for value in wanted])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("opset", [20, 23])
+@pytest.mark.parametrize("name", sorted(op_class.name for op_class in ENTRIES))
+def test_every_sample(name: str, opset: int, tmp_path: Path) -> None:
+    for case in SAMPLES[BY_NAME[name]]:
+        cases = [(BY_NAME[name], case)]
+        try:
+            valid(cases, opset)
+        except UnsupportedError:
+            continue
+        wanted = wanted_of(cases)
+        check(came_in(cases, tmp_path, opset), wanted, [np.asarray(v).dtype for v in wanted])
