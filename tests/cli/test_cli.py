@@ -134,7 +134,7 @@ def zipped(*names: str) -> bytes:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"\x08\x08\x12\x07pytorch\x1a\x051.0.0", "this is an ONNX file, which graphopt writes"),
+        (b"\x08\x08\x12\x07pytorch\x1a\x051.0.0", "expected a graph, found none"),
         (b"PK\x03\x04\x14", "this is a zip file, and a damaged one"),
         (zipped("m/data.pkl", "m/version"), "this is a checkpoint of PyTorch, which holds arrays"),
         (zipped("m/data.pkl", "m/code/a.py"), "this is a model of TorchScript; torch.onnx.export"),
@@ -143,8 +143,8 @@ def zipped(*names: str) -> bytes:
         (zipped("a.txt"), "this is a zip file; unpack it first"),
         (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80", "this is a checkpoint of PyTorch"),
         (b"\x80\x04}\x94.", "this is a pickle (.pdparams, .pdopt, paddle.save)"),
-        (b"\x08\x01\x12\x02\x0a\x00", "this is a model of TensorFlow; x2paddle converts it"),
-        (b"\x0a\x08\x0a\x01x\x12\x03Add", "this is a model of TensorFlow; x2paddle converts it"),
+        (b"\x08\x01\x12\x02\x0a\x00", "this is a model of TensorFlow; tf2onnx makes ONNX of it"),
+        (b"\x0a\x08\x0a\x01x\x12\x03Add", "this is a model of TensorFlow; tf2onnx makes ONNX of it"),
         (b"\x1c\x00\x00\x00TFL3\x00", "this is a model of TensorFlow Lite; tf2onnx"),
         (b"\x89HDF\r\n\x1a\n", "this is an HDF5 file, as of Keras"),
         (b"\x02\x00\x00\x00\x00\x00\x00\x00{}..", "this is parameters as .safetensors"),
@@ -170,11 +170,31 @@ def test_other_kinds_than_arrays(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"\x08\x08\x12\x07pytorch\x1a\x051.0.0")
     (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01\x12\x02\x0a\x00")
     model = LENET / "model.pdmodel"
-    onnx = "this is an ONNX file, which graphopt writes"
+    onnx = "this is an ONNX file, which is a model with its parameters"
     assert onnx in error("run", model, "--random", "--params", tmp_path / "m.onnx")
     assert onnx in error("run", model, "--input", tmp_path / "m.onnx")
     assert onnx in graphopt("replay", tmp_path / "m.onnx")[2]
+    (tmp_path / "m.onnx").unlink()
     assert "this is a model of TensorFlow" in error("info", tmp_path)
+
+
+def test_an_onnx_file(tmp_path: Path) -> None:
+    """Is a model for every command, also without the suffix or as the only one in its folder."""
+    onnx = pytest.importorskip("onnx")
+    values = [onnx.helper.make_tensor_value_info(n, 1, ["N", 3]) for n in "xy"]
+    nodes = [onnx.helper.make_node("Relu", ["x"], ["h"]), onnx.helper.make_node("Neg", ["h"], ["y"])]
+    graph = onnx.helper.make_graph(nodes, "g", values[:1], values[1:])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets), tmp_path / "m.onnx")
+    for model in (tmp_path / "m.onnx", tmp_path / "m", tmp_path):
+        assert "ONNX, version opset 17, inference model" in output("info", model)
+    assert "[2, 3]  float32" in output("run", tmp_path, "--random")
+    assert "pd.relu(%x)" in output("opt", tmp_path / "m.onnx")
+    assert "2 ops before" in output("explain", tmp_path / "m.onnx")
+    made = tmp_path / "again.npz"
+    assert "wrote" in output("convert", tmp_path / "m.onnx", "-o", made)
+    refused = error("convert", tmp_path / "m.onnx", "-o", tmp_path / "m.pdmodel")
+    assert "the model has ONNX's operators (onnx.Relu, onnx.Neg ...), and a .pdmodel" in refused
 
 
 def test_what_can_be_onnx() -> None:

@@ -1,0 +1,464 @@
+"""ONNX files as models: names, sizes, functions, blocks, files that cannot be trusted, training."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.errors import FormatError, LimitError, ProgramError, UnsafeError, UnsupportedError
+from graphopt.ir.formats import Limits, load_model
+from graphopt.ir.program import Parameter
+from graphopt.models.model import ImportedModel, read_model
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402  (needs the package)
+
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+Array = np.ndarray[Any, Any]
+
+
+def value(name: str, shape: Sequence[int | str] | None, kind: int = FLOAT) -> Any:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def tensor(name: str, array: Any, dtype: str = "float32") -> Any:
+    return numpy_helper.from_array(np.asarray(array, dtype), name)
+
+
+def made(
+    nodes: Sequence[Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    tensors: Sequence[Any] = (),
+    opset: int = 17,
+    functions: Sequence[Any] = (),
+) -> Any:
+    graph = helper.make_graph(nodes, "g", inputs, outputs, tensors)
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("own", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8, functions=functions)
+
+
+def read(folder: Path, model: Any) -> ImportedModel:
+    path = folder / "m.onnx"
+    path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())
+    return read_model(path)
+
+
+def ran(folder: Path, model: Any, **feed: Any) -> list[Array]:
+    return read(folder, model).run(feed)
+
+
+X = np.arange(-6, 6, dtype=np.float32).reshape(3, 4)
+
+
+def classifier() -> Any:
+    """A layer, whose parameters are in the file, over rows of any number."""
+    nodes = [
+        helper.make_node("Gemm", ["x", "w", "b"], ["/fc/out"], name="/fc/Gemm", transB=1),
+        helper.make_node("Relu", ["/fc/out"], ["scores"], name="/act/Relu"),
+    ]
+    tensors = [tensor("w", X[:2]), tensor("b", [0.5, -0.5])]
+    return made(nodes, [value("x", ["N", 4])], [value("scores", ["N", 2])], tensors)
+
+
+def test_a_model(tmp_path: Path) -> None:
+    """Its names are kept, open sizes are open, and what is trained is a parameter."""
+    model = read(tmp_path, classifier())
+    block = model.program.global_block()
+    assert (model.feed_names, model.fetch_names) == (["x"], ["scores"])
+    assert block.var("x").shape == (-1, 4) and block.var("/fc/out").shape == (-1, 2)
+    assert [type(block.var(name)) for name in ("w", "b")] == [Parameter, Parameter]
+    assert sorted(model.parameters) == ["b", "w"]
+    wanted = np.maximum(X @ X[:2].T + [0.5, -0.5], 0)
+    for rows in (3, 2):
+        (found,) = model.run({"x": X[:rows]})
+        np.testing.assert_allclose(found, wanted[:rows], rtol=1e-6)
+
+
+def test_the_node_is_the_line(tmp_path: Path) -> None:
+    model = read(tmp_path, classifier())
+    (op,) = (op for op in model.program.global_block().ops if op.type == "onnx.Gemm")
+    assert str(op.location) == "m.onnx:/fc/Gemm:1"
+
+
+def test_it_trains(tmp_path: Path) -> None:
+    """Statistics of a batch normalisation stay, as a gradient does not know them."""
+    names = ["s", "b", "mean", "var"]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("BatchNormalization", ["h", *names], ["n"]),
+        helper.make_node("ReduceMean", ["n"], ["y"], axes=[1], keepdims=1),
+    ]
+    weights = [tensor("w", X[:, :2].T.repeat(2, 0)[:4, :3]), *(tensor(n, [1, 2, 3]) for n in names)]
+    model = made(nodes, [value("x", ["N", 4])], [value("y", ["N", 1])], weights)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    scope, startup = static.Scope(), static.Program()
+    with static.scope_guard(scope):
+        loaded = paddle.import_model(path)
+        before = {name: scope.find_var(name).get_tensor() for name in loaded.parameters}
+        before = {name: np.array(array) for name, array in before.items()}
+        with static.program_guard(loaded.program, startup):
+            y = loaded.program.global_block().var("y")
+            loss = paddle.mean(y * y)
+            paddle.optimizer.SGD(1e-4).minimize(loss)
+        exe = static.Executor()
+        exe.run(startup)
+        losses = [exe.run(loaded.program, {"x": X}, [loss])[0] for _ in range(3)]
+        after = {name: np.array(scope.find_var(name).get_tensor()) for name in before}
+    assert losses[0] > losses[1] > losses[2]
+    changed = {name for name, array in after.items() if not np.array_equal(array, before[name])}
+    assert changed == {"w", "s", "b"}
+
+
+def test_what_is_a_number_and_what_a_parameter(tmp_path: Path) -> None:
+    """Shapes, and a number without axes, are known; what is large or has axes is state."""
+    nodes = [
+        helper.make_node("Reshape", ["x", "shape"], ["r"]),
+        helper.make_node("Mul", ["r", "half"], ["m"]),
+        helper.make_node("Add", ["m", "bias"], ["y"]),
+    ]
+    tensors = [tensor("shape", [0, 2, -1], "int64"), tensor("half", 0.5), tensor("bias", [1, 2])]
+    model = read(tmp_path, made(nodes, [value("x", ["N", 4])], [value("y", None)], tensors))
+    assert sorted(model.parameters) == ["bias"]
+    assert model.program.global_block().var("y").shape == (-1, 2, 2)
+    np.testing.assert_array_equal(model.run([X])[0], X.reshape(3, 2, 2) * 0.5 + [1, 2])
+
+
+def test_large_whole_numbers_keep_their_digits(tmp_path: Path) -> None:
+    numbers = [2**63 - 1, -(2**63), 2**53 + 1, 5]
+    nodes = [helper.make_node("Add", ["x", "n"], ["y"])]
+    inputs, outputs = [value("x", [4], INT64)], [value("y", [4], INT64)]
+    model = made(nodes, inputs, outputs, [tensor("n", numbers, "int64")])
+    (found,) = ran(tmp_path, model, x=np.zeros(4, np.int64))
+    assert found.tolist() == numbers
+
+
+def test_numbers_that_are_fed(tmp_path: Path) -> None:
+    """An axis that is fed is known once it is; another one is another program."""
+    nodes = [helper.make_node("CumSum", ["x", "axis"], ["y"])]
+    inputs = [value("x", ["N", "M"]), value("axis", [], INT64)]
+    model = read(tmp_path, made(nodes, inputs, [value("y", ["N", "M"])]))
+    for axis in (0, 1, 0):
+        (found,) = model.run({"x": X, "axis": np.array(axis)})
+        np.testing.assert_array_equal(found, X.cumsum(axis))
+    with pytest.raises(UnsupportedError, match="its axis depend on what is fed"):
+        model.module()
+
+
+def test_sizes_that_a_rule_needs(tmp_path: Path) -> None:
+    """Every set of sizes is compiled where a rule has to know them."""
+    nodes = [helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2)]
+    model = read(tmp_path, made(nodes, [value("x", ["N", 1, "H", "W"])], [value("y", None)]))
+    for height in (2, 4):
+        (found,) = model.run([np.ones((1, 1, height, 6), np.float32)])
+        assert found.shape == (1, 4, height // 2, 3)
+
+
+# Functions and blocks --------------------------------------------------------------------------
+
+
+def function(name: str, nodes: Sequence[Any], attributes: Sequence[str] = ()) -> Any:
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    return helper.make_function("own", name, ["a"], ["c"], nodes, opsets, attributes)
+
+
+def test_functions_are_written_out(tmp_path: Path) -> None:
+    """With the attributes of the call, and under names that tell the call."""
+    leaky = helper.make_node("LeakyRelu", ["a"], ["t"], name="leak")
+    reference = leaky.attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT)
+    reference.ref_attr_name = "slope"
+    inner = function("Inner", [leaky, helper.make_node("Neg", ["t"], ["c"])], ["slope"])
+    nodes = [
+        helper.make_node("Inner", ["x"], ["t"], domain="own", slope=0.5, name="first"),
+        helper.make_node("Inner", ["t"], ["y"], domain="own", slope=0.0, name="second"),
+    ]
+    model = made(nodes, [value("x", [3, 4])], [value("y", [3, 4])], functions=[inner])
+    loaded = read(tmp_path, model)
+    np.testing.assert_array_equal(loaded.run([X])[0], -np.maximum(-np.where(X > 0, X, X / 2), 0))
+    places = [str(op.location) for op in loaded.program.global_block().ops if op.location]
+    assert any("first/leak" in place for place in places)
+
+
+def test_functions_do_not_call_themselves(tmp_path: Path) -> None:
+    again = function("Loop", [helper.make_node("Loop", ["a"], ["c"], domain="own")])
+    nodes = [helper.make_node("Loop", ["x"], ["y"], domain="own")]
+    model = made(nodes, [value("x", [2])], [value("y", [2])], functions=[again])
+    with pytest.raises(FormatError, match="no function to call itself"):
+        read(tmp_path, model)
+
+
+def test_functions_do_not_grow_without_end(tmp_path: Path) -> None:
+    """Twenty functions that each call the next one four times are 2^40 nodes."""
+    functions = [
+        function(
+            f"F{i}",
+            [
+                helper.make_node(f"F{i + 1}", [before], [after], domain="own")
+                for before, after in (("a", "p"), ("p", "q"), ("q", "r"), ("r", "c"))
+            ],
+        )
+        for i in range(20)
+    ]
+    functions.append(function("F20", [helper.make_node("Neg", ["a"], ["c"])]))
+    nodes = [helper.make_node("F0", ["x"], ["y"], domain="own")]
+    model = made(nodes, [value("x", [2])], [value("y", [2])], functions=functions)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(LimitError, match="at most 1000 nodes when functions are written out"):
+        load_model(tmp_path / "m.onnx", limits=Limits(operators=1000))
+
+
+def branch(name: str, op_type: str) -> Any:
+    """A graph that reads a value from around it."""
+    return helper.make_graph(
+        [helper.make_node(op_type, ["x"], [name])], name, [], [value(name, None)]
+    )
+
+
+def test_branches(tmp_path: Path) -> None:
+    node = helper.make_node(
+        *("If", ["flag"], ["y"]), then_branch=branch("t", "Neg"), else_branch=branch("e", "Abs")
+    )
+    model = made([node], [value("flag", [], BOOL), value("x", [3, 4])], [value("y", [3, 4])])
+    loaded = read(tmp_path, model)
+    for flag, wanted in ((True, -X), (False, np.abs(X))):
+        np.testing.assert_array_equal(loaded.run([np.array(flag), X])[0], wanted)
+
+
+def test_a_loop_with_what_it_carries_and_collects(tmp_path: Path) -> None:
+    """The body changes places: what is carried is copied at once."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["a", "b"], ["sum"]),
+            helper.make_node("Identity", ["sum"], ["out"]),
+            helper.make_node("Identity", ["go"], ["on"]),
+        ],
+        "body",
+        [value("i", [], INT64), value("go", [], BOOL), value("a", [2]), value("b", [2])],
+        [value("on", [], BOOL), value("b", [2]), value("sum", [2]), value("out", [2])],
+    )
+    node = helper.make_node("Loop", ["n", "", "a0", "b0"], ["a1", "b1", "all"], body=body)
+    inputs = [value("a0", [2]), value("b0", [2])]
+    outputs = [value("a1", [2]), value("b1", [2]), value("all", None)]
+    model = made([node], inputs, outputs, [tensor("n", 4, "int64")])
+    one = np.ones(2, np.float32)
+    a, b, every = ran(tmp_path, model, a0=one, b0=one)
+    assert (a.tolist(), b.tolist()) == ([5, 5], [8, 8])
+    assert every[:, 0].tolist() == [2, 3, 5, 8]
+
+
+def test_a_scan_backwards_along_another_axis(tmp_path: Path) -> None:
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["state", "item"], ["next"]),
+            helper.make_node("Identity", ["next"], ["out"]),
+        ],
+        "body",
+        [value("state", [3]), value("item", [3])],
+        [value("next", [3]), value("out", [3])],
+    )
+    node = helper.make_node(
+        "Scan",
+        ["s", "x"],
+        ["last", "all"],
+        body=body,
+        num_scan_inputs=1,
+        scan_input_axes=[1],
+        scan_input_directions=[1],
+    )
+    inputs, outputs = (
+        [value("s", [3]), value("x", [3, 4])],
+        [value("last", [3]), value("all", None)],
+    )
+    last, every = ran(tmp_path, made([node], inputs, outputs), s=np.zeros(3, np.float32), x=X)
+    np.testing.assert_array_equal(last, X.sum(1))
+    np.testing.assert_array_equal(every, X[:, ::-1].cumsum(1).T)
+
+
+def test_sides_of_another_rank_by_the_sizes_that_are_fed(tmp_path: Path) -> None:
+    """As PyTorch writes `squeeze`: only one side fits what follows, and the sizes say which."""
+    squeezed = helper.make_graph(
+        [helper.make_node("Squeeze", ["x", "last"], ["s"])], "t", [], [value("s", None)]
+    )
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"]),
+        helper.make_node("Gather", ["sizes", "one"], ["size"]),
+        helper.make_node("Equal", ["size", "one"], ["is_one"]),
+        helper.make_node(
+            *("If", ["is_one"], ["v"]), then_branch=squeezed, else_branch=branch("e", "Identity")
+        ),
+        helper.make_node("Transpose", ["v"], ["y"], perm=[0]),
+    ]
+    tensors = [tensor("last", [1], "int64"), tensor("one", 1, "int64")]
+    model = made(nodes, [value("x", ["N", "M"])], [value("y", None)], tensors)
+    loaded = read(tmp_path, model)
+    np.testing.assert_array_equal(loaded.run([X[:, :1]])[0], X[:, 0])
+    with pytest.raises(ProgramError):
+        loaded.run([X])
+
+
+# Refusals and files that cannot be trusted -----------------------------------------------------
+
+
+def test_all_refusals_are_one_message(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("StringNormalizer", ["x"], ["a"], name="words"),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Cast", ["x"], ["c"], to=TensorProto.UINT16, name="narrow"),
+        helper.make_node("Elu", ["x"], ["d"], name="curve", beta=1.0),
+    ]
+    outputs = [value(name, None) for name in "bcd"]
+    with pytest.raises(UnsupportedError) as caught:
+        read(tmp_path, made(nodes, [value("x", [2])], outputs))
+    lines = str(caught.value).splitlines()
+    assert lines[0].endswith("m.onnx: 3 of 8 operators cannot be translated:")
+    assert "'onnx.StringNormalizer' has no translation" in lines[1] and "m.onnx:words:1" in lines[1]
+    assert "no type for uint16; use another one" in lines[2] and "narrow" in lines[2]
+    assert "its attribute 'beta' is not supported" in lines[3] and "curve" in lines[3]
+
+
+def external(location: str, **numbers: int) -> Any:
+    """A model one of whose tensors is in another file."""
+    model = classifier()
+    weight = model.graph.initializer[0]
+    entries = {"location": location, **{key: str(number) for key, number in numbers.items()}}
+    weight.data_location = TensorProto.EXTERNAL
+    weight.ClearField("raw_data")
+    for key, text in entries.items():
+        weight.external_data.add(key=key, value=text)
+    return model
+
+
+def test_tensors_in_another_file(tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(b"\0" * 8 + X[:2].tobytes())
+    model = read(tmp_path, external("w.bin", offset=8, length=32))
+    np.testing.assert_array_equal(model.parameters["w"], X[:2])
+
+
+@pytest.mark.parametrize(
+    ("location", "numbers", "error", "text"),
+    [
+        ("../w.bin", {}, UnsafeError, "stored in the folder"),
+        ("/etc/passwd", {}, UnsafeError, "stored in the folder"),
+        ("link", {}, UnsafeError, "stored in the folder"),
+        ("gone.bin", {}, FormatError, "which is not there"),
+        ("w.bin", {"offset": 1}, FormatError, "expected bytes 1..33 of"),
+        ("w.bin", {"length": 31}, FormatError, "expected 32 bytes in 'w.bin', found 31"),
+        ("w.bin", {"offset": -8}, FormatError, "expected a number of bytes as offset"),
+    ],
+)
+def test_files_that_tensors_may_not_be_in(
+    tmp_path: Path, location: str, numbers: dict[str, int], error: type[Exception], text: str
+) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for place in (tmp_path, folder):
+        (place / "w.bin").write_bytes(X[:2].tobytes())
+    (folder / "link").symlink_to(tmp_path / "w.bin")
+    with pytest.raises(error, match=text):
+        read(folder, external(location, **numbers))
+
+
+def changed(change: Any) -> Any:
+    model = classifier()
+    change(model)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        (lambda m: m.graph.node[0].input.__setitem__(0, "later"), FormatError, "nothing before it"),
+        (lambda m: m.graph.node[0].output.__setitem__(0, "x"), FormatError, "defined once"),
+        (lambda m: m.graph.initializer[0].dims.append(-1), FormatError, "expected sizes from 0"),
+        (lambda m: m.graph.initializer[0].dims.append(2**62), LimitError, "at most .* bytes"),
+        (lambda m: m.graph.initializer[0].dims.extend([1] * 9), LimitError, "at most 9 dimensions"),
+        (lambda m: m.graph.initializer[0].dims.append(3), FormatError, "expected 96 bytes"),
+        (lambda m: m.ClearField("graph"), FormatError, "expected a graph"),
+        (lambda m: m.opset_import[0].__setattr__("version", 99), UnsupportedError, "version 99"),
+        (
+            lambda m: m.graph.input[0].type.tensor_type.__setattr__("elem_type", 8),
+            UnsupportedError,
+            "'x' is string",
+        ),
+        (
+            lambda m: m.graph.input[0].type.tensor_type.ClearField("shape"),
+            UnsupportedError,
+            "'x' has no shape",
+        ),
+        (lambda m: m.graph.node[0].input.append("w"), ProgramError, "malformed"),
+    ],
+)
+def test_models_that_make_no_sense(
+    tmp_path: Path, change: Any, error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        read(tmp_path, changed(change))
+
+
+def nested(depth: int) -> Any:
+    """Branches in branches."""
+    inner = branch("t", "Neg")
+    for _ in range(depth):
+        node = helper.make_node("If", ["flag"], ["t"], then_branch=inner, else_branch=inner)
+        inner = helper.make_graph([node], "g", [], [value("t", None)])
+    return inner
+
+
+def test_graphs_are_not_nested_without_end(tmp_path: Path) -> None:
+    """Nor do they unfold: each of these has the next one twice."""
+    node = nested(8).node
+    model = made(node, [value("flag", [], BOOL), value("x", [2])], [value("t", [2])])
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(LimitError, match="graphs at most 5 deep"):
+        load_model(tmp_path / "m.onnx", limits=Limits(block_depth=5))
+    with pytest.raises(LimitError, match="at most 100 graphs"):
+        load_model(tmp_path / "m.onnx", limits=Limits(blocks=100))
+
+
+def test_every_cut_file_is_refused_by_name(tmp_path: Path) -> None:
+    data = classifier().SerializeToString()
+    for end in range(2, len(data), 7):
+        with pytest.raises((FormatError, UnsupportedError)):
+            read(tmp_path, data[:end])
+
+
+def test_nothing_needs_to_be_installed(tmp_path: Path) -> None:
+    """Neither the package onnx nor JAX, to read a model and run passes on it."""
+    (tmp_path / "m.onnx").write_bytes(classifier().SerializeToString())
+    code = (
+        "import sys\n"
+        "sys.modules.update(onnx=None, onnx_ir=None, jax=None)\n"
+        "from graphopt.ir.formats import load_model\n"
+        f"print(load_model({str(tmp_path / 'm.onnx')!r}).feed_names)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['x']\n"
+
+
+def test_numbers_in_every_field(tmp_path: Path) -> None:
+    """Those that are not raw: packed varints, floats, bits of halves, truths."""
+    kinds: dict[int, tuple[list[Any], str]] = {
+        TensorProto.INT64: ([1, -1, 2**40, -(2**63)], "int64"),
+        TensorProto.INT32: ([1, -1, 2**31 - 1, -(2**31)], "int32"),
+        TensorProto.INT8: ([1, -1, 127, -128], "int8"),
+        TensorProto.BOOL: ([1, 0, 0, 1], "bool"),
+        TensorProto.FLOAT: ([1.5, -0.25, 0, 3], "float32"),
+        TensorProto.DOUBLE: ([1.5, -0.25, 0, 3], "float64"),
+        TensorProto.FLOAT16: ([1.5, -0.25, 0, 3], "float16"),
+    }
+    for number, (numbers, dtype) in kinds.items():
+        given = helper.make_tensor("n", number, [4], numbers)
+        nodes = [helper.make_node("Identity", ["n"], ["y"]), helper.make_node("Neg", ["x"], ["z"])]
+        outputs = [value("y", [4], number), value("z", [1])]
+        model = made(nodes, [value("x", [1])], outputs, [given])
+        found, _ = ran(tmp_path, model, x=np.ones(1, np.float32))
+        assert (found.dtype, found.tolist()) == (dtype, np.array(numbers, dtype).tolist())
