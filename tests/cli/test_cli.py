@@ -144,7 +144,10 @@ def zipped(*names: str) -> bytes:
         (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80", "this is a checkpoint of PyTorch"),
         (b"\x80\x04}\x94.", "this is a pickle (.pdparams, .pdopt, paddle.save)"),
         (b"\x08\x01\x12\x02\x0a\x00", "this is a model of TensorFlow; tf2onnx makes ONNX of it"),
-        (b"\x0a\x08\x0a\x01x\x12\x03Add", "this is a model of TensorFlow; tf2onnx makes ONNX of it"),
+        (
+            b"\x0a\x08\x0a\x01x\x12\x03Add",
+            "this is a model of TensorFlow; tf2onnx makes ONNX of it",
+        ),
         (b"\x1c\x00\x00\x00TFL3\x00", "this is a model of TensorFlow Lite; tf2onnx"),
         (b"\x89HDF\r\n\x1a\n", "this is an HDF5 file, as of Keras"),
         (b"\x02\x00\x00\x00\x00\x00\x00\x00{}..", "this is parameters as .safetensors"),
@@ -182,7 +185,10 @@ def test_an_onnx_file(tmp_path: Path) -> None:
     """Is a model for every command, also without the suffix or as the only one in its folder."""
     onnx = pytest.importorskip("onnx")
     values = [onnx.helper.make_tensor_value_info(n, 1, ["N", 3]) for n in "xy"]
-    nodes = [onnx.helper.make_node("Relu", ["x"], ["h"]), onnx.helper.make_node("Neg", ["h"], ["y"])]
+    nodes = [
+        onnx.helper.make_node("Relu", ["x"], ["h"]),
+        onnx.helper.make_node("Neg", ["h"], ["y"]),
+    ]
     graph = onnx.helper.make_graph(nodes, "g", values[:1], values[1:])
     opsets = [onnx.helper.make_opsetid("", 17)]
     onnx.save(onnx.helper.make_model(graph, opset_imports=opsets), tmp_path / "m.onnx")

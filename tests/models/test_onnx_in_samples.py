@@ -27,8 +27,8 @@ from graphopt_tests.models.test_onnx_ops import (
 pytest.importorskip("onnx")
 pytest.importorskip("onnx_ir")
 
-from graphopt.models.export.onnx.registry import ENTRIES  # noqa: E402  (needs the packages)
-from graphopt.models.model import read_model  # noqa: E402
+from graphopt.models.export.onnx.registry import ENTRIES
+from graphopt.models.model import read_model
 
 __all__ = ["sixty_four_bits"]
 

@@ -170,7 +170,7 @@ def operator_of(case: Case) -> str:
 
 
 def named_operators(cases: Sequence[Case]) -> dict[str, str]:
-    """The operator of each test; one with the nodes of a function is of the same as the function."""
+    """The operator of each test: of nodes that a function stands for, that of the function."""
     found = {case.name: operator_of(case) for case in cases}
     for name, operator in found.items():
         if not operator:
@@ -236,17 +236,17 @@ def write_page(verdicts: Mapping[str, Verdict], operators: Mapping[str, str]) ->
     lines = [
         "# ONNX's own tests of nodes",
         "",
-        f"The tests that the package onnx {onnx.__version__} has, run by `make onnx-nodes`: those of",
-        "nodes, with the functions that some stand for written out, and those of PyTorch's operators.",
+        f"The tests that the package onnx {onnx.__version__} has, run by `make onnx-nodes`: those",
+        "of nodes, with the functions that some stand for written out, and those of PyTorch's operators.",
         "A test is refused where graphopt says by name what it cannot do. It is wrong where numbers,",
         "types or shapes differ, or anything else is raised.",
         "",
         *summary,
         "",
         "Left out of the second row are operators of training, of strings, of lists of tensors, of",
-        "classical learning and of files of images, and those that ONNX calls a preview. The types that",
-        "the dialect lacks are unsigned integers but uint8, and numbers of 8, 4 and 2 bits. Of random",
-        "numbers only the dtype and the shape are compared.",
+        "classical learning and of files of images, and those that ONNX calls a preview. The types",
+        "that the dialect lacks are unsigned integers but uint8, and numbers of 8, 4 and 2 bits.",
+        "Of random numbers only the dtype and the shape are compared.",
         "",
         *table(verdicts, operators),
     ]
@@ -255,7 +255,7 @@ def write_page(verdicts: Mapping[str, Verdict], operators: Mapping[str, str]) ->
 
 def main(arguments: Sequence[str]) -> int:
     """Run the tests; with `--only` no page is written."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default="", help="the tests that have this text in their names")
     only = parser.parse_args(arguments).only
     cases = [*node_cases(only)]

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from graphopt_tests.onnx_nodes.run import (  # noqa: E402  (needs the package)
+from graphopt_tests.onnx_nodes.run import (
     KINDS,
     NOT_OF_INFERENCE,
     Case,

@@ -15,8 +15,8 @@ _TORCH = (
     "the arrays by name as .npz or .safetensors, which --params takes"
 )
 _SCRIPT = (
-    "a model of TorchScript; torch.onnx.export makes ONNX of a model, which graphopt reads; or save "
-    "the model with Paddle"
+    "a model of TorchScript; torch.onnx.export makes ONNX of a model, which graphopt reads; or "
+    "save the model with Paddle"
 )
 
 _DAMAGED = "a zip file, and a damaged one"

@@ -353,7 +353,7 @@ class Executables:
             self._met.keep(key, True)
         return known
 
-    def _made_for(self, numbers: Mapping[str, tuple[int, ...]]) -> Executables | None:
+    def _made_for(self, numbers: Mapping[str, tuple[float, ...]]) -> Executables | None:
         compilation = self.compiled.compilation.with_numbers(numbers)
         if compilation is None or any(abs(n) >= _LARGE for each in numbers.values() for n in each):
             return None

@@ -268,8 +268,9 @@ def _whole(node: OnnxNode, name: str, most: int) -> int:
 
 def _list(node: OnnxNode, name: str, count: int) -> list[int]:
     value = node.attributes.get(name)
-    found = list(value) if isinstance(value, Sequence) and value else [0] * count
-    if len(found) != count or not all(isinstance(each, int) for each in found):
+    given: Sequence[object] = value if isinstance(value, list) else ()
+    found = [each for each in given if isinstance(each, int)] or [0] * count
+    if len(found) != count or len(found) < len(given):
         raise FormatError(f"node {quote(node.name)}: expected {count} numbers in {name}")
     return found
 

@@ -78,7 +78,7 @@ class Importer:
         self.parameters: dict[str, Array] = {}
         self.scopes: list[Scope] = [{}]
         self.stored: dict[str, StoredTensor] = {}
-        """The tensors of the file that no operator has read yet, by the name that they will have."""
+        """The tensors of the file that nothing has read yet, by the name that they will have."""
         self.taken: set[str] = {EMPTY, ""}
         self.depth = 0
         self.calls: list[tuple[str, str, str]] = []

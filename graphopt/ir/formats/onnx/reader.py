@@ -126,7 +126,7 @@ def read_onnx(data: bytes, source: str, limits: Limits, folder: Path | None) -> 
     if "graph" not in message:
         raise FormatError(f"{source}: expected a graph, found none")
     versions = reader.versions(message.get("opset_import", ()))
-    functions = {}
+    functions: dict[tuple[str, str, str], OnnxFunction] = {}
     for each in message.get("functions", ()):
         key = _domain(each.get("domain", "")), each.get("name", ""), each.get("overload", "")
         functions[key] = reader.function(each, versions)
@@ -215,12 +215,14 @@ class OnnxReader:
         if kind == "t" and value is not None:
             return name, stored_tensor(self.wire, value, self.folder)
         if kind == "g" and value is not None:
-            return name, GraphSpan(*value, self.opsets)
+            start, stop = value
+            return name, GraphSpan(start, stop, self.opsets)
         if value is None:
             raise UnsupportedError(
                 f"{self.wire.source}: attribute {quote(name)} is of a kind that is not supported"
             )
-        return name, list(value) if isinstance(value, list | tuple) else value
+        is_list = kind in ("floats", "ints", "strings")
+        return name, [*value] if is_list else value
 
     def _value(self, message: Message) -> OnnxValue:
         name, type_ = message.get("name", ""), message.get("type", {})

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -166,9 +165,10 @@ class Parser(BlockParser):
                 continue
             seen.add(each)
             if isinstance(each, BlockArgument):
-                port = self.arg_attrs[each.index].data if each.owner is self.block else {}
-                if FEED in port and is_short(each):
-                    found[cast(StringAttr, port[FEED]).data] = None
+                is_own = each.owner is self.block and is_short(each)
+                name = self.arg_attrs[each.index].data.get(FEED) if is_own else None
+                if isinstance(name, StringAttr):
+                    found[name.data] = None
             elif isinstance(each.owner, Operation):
                 todo += each.owner.operands
         return tuple(found)

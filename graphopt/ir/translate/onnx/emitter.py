@@ -118,7 +118,11 @@ class OnnxEmitter(Emitter):
 
     def transposed(self, x: SSAValue, perm: Sequence[int]) -> SSAValue:
         """x with its axes in another order."""
-        return x if list(perm) == list(range(rank_of(x.type))) else self(Transpose, x, perm=tuple(perm))
+        return (
+            x
+            if list(perm) == list(range(rank_of(x.type)))
+            else self(Transpose, x, perm=tuple(perm))
+        )
 
     def unsqueezed(self, x: SSAValue, *axes: int) -> SSAValue:
         """x with axes of size 1 at these places."""

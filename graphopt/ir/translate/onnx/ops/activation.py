@@ -167,23 +167,25 @@ def clip(
     max: float | None = None,
 ) -> SSAValue:
     """Bounds are operands since opset 11, and were attributes before."""
-    bounds = [
-        emit.known(value) if value is not None else (given,)
-        for value, given in ((low, min), (high, max))
-    ]
-    found = [numbers[0] if numbers else None for numbers in bounds]
-    is_known = all(numbers is not None for numbers in bounds)
-    if is_known and None not in found:
-        if found[0] == 0 and found[1] == 6 and dtype(x).is_floating:
+    least, most = _bound(emit, low, min), _bound(emit, high, max)
+    if least is not None and most is not None and least <= most:
+        if (least, most) == (0, 6) and dtype(x).is_floating:
             return emit(ops.Relu6, x)
-        if found[0] <= found[1]:
-            return emit(Clip, x, min=float(found[0]), max=float(found[1]))
-    for op_class, value, number in ((Maximum, low, found[0]), (Minimum, high, found[1])):
+        return emit(Clip, x, min=least, max=most)
+    for op_class, value, number in ((Maximum, low, least), (Minimum, high, most)):
         if value is None and number is not None:
             value = emit.number(number, x)
         if value is not None:
             x = emit(op_class, x, value)
     return x
+
+
+def _bound(emit: OnnxEmitter, value: SSAValue | None, given: float | None) -> float | None:
+    """A bound that is known, None where there is none, or only the run knows it."""
+    if value is None:
+        return given
+    numbers = emit.known(value)
+    return None if numbers is None else float(numbers[0])
 
 
 @reads("SwiGLU")

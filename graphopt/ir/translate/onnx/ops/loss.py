@@ -25,7 +25,7 @@ def _likelihood(
     reduction: str,
 ) -> SSAValue:
     """The negated logarithm of the label's class, by the weight of that class."""
-    safe = labels
+    safe, is_ignored = labels, None
     if ignored is not None:
         is_ignored = emit(Equal, labels, emit.constant([ignored], dtype(labels), ()))
         safe = emit(Where, is_ignored, emit(FullLike, labels, value=0.0), labels)
@@ -36,9 +36,9 @@ def _likelihood(
     if weight is not None:
         flat = emit(Gather, weight, emit.reshaped(safe, -1))
         weights = emit.to_shape(flat, shape(labels)) if rank(labels) != 1 else flat
-    if ignored is not None:
+    if is_ignored is not None:
         weights = emit(Where, is_ignored, emit.filled(loss, 0), weights)
-    if weight is not None or ignored is not None:
+    if weights is not ones:
         loss = emit(Multiply, loss, weights)
     kind = emit.one_of(reduction, ("none", "sum", "mean"))
     if kind == "none":

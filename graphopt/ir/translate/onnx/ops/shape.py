@@ -101,7 +101,9 @@ def _axes(
     emit: OnnxEmitter, given: SSAValue | None, axes: Sequence[int] | None
 ) -> tuple[int, ...] | None:
     """Axes, which are an operand since opset 13."""
-    return emit.numbers(given, "axes") if given is not None else axes and tuple(axes)
+    if given is not None:
+        return emit.numbers(given, "axes")
+    return None if axes is None else tuple(axes)
 
 
 @reads("Squeeze")

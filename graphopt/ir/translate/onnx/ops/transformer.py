@@ -81,10 +81,10 @@ def attention(
     repeats = shape(q)[1] // shape(k)[1] if shape(k)[1] > 0 else 1
     if repeats > 1:
         k, v = (emit(RepeatInterleave, value, repeats=repeats, axis=1) for value in (k, v))
-    if scale is None:
-        scale = emit.sizes(q, "the sizes of its queries")[3] ** -0.5
     # each by the root, so that halves do not overflow
-    left, right = emit.scaled(q, scale**0.5), emit.scaled(k, scale**0.5)
+    size = emit.sizes(q, "the sizes of its queries")[3] if scale is None else 1
+    root = size**-0.25 if scale is None else scale**0.5
+    left, right = emit.scaled(q, root), emit.scaled(k, root)
     scores = emit(Matmul, left, right, transpose_y=True)
     given = scores
     if softcap:
