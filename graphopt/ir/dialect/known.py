@@ -211,11 +211,14 @@ def _transpose(op: PdOp, x: Elements) -> Elements:
 
 
 def _expand(op: PdOp, x: Elements) -> Elements:
-    return np.broadcast_to(x, shape_of(op.results[0].type))
+    wide: Elements = np.empty(shape_of(op.results[0].type), x.dtype)
+    wide[...] = x
+    return wide
 
 
 def _range(op: PdOp) -> Array:
-    return np.arange(*map(op.attr, ("start", "end", "step")))
+    start, end, step = (float(op.attr(name)) for name in ("start", "end", "step"))
+    return np.arange(start, end, step)
 
 
 Compute = Callable[..., Any]

@@ -43,7 +43,7 @@ class _Body:
         importer.program.blocks.append(self.block)
 
     def enter(self) -> None:
-        """What is emitted from now on belongs to the block."""
+        """Emit to the block from now on."""
         importer = self.importer
         self.outer, importer.block = importer.block, self.block
         importer.depth += 1
@@ -62,7 +62,7 @@ class _Body:
         return [self.importer.read(value.name, where) for value in self.graph.outputs]
 
     def leave(self) -> None:
-        """What is emitted from now on belongs to the block around."""
+        """Emit to the block around it again."""
         importer = self.importer
         importer.block = self.outer
         importer.depth -= 1
@@ -168,7 +168,7 @@ def _loop(importer: Importer, node: OnnxNode) -> None:
 
 
 def _going(importer: Importer, node: OnnxNode, at: str, limit: str, holds: str, going: str) -> None:
-    """Whether there is a next step: the flag holds, and the counter is below the limit."""
+    """Set the condition of a next step: the flag holds, and the counter is below the limit."""
     if not limit:
         importer.emit("assign", {"X": [holds]}, {"Out": [going]}, {}, node)
         return

@@ -153,7 +153,7 @@ class Importer:
             self.operator(node)
 
     def _resolved(self, node: OnnxNode) -> OnnxNode:
-        """A node of a function with the attributes of the call, and a name that tells the call."""
+        """A node of a function with the attributes of the call, and a name that begins with it."""
         if not self.callers:
             return node
         caller, given = self.callers[-1]

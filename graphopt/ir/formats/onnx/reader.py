@@ -71,7 +71,7 @@ class OnnxNode:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What it calls, if that is a function."""
+        """The key of the function that it calls, if that is one."""
         return self.domain, self.type, self.overload
 
 

@@ -29,7 +29,7 @@ def declare_types(program: Program, source: str) -> None:
     is_open = any(UNKNOWN in block.var(name).shape for name in feeds)
     if is_open and parser.failed:
         program.fixed_feeds = ()
-    # a side of a branch that no sizes take may not fit, and only the run tells which one that is
+    # a side of a branch that no sizes take may not fit, and only the run decides which one that is
     may_not_run = is_open and len(program.blocks) > 1
     refused = [
         error

@@ -34,7 +34,7 @@ class OnnxEmitter(Emitter):
 
     @property
     def used(self) -> list[bool]:
-        """Which results of the node have a name."""
+        """True for each result of the node that has a name."""
         return [name != "@EMPTY@" for name in self.op.output("Out")]
 
     def refuse(self, problem: str) -> UnsupportedError:
@@ -153,7 +153,7 @@ class OnnxEmitter(Emitter):
         return self.to_shape(x, self(ShapeOf, like))
 
     def either(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        """Where one of two conditions holds."""
+        """True where one of two conditions holds."""
         return self(LogicalOr, x, y)
 
     def plus(self, x: SSAValue, number: float) -> SSAValue:

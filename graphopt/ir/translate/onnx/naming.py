@@ -1,4 +1,4 @@
-"""How nodes of ONNX are called among the operators of a program."""
+"""The names of ONNX's nodes among the operators of a program."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def softplus(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
 
 
 def _along(emit: OnnxEmitter, x: SSAValue, axis: int | None) -> tuple[SSAValue, int]:
-    """What is normalised along an axis; before opset 13 it is all axes from that one on."""
+    """The operand to normalise along an axis; before opset 13 along all axes from that one on."""
     if emit.opset >= 13 or (axis if axis is not None else 1) in (-1, rank(x) - 1):
         return x, emit.axis(-1 if axis is None else axis, rank(x))
     first = emit.axis(1 if axis is None else axis, rank(x))

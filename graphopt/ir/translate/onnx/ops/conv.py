@@ -163,7 +163,7 @@ def _transposed_pads(
     extra: Sequence[int],
     output_shape: Sequence[int] | None,
 ) -> Pairs:
-    """What is cut off before and after each dimension; it may be below zero."""
+    """The elements to cut off before and after each dimension; their number may be negative."""
     kind, count = emit.one_of(auto_pad, _AUTO), len(windows)
     if output_shape is None and kind in ("NOTSET", "VALID"):
         return window_pads(emit, x, kind, pads, windows, strides)

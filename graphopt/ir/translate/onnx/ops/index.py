@@ -20,7 +20,7 @@ from graphopt.ir.translate.onnx.registry import reads
 
 @reads("Gather")
 def gather(emit: OnnxEmitter, x: SSAValue, indices: SSAValue, *, axis: int = 0) -> SSAValue:
-    """A number without axes takes one slice, of which the axis is gone; a matrix gives more axes."""
+    """A number without axes takes one slice, without its axis; a matrix gives more axes."""
     at = emit.axis(axis, rank(x))
     numbers = emit.known(indices)
     if not rank(indices) and numbers is not None:
@@ -250,6 +250,9 @@ def top_k(
 ) -> Sequence[SSAValue]:
     attrs = {"axis": emit.axis(axis, rank(x)), "largest": bool(largest), "sorted": bool(sorted)}
     assert k is not None
+    if emit.known(k) in ((0,), (0.0,)):
+        none = emit(Slice, x, axes=(attrs["axis"],), starts=(0,), ends=(0,))
+        return [none, emit.filled(none, 0, "int64")]
     count = k if not rank(k) else emit.to_shape(k, ())
     return emit.dynamic(sort.Topk, [x], attrs, {"k": count})
 

@@ -142,7 +142,7 @@ def group_norm(
 
 @reads("LpNormalization")
 def lp_norm(emit: OnnxEmitter, x: SSAValue, *, axis: int = -1, p: int = 2) -> SSAValue:
-    """What has the length 0 stays 0."""
+    """A vector of the length 0 stays 0."""
     at = emit.axis(axis, rank(x))
     length = emit(PNorm, x, porder=float(p), axis=(at,), keepdim=True)
     zero = emit(Equal, length, emit.number(0, x))

@@ -46,7 +46,7 @@ class _Windows:
         self.pads = window_pads(emit, x, auto_pad, pads, wide, self.strides)
         self.open_ceil = bool(ceil_mode) and UNKNOWN in shape(x)[2:]
         self.over: tuple[int, ...] = (0,) * count
-        """What the last windows reach beyond the padding."""
+        """The reach of the last windows beyond the padding."""
         if ceil_mode and not self.open_ceil:
             self.over = tuple(
                 _over(size, window, stride, pair)
@@ -68,7 +68,7 @@ class _Windows:
 
 
 def _over(size: int, window: int, stride: int, pads: tuple[int, int]) -> int:
-    """What the last window reaches beyond the padding, where it begins before that."""
+    """The reach of the last window beyond the padding, before which it begins."""
     room = size + sum(pads) - window
     count = -(-room // stride) + 1
     if (count - 1) * stride >= size + pads[0]:

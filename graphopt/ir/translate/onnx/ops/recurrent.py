@@ -49,7 +49,7 @@ class _Network:
 
     @property
     def directions(self) -> int:
-        """How many directions it has."""
+        """The number of its directions."""
         return 2 if self.direction == "bidirectional" else 1
 
 
@@ -147,7 +147,7 @@ def _as_op(network: _Network) -> Sequence[SSAValue]:
 
 
 def _row(emit: OnnxEmitter, x: SSAValue, at: int) -> SSAValue:
-    """What belongs to one direction."""
+    """The part of one direction."""
     cut = {"axes": (0,), "starts": (at,), "ends": (at + 1,), "decrease_axis": (0,)}
     return emit(Slice, x, **cut)
 
@@ -245,7 +245,7 @@ class _Cell:
         return lambda x: _activated(self.emit, name, x, alpha, beta)
 
     def clipped(self, x: SSAValue) -> SSAValue:
-        """What goes into an activation, kept within the limit."""
+        """The operand of an activation, kept within the limit."""
         limit = self.network.clip
         return x if limit is None else self.emit(Clip, x, min=-limit, max=limit)
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import reduce as ops
+from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.math import Abs, Log, Sqrt, Square, Subtract
 from graphopt.ir.dialect.ops.rearrange import Flip
-from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank
+from graphopt.ir.dialect.types import UNKNOWN
+from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
 from graphopt.ir.translate.onnx.registry import Rule, reads
 
 
 def _before(emit: OnnxEmitter, name: str, x: SSAValue) -> SSAValue:
-    """What is added up, of x."""
+    """The terms of the sum, made of x."""
     if name in ("ReduceL1",):
         return emit(Abs, x)
     if name in ("ReduceL2", "ReduceSumSquare"):
@@ -60,10 +63,9 @@ def _reduction(name: str) -> Rule:
             out = before
         else:
             at = tuple(sorted({emit.axis(int(axis), rank(x)) for axis in numbers}))
-            if at or rank(x):
-                out = emit(op_class, before, axis=at or tuple(range(rank(x))), **attrs)
-            else:
-                out = before
+            at = at or tuple(range(rank(x)))
+            of_none = _of_no_elements(emit, op_class, before, at, keepdims=bool(keepdims))
+            out = of_none or (emit(op_class, before, axis=at, **attrs) if at else before)
         if name == "ReduceLogSum":
             out = emit(Log, out)
         if name == "ReduceL2":
@@ -71,6 +73,26 @@ def _reduction(name: str) -> Rule:
         return emit.cast(out, dtype(x))
 
     return rule
+
+
+def _of_no_elements(
+    emit: OnnxEmitter, op_class: type[PdOp], x: SSAValue, axes: Sequence[int], *, keepdims: bool
+) -> SSAValue | None:
+    """The least or largest of no elements: the other end of the type. None where there are some."""
+    sizes = shape(x)
+    if op_class not in (ops.Max, ops.Min) or all(sizes[axis] for axis in axes):
+        return None
+    kept = [1 if i in axes else size for i, size in enumerate(sizes)]
+    if not keepdims:
+        kept = [size for i, size in enumerate(sizes) if i not in axes]
+    if UNKNOWN in kept:
+        raise emit.open("sizes of an operand without elements")
+    kind = dtype(x).numpy
+    ends = (-np.inf, np.inf)
+    if kind.kind in "iu":
+        ends = (np.iinfo(kind).min, np.iinfo(kind).max)
+    value = float(ends[op_class is ops.Min])
+    return emit(Full, shape=tuple(kept), value=value, dtype=dtype(x))
 
 
 def _wide(name: str, x: SSAValue) -> str:

@@ -56,7 +56,7 @@ def reshape(
     allowzero: int = 0,
     shape: Sequence[int] | None = None,
 ) -> SSAValue:
-    """Into sizes that are known, or a tensor has; a 0 is a size that stays, or with `allowzero` 0."""
+    """Into sizes that are known, or a tensor has; 0 is a size that stays, or none (`allowzero`)."""
     if target is None:
         return emit.to_shape(x, tuple(shape or ()))
     numbers = emit.known(target)

@@ -109,7 +109,7 @@ def stft(
 
 
 def _window(*terms: float) -> Rule:
-    """A window that is a sum of cosines: of 0, 1, 2, ... turns, with these factors."""
+    """A window that is a sum of cosines: of 0, 1, 2, ... periods, with these factors."""
 
     def rule(
         emit: OnnxEmitter, size: SSAValue, *, output_datatype: int = 1, periodic: int = 1

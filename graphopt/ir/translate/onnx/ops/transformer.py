@@ -131,7 +131,7 @@ def _bias(
     before: SSAValue | int,
     frontier: _Frontier,
 ) -> SSAValue | None:
-    """What is added to the scores: minus infinity for keys that are not seen."""
+    """The numbers to add to the scores: minus infinity for keys that are not seen."""
     kept = dtype(q)
     bias: SSAValue | None = None
     if mask is not None:
@@ -222,19 +222,19 @@ def rotary_embedding(
     num_heads: int = 0,
     rotary_embedding_dim: int = 0,
 ) -> SSAValue:
-    """The halves of each head, or its even and odd elements, as points that are turned."""
+    """The halves of each head, or its even and odd elements, as points that are rotated."""
     flat, sizes = rank(x) == 3, shape(x)
     images = _heads(emit, x, num_heads) if flat else x
     size = shape(images)[3]
     width = rotary_embedding_dim or size
-    turned = _part(emit, images, 0, width) if width != size else images
+    rotated = _part(emit, images, 0, width) if width != size else images
     if interleaved:
         first, second = (
-            emit(StridedSlice, turned, axes=(3,), starts=(i,), ends=(width,), strides=(2,))
+            emit(StridedSlice, rotated, axes=(3,), starts=(i,), ends=(width,), strides=(2,))
             for i in (0, 1)
         )
     else:
-        first, second = _part(emit, turned, 0, width // 2), _part(emit, turned, width // 2, width)
+        first, second = _part(emit, rotated, 0, width // 2), _part(emit, rotated, width // 2, width)
     cos, sin = (_turns(emit, value, positions) for value in (cosines, sines))
     real = emit(Subtract, emit(Multiply, cos, first), emit(Multiply, sin, second))
     imaginary = emit(Add, emit(Multiply, sin, first), emit(Multiply, cos, second))

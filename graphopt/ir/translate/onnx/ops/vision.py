@@ -27,7 +27,7 @@ _PIXEL_MODES = (
 
 @dataclass
 class _Way:
-    """How positions of the result are found in the image, and what is read there."""
+    """The way from positions of the result to places in the image, and to what is read there."""
 
     mode: str
     positions: str
@@ -266,7 +266,7 @@ def _positions(kind: str, old: int, new: int, scale: float, region: tuple[float,
 def _along_axis(
     emit: OnnxEmitter, x: SSAValue, axis: int, at: Vector, old: int, scale: float, way: _Way
 ) -> SSAValue:
-    """What is read at positions along an axis: one element, or a sum of weighed ones."""
+    """The image read at positions along an axis: one element, or a sum of weighed ones."""
     if way.mode == "nearest":
         index = np.clip(_rounded(emit, way.nearest, at), 0, old - 1).astype(np.int64)
         return emit(Gather, x, emit.constant(index, "int64"), axis=axis)
