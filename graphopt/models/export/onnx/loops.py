@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import onnx_ir as ir
 
 from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, dtype_of, sizes_of
 
-Step = Callable[[Nodes, Value, Sequence[Value]], tuple[Value, Value]]
+Values: TypeAlias = Sequence[Value]
+# of the nodes of the step, the states before it and its items: the states after it, and results
+Step: TypeAlias = Callable[[Nodes, Values, Values], tuple[Values, Values]]
 
 
 def scanned(
-    emit: Nodes, state: Value, sequences: Sequence[Value], step: Step, reverse: bool
-) -> Value:
-    """The results of all steps; a step makes the next state and a result of the state and items.
+    emit: Nodes, states: Values, sequences: Values, step: Step, reverse: bool = False
+) -> tuple[Values, Values]:
+    """The states after the last step, and the results of all steps.
 
     Raises NotInOnnx where there is no step: ONNX Runtime fails then.
     """
@@ -23,20 +26,24 @@ def scanned(
     own = Nodes(emit.shared, base=emit.base)
     inputs = [
         ir.Value(name=emit.shared.name(f"{emit.base}.item"), type=value.type)
-        for value in (state, *sequences)
+        for value in (*states, *sequences)
     ]
-    following, result = step(own, inputs[0], inputs[1:])
-    outputs = [own("Identity", following), own("Identity", result)]
+    for value, state in zip(inputs, states, strict=False):
+        value.shape = state.shape
+    following, results = step(own, inputs[: len(states)], inputs[len(states) :])
+    outputs = [own("Identity", value) for value in (*following, *results)]
     for node in own.nodes:
         node.name = node.outputs[0].name
     body = ir.Graph(inputs, outputs, nodes=own.nodes, name="step")
-    _, found = emit.all(
+    found = emit.all(
         "Scan",
-        *(state, *sequences),
-        dtypes=[dtype_of(state), dtype_of(result)],
+        *states,
+        *sequences,
+        dtypes=[dtype_of(value) for value in outputs],
         body=body,
         num_scan_inputs=len(sequences),
         scan_input_directions=[int(reverse)] * len(sequences),
-        scan_output_directions=[int(reverse)],
+        # an empty list of them has no type
+        scan_output_directions=[int(reverse)] * len(results) or None,
     )
-    return found
+    return found[: len(states)], found[len(states) :]

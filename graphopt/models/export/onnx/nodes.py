@@ -121,11 +121,14 @@ class Nodes:
     def all(
         self, op: str, *inputs: Value | None, dtypes: Sequence[str | None], **attrs: Any
     ) -> tuple[Value, ...]:
-        """All results of an operator, one for each dtype; None is the usual one."""
+        """All results of an operator, one for each dtype; None is the usual one.
+
+        An attribute that is called `dtype`, as the argument here is, is given as `dtype_`.
+        """
         while inputs and inputs[-1] is None:  # ONNX Runtime reads an empty name at the end
             inputs = inputs[:-1]
         schema = get_schema(op, self.shared.opset, "")
-        given = {name: value for name, value in attrs.items() if value is not None}
+        given = {name.removesuffix("_"): v for name, v in attrs.items() if v is not None}
         widened: dict[str, DType] = {}
         values = [
             None if value is None else self._widened(schema, at, value, widened)
@@ -200,10 +203,26 @@ class Nodes:
 
     def size(self, value: Value, axis: int) -> Value:
         """The size of an axis, as a vector of one number."""
-        known = sizes_of(value)[axis]
+        known = UNKNOWN if value.shape is None else sizes_of(value)[axis]
         if known != UNKNOWN:
             return self.ints([known])
-        return self("Shape", value, start=axis, end=axis + 1)
+        return self("Shape", value, start=axis, end=axis + 1 or None)
+
+    def range(self, end: Value) -> Value:
+        """The numbers from 0 up to, but without, one of int64."""
+        last = self.reshape(end, self.ints([]))
+        return self("Range", self.number(0, "int64"), last, self.number(1, "int64"))
+
+    def places(self, value: Value, axis: int = 0) -> Value:
+        """The numbers of the places along an axis, in order."""
+        known = UNKNOWN if value.shape is None else sizes_of(value)[axis]
+        if known != UNKNOWN:
+            return self.constant(np.arange(known))
+        return self.range(self.size(value, axis))
+
+    def zeros(self, sizes: Value, like: Value | str, fill: float = 0) -> Value:
+        """A tensor of one number, in these sizes."""
+        return self("Expand", self.number(fill, like), sizes)
 
     def shape(self, value: Value, start: int = 0, end: int | None = None) -> Value:
         """The sizes of some axes, as a vector."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphopt.ir.dialect.ops import norm as ops
-from graphopt.ir.dialect.types import UNKNOWN
+from graphopt.ir.dialect.types import UNKNOWN, normalize_axis
 from graphopt.models.export.onnx.nodes import (
     LAST,
     Nodes,
@@ -183,3 +183,35 @@ def cvm(emit: Nodes, x: Value, use_cvm: bool) -> Value:
     counts = emit("Log", emit("Add", emit.cut(x, [1], [0], [2]), emit.number(1, x)))
     shows, clicks = (emit.cut(counts, [1], [at], [at + 1]) for at in (0, 1))
     return emit("Concat", shows, emit("Sub", clicks, shows), rest, axis=1)
+
+
+@exports(ops.SpectralNorm, wide=True)
+def spectral_norm(
+    emit: Nodes, weight: Value, u: Value, v: Value, dim: int, power_iters: int, eps: float
+) -> Value:
+    rank = len(sizes_of(weight))
+    at = normalize_axis(dim, rank)
+    first = emit.transpose(weight, [at, *(i for i in range(rank) if i != at)])
+    matrix = emit("Flatten", first, axis=1)
+    left, right = emit.reshape(u, [-1]), emit.reshape(v, [-1])
+
+    def of_length_one(vector: Value) -> Value:
+        length = emit("ReduceL2", vector, keepdims=0)
+        return emit("Div", vector, emit("Add", length, emit.number(eps, weight)))
+
+    for _ in range(power_iters):
+        right = of_length_one(emit("MatMul", left, matrix))
+        left = of_length_one(emit("MatMul", matrix, right))
+    sigma = emit("MatMul", left, emit("MatMul", matrix, right))
+    return emit("Div", weight, sigma)
+
+
+@exports(ops.Renorm, wide=True)
+def renorm(emit: Nodes, x: Value, p: float, axis: int, max_norm: float) -> Value:
+    rank = len(sizes_of(x))
+    others = [i for i in range(rank) if i != normalize_axis(axis, rank)]
+    powers = emit("Pow", emit("Abs", x), emit.number(p, x))
+    total = emit("ReduceSum", powers, emit.ints(others), noop_with_empty_axes=1)
+    length, most = emit("Pow", total, emit.number(1 / p, x)), emit.number(max_norm, x)
+    long = emit("Greater", length, most)
+    return emit("Where", long, emit("Mul", x, emit("Div", most, length)), x)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as ir
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import reduce as ops
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, element_count, normalize_axis, shape_of
 from graphopt.ir.dtypes import DType
-from graphopt.models.export.onnx.loops import scanned
+from graphopt.models.export.onnx.loops import Values, scanned
 from graphopt.models.export.onnx.nodes import (
     Ints,
     Nodes,
@@ -157,18 +160,88 @@ def cumsum(
     return emit("CumSum", x, place, exclusive=int(exclusive), reverse=int(reverse))
 
 
-@exports(ops.Cumprod, wide=True)
-def cumprod(emit: Nodes, x: Value, axis: int, exclusive: bool, reverse: bool) -> Value:
-    """A loop, since logarithms of numbers below zero are none."""
+def along(emit: Nodes, x: Value, axis: int) -> tuple[Value, Callable[[Value], Value], Value]:
+    """x with an axis first, what brings it back, and the sizes of the others."""
     rank = len(sizes_of(x))
     at = normalize_axis(axis, rank)
     order = [at, *(i for i in range(rank) if i != at)]
-    shape = emit.joined([emit.size(x, i) for i in order[1:]]) if rank > 1 else emit.ints([])
-    first = emit("Expand", emit.number(1, x), shape)
+    rest = emit.joined([emit.size(x, i) for i in order[1:]]) if rank > 1 else emit.ints([])
 
-    def step(inner: Nodes, state: Value, items: Sequence[Value]) -> tuple[Value, Value]:
-        following = inner("Mul", state, items[0])
-        return following, state if exclusive else following
+    def back(found: Value) -> Value:
+        return emit.transpose(found, [order.index(i) for i in range(rank)])
 
-    found = scanned(emit, first, [emit.transpose(x, order)], step, reverse)
-    return emit.transpose(found, [order.index(i) for i in range(rank)])
+    return emit.transpose(x, order), back, rest
+
+
+@exports(ops.Cumprod, wide=True)
+def cumprod(emit: Nodes, x: Value, axis: int, exclusive: bool, reverse: bool) -> Value:
+    """A loop, since logarithms of numbers below zero are none."""
+    rows, back, rest = along(emit, x, axis)
+
+    def step(inner: Nodes, states: Values, items: Values) -> tuple[Values, Values]:
+        following = inner("Mul", states[0], items[0])
+        return [following], [states[0] if exclusive else following]
+
+    start = emit.zeros(rest, x, 1)
+    _, (found,) = scanned(emit, [start], [rows], step, reverse)
+    return back(found)
+
+
+def log_added(emit: Nodes, x: Value, y: Value) -> Value:
+    """The logarithm of the sum of two numbers given by their logarithms."""
+    high, one = emit("Max", x, y), emit.number(1, x)
+    away = emit("Sub", emit("Min", x, y), high)
+    more = emit("Log", emit("Add", emit("Exp", away), one))
+    nothing = emit("Equal", high, emit.number(-math.inf, x))
+    return emit("Where", nothing, high, emit("Add", high, more))
+
+
+@exports(ops.Logcumsumexp, wide=True)
+def logcumsumexp(
+    emit: Nodes, x: Value, axis: int, flatten: bool, exclusive: bool, reverse: bool
+) -> Value:
+    if not sizes_of(x) and not flatten:
+        return emit.number(-math.inf, x) if exclusive else x
+    if flatten:
+        x = emit.reshape(x, [-1])
+        x.shape = ir.Shape([None])
+    rows, back, rest = along(emit, x, 0 if flatten else axis)
+
+    def step(inner: Nodes, states: Values, items: Values) -> tuple[Values, Values]:
+        following = log_added(inner, states[0], items[0])
+        return [following], [states[0] if exclusive else following]
+
+    start = emit.zeros(rest, x, -math.inf)
+    _, (found,) = scanned(emit, [start], [rows], step, reverse)
+    return back(found)
+
+
+def _running_extreme(op_class: type[PdOp], beats: str, lowest: str) -> None:
+    @exports(op_class)
+    def rule(emit: Nodes, x: Value, axis: int, dtype: DType) -> tuple[Value, Value]:
+        """Of equal elements the last one counts, and nan wins."""
+        if not sizes_of(x):
+            return x, emit.number(0, dtype)
+        rows, back, rest = along(emit, x, axis)
+
+        def step(inner: Nodes, states: Values, items: Values) -> tuple[Values, Values]:
+            (best, place), (x, at) = states, items
+            wins = inner(beats, x, best)
+            if dtype_of(x).is_floating:
+                known = inner("And", wins, inner("Not", inner("IsNaN", best)))
+                wins = inner("Or", known, inner("IsNaN", x))
+            both = inner("Where", wins, x, best), inner("Where", wins, at, place)
+            return both, both
+
+        own, numbers = dtype_of(x).numpy, emit.cast(emit.places(rows), dtype)
+        if dtype_of(x).is_floating:
+            worst = -math.inf if lowest == "min" else math.inf
+        else:
+            worst = getattr(np.iinfo(own), lowest)
+        starts = emit.zeros(rest, x, worst), emit.zeros(rest, numbers)
+        _, (values, places) = scanned(emit, starts, [rows, numbers], step)
+        return back(values), back(places)
+
+
+_running_extreme(ops.Cummax, "GreaterOrEqual", "min")
+_running_extreme(ops.Cummin, "LessOrEqual", "max")

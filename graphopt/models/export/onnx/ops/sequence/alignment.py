@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from graphopt.ir.dialect.ops.sequence import alignment as ops
 from graphopt.ir.dtypes import DType
-from graphopt.models.export.onnx.loops import scanned
+from graphopt.models.export.onnx.loops import Values, scanned
 from graphopt.models.export.onnx.nodes import Nodes, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.registry import exports
 
@@ -29,8 +27,10 @@ def gather_tree(emit: Nodes, ids: Value, parents: Value) -> Value:
     beams = emit("Range", emit.number(0, "int64"), count, emit.number(1, "int64"))
     last = emit("Expand", emit.cast(beams, dtype_of(parents)), emit.shape(ids, 1))
 
-    def step(inner: Nodes, beam: Value, items: Sequence[Value]) -> tuple[Value, Value]:
+    def step(inner: Nodes, states: Values, items: Values) -> tuple[Values, Values]:
+        (beam,) = states
         tokens, origins = (inner("GatherElements", each, beam, axis=1) for each in items)
-        return origins, tokens
+        return [origins], [tokens]
 
-    return scanned(emit, last, [ids, parents], step, reverse=True)
+    _, (found,) = scanned(emit, [last], [ids, parents], step, reverse=True)
+    return found
