@@ -230,6 +230,8 @@ def digamma(emit: Nodes, x: Value) -> Value:
     whole = emit("Equal", emit("Floor", wide), wide)
     pole = emit("And", whole, emit("LessOrEqual", wide, emit.number(0, wide)))
     found = emit("Where", pole, emit.number(math.nan, wide), found)
+    flat = emit("Equal", wide, emit.number(0, wide))
+    found = emit("Where", flat, emit("Neg", emit("Reciprocal", wide)), found)
     return emit.cast(found, dtype_of(x))
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphopt.ir.dialect.ops.sequence import recurrent as ops
-from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, sizes_of
+from graphopt.ir.dialect.types import UNKNOWN
+from graphopt.models.export.onnx.loops import Values, scanned
+from graphopt.models.export.onnx.nodes import LAST, Nodes, NotInOnnx, Value, sizes_of
+from graphopt.models.export.onnx.ops.sequence.layers import (
+    check_rows,
+    each,
+    ends_of,
+    owners_of,
+    starts_of,
+)
 from graphopt.models.export.onnx.registry import exports
 
 # the gates of Paddle in the order of ONNX
@@ -110,3 +119,211 @@ def lstm_unit(emit: Nodes, x: Value, c_prev: Value, forget_bias: float) -> tuple
     added = emit("Mul", emit("Sigmoid", enter), emit("Tanh", new))
     cell = emit("Add", emit("Mul", kept, c_prev), added)
     return cell, emit("Mul", emit("Sigmoid", leave), emit("Tanh", cell))
+
+
+def _applied(emit: Nodes, name: str, x: Value) -> Value:
+    """One of the activations that gates of the old units have."""
+    return x if name == "identity" else emit(name.capitalize(), x)
+
+
+def _halves(emit: Nodes, weight: Value, size: int) -> tuple[Value, Value]:
+    """The weights of both gates and of the candidate, one after the other in memory."""
+    flat = emit.reshape(weight, [-1])
+    gates = emit.cut(flat, [0], [0], [2 * size * size])
+    rest = emit.cut(flat, [0], [2 * size * size], [LAST])
+    return emit.reshape(gates, [size, 2 * size]), emit.reshape(rest, [size, size])
+
+
+def _gru_step(
+    emit: Nodes,
+    projected: Value,
+    hidden: Value,
+    weights: tuple[Value, Value],
+    size: int,
+    names: tuple[str, str],
+    origin_mode: bool,
+) -> tuple[Value, Value, Value]:
+    """The gates with the candidate, the hidden state that was reset, and the new one."""
+    first = emit.cut(projected, [-1], [0], [2 * size])
+    gates = _applied(emit, names[0], emit("Add", first, emit("MatMul", hidden, weights[0])))
+    update, reset = (
+        emit.cut(gates, [-1], [at * size], [(at + 1) * size]) for at in (0, 1)
+    )
+    kept = emit("Mul", reset, hidden)
+    last = emit.cut(projected, [-1], [2 * size], [LAST])
+    candidate = _applied(emit, names[1], emit("Add", last, emit("MatMul", kept, weights[1])))
+    share = emit("Sub", emit.number(1, update), update) if origin_mode else update
+    new = emit("Add", emit("Mul", share, emit("Sub", candidate, hidden)), hidden)
+    return emit("Concat", gates, candidate, axis=-1), kept, new
+
+
+@exports(ops.GruUnit, wide=True)
+def gru_unit(
+    emit: Nodes,
+    input: Value,
+    hidden_prev: Value,
+    weight: Value,
+    bias: Value | None,
+    activation: int,
+    gate_activation: int,
+    origin_mode: bool,
+) -> tuple[Value, Value, Value]:
+    size = _known_size(weight)
+    names = ops.ACTIVATIONS[gate_activation], ops.ACTIVATIONS[activation]
+    inputs = input if bias is None else emit("Add", input, bias)
+    weights = _halves(emit, weight, size)
+    return _gru_step(emit, inputs, hidden_prev, weights, size, names, origin_mode)
+
+
+def _known_size(weight: Value) -> int:
+    size = sizes_of(weight)[0]
+    if size == UNKNOWN:
+        raise NotInOnnx("the size of its states is open")
+    return size
+
+
+def _along_rows(
+    emit: Nodes,
+    gates: Value,
+    lengths: Value,
+    initial: Sequence[Value | None],
+    sizes: Sequence[int],
+    step: Callable[[Nodes, Sequence[Value], Value], Sequence[Value]],
+    is_reverse: bool,
+) -> Sequence[Value]:
+    """The states [rows, size] after each row; a sequence begins with the given ones, or 0."""
+    check_rows(gates)
+    owners = owners_of(emit, lengths, gates)
+    last = emit("Sub", ends_of(emit, lengths), emit.number(1, "int64"))
+    begin = last if is_reverse else starts_of(emit, lengths)
+    first = emit("Equal", emit.places(gates), each(emit, begin, owners))
+    zeros = [emit.zeros(emit.ints([1, size]), gates) for size in sizes]
+    given = [each(emit, state, owners) for state in initial if state is not None]
+
+    def body(inner: Nodes, states: Values, items: Values) -> tuple[Values, Values]:
+        gate, is_first, *starts = items
+        own = iter(starts)
+        before = [
+            inner("Where", is_first, zero if state is None else inner.unsqueeze(next(own), 0), was)
+            for state, zero, was in zip(initial, zeros, states, strict=True)
+        ]
+        new = step(inner, before, inner.unsqueeze(gate, 0))
+        return new, [inner.squeeze(state, 0) for state in new]
+
+    _, found = scanned(emit, zeros, [gates, first, *given], body, is_reverse)
+    return found
+
+
+@exports(ops.SequenceGru, wide=True)
+def sequence_gru(
+    emit: Nodes,
+    x: Value,
+    lengths: Value,
+    weight: Value,
+    bias: Value | None,
+    h0: Value | None,
+    is_reverse: bool,
+    gate_activation: str,
+    activation: str,
+    origin_mode: bool,
+) -> Value:
+    size = _known_size(weight)
+    weights, names = _halves(emit, weight, size), (gate_activation, activation)
+    gates = _with_bias(emit, x, bias)
+
+    def step(inner: Nodes, states: Sequence[Value], gate: Value) -> Sequence[Value]:
+        (hidden,) = states
+        return [_gru_step(inner, gate, hidden, weights, size, names, origin_mode)[2]]
+
+    (hidden,) = _along_rows(emit, gates, lengths, [h0], [size], step, is_reverse)
+    return hidden
+
+
+def _with_bias(emit: Nodes, x: Value, bias: Value | None) -> Value:
+    if bias is None:
+        return x
+    gates = emit("Add", x, emit.reshape(bias, [-1]))
+    gates.shape = x.shape
+    return gates
+
+
+@exports(ops.SequenceLstm, wide=True)
+def sequence_lstm(
+    emit: Nodes,
+    x: Value,
+    lengths: Value,
+    weight: Value,
+    bias: Value,
+    h0: Value | None,
+    c0: Value | None,
+    is_reverse: bool,
+    use_peepholes: bool,
+    gate_activation: str,
+    cell_activation: str,
+    candidate_activation: str,
+) -> tuple[Value, Value]:
+    return sequence_lstmp(
+        *(emit, x, lengths, weight, None, bias, h0, c0, is_reverse, use_peepholes),
+        *(gate_activation, cell_activation, candidate_activation, "identity", 0, 0),
+    )
+
+
+@exports(ops.SequenceLstmp, wide=True)
+def sequence_lstmp(
+    emit: Nodes,
+    x: Value,
+    lengths: Value,
+    weight: Value,
+    proj_weight: Value | None,
+    bias: Value,
+    h0: Value | None,
+    c0: Value | None,
+    is_reverse: bool,
+    use_peepholes: bool,
+    gate_activation: str,
+    cell_activation: str,
+    candidate_activation: str,
+    proj_activation: str,
+    cell_clip: float,
+    proj_clip: float,
+) -> tuple[Value, Value]:
+    rows, wide = sizes_of(weight)
+    if UNKNOWN in (rows, wide):
+        raise NotInOnnx("the size of its states is open")
+    size, numbers = wide // 4, emit.reshape(bias, [-1])
+    checks = [
+        emit.cut(numbers, [0], [(4 + at) * size], [(5 + at) * size]) if use_peepholes else None
+        for at in range(3)
+    ]
+    gates = _with_bias(emit, x, emit.cut(numbers, [0], [0], [4 * size]))
+
+    def looked(inner: Nodes, gate: Value, cell: Value, at: int) -> Value:
+        check = checks[at]
+        seen = gate if check is None else inner("Add", gate, inner("Mul", cell, check))
+        return _applied(inner, gate_activation, seen)
+
+    def clipped(inner: Nodes, value: Value, limit: float) -> Value:
+        if limit <= 0:
+            return value
+        return inner("Clip", value, inner.number(-limit, value), inner.number(limit, value))
+
+    def step(inner: Nodes, states: Sequence[Value], gate: Value) -> Sequence[Value]:
+        hidden, cell = states
+        every = inner("Add", gate, inner("MatMul", hidden, weight))
+        dtypes = [None] * 4
+        new, enter, forget, leave = inner.all(
+            "Split", every, dtypes=dtypes, axis=1, num_outputs=4
+        )
+        enter, forget = looked(inner, enter, cell, 0), looked(inner, forget, cell, 1)
+        added = inner("Mul", _applied(inner, candidate_activation, new), enter)
+        cell = inner("Add", added, inner("Mul", cell, forget))
+        cell = clipped(inner, cell, cell_clip)
+        leave = looked(inner, leave, cell, 2)
+        hidden = inner("Mul", leave, _applied(inner, cell_activation, cell))
+        if proj_weight is not None:
+            hidden = _applied(inner, proj_activation, inner("MatMul", hidden, proj_weight))
+            hidden = clipped(inner, hidden, proj_clip)
+        return hidden, cell
+
+    hidden, cell = _along_rows(emit, gates, lengths, [h0, c0], [rows, size], step, is_reverse)
+    return hidden, cell
