@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from graphopt.ir.dialect.ops import loss as ops
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.models.export.onnx.nodes import Nodes, Value, dtype_of, sizes_of
@@ -122,3 +124,40 @@ def nll_loss(
         mean = emit("Div", loss, emit("Where", nothing, emit.number(1, x), total))
         loss = emit("Where", nothing, zero, mean)
     return loss, total
+
+
+@exports(ops.HsigmoidLoss, wide=True)
+def hsigmoid_loss(
+    emit: Nodes,
+    x: Value,
+    w: Value,
+    label: Value,
+    path: Value | None,
+    code: Value | None,
+    bias: Value | None,
+    num_classes: int,
+) -> tuple[Value, Value]:
+    """The bits of label + num_classes, from the last one, choose the branch at each node."""
+    zero, one = emit.number(0, "int64"), emit.number(1, "int64")
+    if path is None or code is None:
+        steps = np.left_shift(1, np.arange((num_classes - 1).bit_length()))
+        number = emit("Add", emit.cast(label, "int64"), emit.number(num_classes, "int64"))
+        number = emit.reshape(number, [-1, 1])
+        node = emit("Sub", emit("Div", number, emit.constant(2 * steps)), one)
+        decision = emit("Mod", emit("Div", number, emit.constant(steps)), emit.ints([2]))
+    else:
+        node, decision = emit.cast(path, "int64"), emit.cast(code, "int64")
+    outside = emit.cast(emit("Less", node, zero), "int64")
+    left = emit("CumSum", outside, one)  # after the first such node the path has ended
+    on_path = emit("Equal", left, zero)
+    node = emit("Where", on_path, node, zero)
+    rows = emit("Gather", w, node, axis=0)
+    score = emit("ReduceSum", emit("Mul", rows, emit.unsqueeze(x, 1)), emit.ints([-1]), keepdims=0)
+    if bias is not None:
+        score = emit("Add", score, emit("Gather", emit.reshape(bias, [-1]), node, axis=0))
+    score = emit("Where", on_path, score, emit.number(0, x))
+    score = emit("Clip", score, emit.number(-40, x), emit.number(40, x))
+    soft = emit("Softplus", score)
+    right = emit("And", on_path, emit("Not", emit("Equal", decision, zero)))
+    taken = emit("Where", right, score, emit.number(0, x))
+    return emit("ReduceSum", emit("Sub", soft, taken), emit.ints([1])), soft

@@ -229,3 +229,32 @@ def space_to_depth(emit: Nodes, x: Value, blocksize: int) -> Value:
     # Paddle writes larger images of fewer channels, and only then calls them smaller ones of more
     order = emit.transpose(apart, (0, 3, 4, 1, 5, 2))
     return emit.reshape(order, [0, c * b * b, h // b, w // b])
+
+
+@exports(ops.TemporalShift)
+def temporal_shift(
+    emit: Nodes, x: Value, seg_num: int, shift_ratio: float, data_format: str
+) -> Value:
+    """The first channels come from the frame before, the second ones from that after."""
+    images = channels_first(emit, x, data_format)
+    last = is_channels_last(data_format)
+    channels = sizes_of(x)[3 if last else 1]
+    if channels == UNKNOWN:
+        raise NotInOnnx("the number of its channels is open")
+    first, second = int(channels * shift_ratio), int(channels * 2 * shift_ratio)
+    sizes = [emit.size(x, axis) for axis in ((1, 2) if last else (2, 3))]
+    videos = emit.reshape(images, [-1, seg_num, channels, *sizes])
+
+    def part(low: int, high: int, pads: Sequence[int]) -> Value:
+        """Channels, moved by one frame of zeros before or after."""
+        chosen = emit.cut(videos, [2], [low], [high])
+        if not any(pads):
+            return chosen
+        begin, end = [0, pads[0], 0, 0, 0], [0, pads[1], 0, 0, 0]
+        padded = emit("Pad", chosen, emit.ints([*begin, *end]))
+        return emit.cut(padded, [1], [pads[1]], [pads[1] + seg_num])
+
+    ranges = ((0, first, (1, 0)), (first, second, (0, 1)), (second, channels, (0, 0)))
+    parts = [part(*each) for each in ranges if each[0] < each[1]]
+    moved = emit("Concat", *parts, axis=2) if len(parts) > 1 else parts[0]
+    return channels_back(emit, emit.reshape(moved, [-1, channels, *sizes]), data_format, 4)
