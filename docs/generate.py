@@ -33,7 +33,7 @@ from graphopt.ir.translate.operators.registry import TRANSLATIONS
 from graphopt.ir.translate.operators.table import BY_TYPE
 from graphopt.lowering.registry import RULES
 from graphopt.models.export.onnx.regions import REGIONS
-from graphopt.models.export.onnx.registry import ENTRIES
+from graphopt.models.export.onnx.registry import can_be_written
 from graphopt.nn.layer import of_functions
 from graphopt.passes.table import order
 from graphopt.passes.table.flags import BUILD_FLAGS
@@ -295,7 +295,7 @@ def lowering_rule(op: type[PdOp]) -> str:
 
 def is_in_onnx(op: type[PdOp]) -> bool:
     """True for an op that can be written as ONNX, in some uses at least."""
-    return op in ENTRIES or any(issubclass(op, kind) for kind in REGIONS)
+    return can_be_written(op) or any(issubclass(op, kind) for kind in REGIONS)
 
 
 def recorded_cases() -> dict[str, int]:

@@ -31,7 +31,11 @@ ir = pytest.importorskip("onnx_ir")
 runtime = pytest.importorskip("onnxruntime")
 
 from graphopt.models.export.onnx.graph import graph_of  # noqa: E402  (needs the packages)
-from graphopt.models.export.onnx.registry import ENTRIES  # noqa: E402
+from graphopt.models.export.onnx.registry import (  # noqa: E402
+    COMPLEX,
+    ENTRIES,
+    can_be_written,
+)
 
 # What of Paddle ONNX Runtime does otherwise (docs/how-to/take-a-model-out.md).
 OTHERWISE = {
@@ -104,7 +108,7 @@ def ran(model: Any, cases: Sequence[Case]) -> list[Array] | None:
         return None
     options = runtime.SessionOptions()
     options.log_severity_level = 4
-    feed = {f"x{at}": np.asarray(array) for at, array in enumerate(arrays)}
+    feed = {f"x{at}": parts(np.asarray(array)) for at, array in enumerate(arrays)}
     try:
         session = runtime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
@@ -115,6 +119,11 @@ def ran(model: Any, cases: Sequence[Case]) -> list[Array] | None:
         if "NOT_IMPLEMENTED" in str(error) or "does not support double" in str(error):
             return None
         raise
+
+
+def parts(array: Array) -> Array:
+    """Complex numbers with both parts along a last axis, as models have them."""
+    return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array
 
 
 def check(found: Sequence[Array], wanted: Sequence[Any], dtypes: Sequence[Any]) -> None:

@@ -16,6 +16,7 @@ from graphopt.runtime.executor import Executor
 from graphopt.runtime.state.scope import Scope, scope_guard
 
 if TYPE_CHECKING:
+    from graphopt.ir.dialect.signature import Port
     from graphopt.ir.formats.model import LoadedModel
 
 Array = np.ndarray[Any, Any]
@@ -41,7 +42,11 @@ def exported_outputs(
     if exported.format == "mlir":
         return module_outputs(exported.path.read_text("utf-8"), model.parameters, feed)
     if exported.format == "onnx":
-        return onnx_outputs(exported.path, feed)
+        function = exported.function
+        ports = [] if function is None else function.plan.fetches
+        given = {name: _parts(np.asarray(array)) for name, array in feed.items()}
+        found = onnx_outputs(exported.path, given)
+        return found and [_whole(*pair) for pair in zip(found, ports, strict=True)]
     if exported.format == "pdmodel":
         from graphopt.models.model import import_model
 
@@ -101,6 +106,15 @@ def onnx_outputs(path: Path, feed: Mapping[str, Any]) -> list[Array] | None:
     session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     given = {port.name: np.asarray(feed[port.name]) for port in session.get_inputs()}
     return [np.asarray(value) for value in session.run(None, given)]
+
+
+def _parts(array: Array) -> Array:
+    """Complex numbers with both parts along a last axis, as models of ONNX have them."""
+    return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array
+
+
+def _whole(array: Array, port: Port) -> Array:
+    return array[..., 0] + 1j * array[..., 1] if port.dtype.is_complex else array
 
 
 def module_outputs(

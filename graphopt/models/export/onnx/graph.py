@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,9 +18,18 @@ from graphopt.ir.dialect.ops.control import Yield
 from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, grouped
 from graphopt.ir.dialect.signature import FEED, STATE, Port, main_function, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
-from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.models.export.onnx import rules as rules  # every rule is registered
-from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Shared, Value, initializer
+from graphopt.models.export.onnx.nodes import (
+    Nodes,
+    NotInOnnx,
+    Parts,
+    Shared,
+    Value,
+    finished,
+    initializer,
+    read_by,
+)
+from graphopt.models.export.onnx.ops.complex import apart, joined
 from graphopt.models.export.onnx.regions import REGIONS, RegionWriter
 from graphopt.models.export.onnx.registry import written
 
@@ -35,7 +44,7 @@ class Writer(RegionWriter):
     refusals: dict[tuple[str, str], list[str]] = field(
         default_factory=dict[tuple[str, str], list[str]]
     )
-    values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
+    values: dict[SSAValue, Any] = field(default_factory=dict[SSAValue, Any])
     names: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
 
     def block(self, emit: Nodes, block: Block) -> list[Value]:
@@ -53,7 +62,6 @@ class Writer(RegionWriter):
         emit.base = _hint(op.results[0]) if op.results else op.name
         first = len(emit.nodes)
         try:
-            self._check_types(op)
             results = self._results(emit, op)
         except NotInOnnx as error:
             found = self.refusals.setdefault((_named(op), str(error)), [])
@@ -64,9 +72,10 @@ class Writer(RegionWriter):
             if result is not None:
                 self.values[value] = self._typed(value, result, emit.nodes[first:])
 
-    def _results(self, emit: Nodes, op: PdOp) -> tuple[Value | None, ...]:
+    def _results(self, emit: Nodes, op: PdOp) -> tuple[Value | Parts | None, ...]:
         for op_class in type(op).__mro__:
             if op_class in REGIONS:
+                _check_real(op)
                 return tuple(REGIONS[op_class](self, emit, op))
         groups = [[self.values[v] for v in group] for group in op.operand_groups()]
         types = [value.type for value in op.results]
@@ -80,17 +89,21 @@ class Writer(RegionWriter):
         bound = bind_groups(op_class, groups)
         return written(emit, op_class, {**bound, **attrs}, types, used)  # pyright: ignore
 
-    def _check_types(self, op: PdOp) -> None:
-        if any(dtype_of(v.type).is_complex for v in (*op.operands, *op.results)):
-            raise NotInOnnx("ONNX has no operators on complex numbers")
-
-    def _stand_in(self, emit: Nodes, value: SSAValue) -> Value:
+    def _stand_in(self, emit: Nodes, value: SSAValue) -> Value | Parts:
         """A value for one that cannot be written, so that the ops after it are looked at, too."""
-        type_ = ir.TensorType(ir.DataType.from_numpy(_storable(value).numpy))
-        return ir.Value(name=self.shared.name(emit.base), type=type_)
+        dtype = dtype_of(value.type)
+        type_ = ir.TensorType(ir.DataType.from_numpy(REAL.get(dtype, dtype.numpy)))
+        made = ir.Value(name=self.shared.name(emit.base), type=type_)
+        return Parts(made, made) if dtype.is_complex else made
 
-    def _typed(self, value: SSAValue, result: Value, new: Sequence[ir.Node]) -> Value:
+    def _typed(
+        self, value: SSAValue, result: Value | Parts, new: Sequence[ir.Node]
+    ) -> Value | Parts:
         """The result with its type and its name; one that was there before keeps its own."""
+        if isinstance(result, Parts):
+            for part in (result.real, result.imag):
+                part.shape = onnx_shape(value.type) if part.shape is None else part.shape
+            return result
         if result.producer() in new:
             result.name = self.shared.name(self.names.get(value) or _hint(value))
         if result.shape is None:
@@ -120,7 +133,7 @@ class Writer(RegionWriter):
             if value.producer() not in own.nodes or value in given:
                 results[at] = copied(own, value)
             given.add(results[at])
-        return ir.Graph([*first, *arguments], results, nodes=named(own.nodes), name="region")
+        return ir.Graph([*first, *arguments], results, nodes=finished(own.nodes, results), name="region")
 
     def argument(self, value: SSAValue) -> Value:
         """The argument of a block as an input of a graph."""
@@ -147,11 +160,12 @@ def graph_of(
     if writer.refusals:
         raise UnsupportedError(refused(writer.refusals))
     held = [*initial, *writer.shared.constants.values()]
-    read = set(_read(emit.nodes)) | set(results)
+    nodes = finished(emit.nodes, results)
+    read = set(read_by(nodes)) | set(results)
     graph = ir.Graph(
         graph_inputs,
         results,
-        nodes=named(emit.nodes),
+        nodes=nodes,
         initializers=[value for value in held if value in read],
         opset_imports={"": opset},
         name="main",
@@ -181,6 +195,7 @@ def _written(
     """The writer with what it refused, the nodes, the inputs, the parameters and the outputs."""
     function, signature = main_function(module), signature_of(module)
     shared = Shared(opset)
+    emit = Nodes(shared)
     fetched = [port.name for port in signature.results]
     # the names of the ports come first: these are the interface
     made = {port.name: _input(port) for port in inputs}
@@ -188,15 +203,14 @@ def _written(
     writer = Writer(shared)
     for port, argument in zip(signature.arguments, function.body.block.args, strict=True):
         if port.kind == STATE:
-            initial.append(initializer(port.name, np.asarray(parameters[port.name])))
-            writer.values[argument] = initial[-1]
-        else:
-            writer.values[argument] = made[port.name]
+            initial.append(initializer(port.name, _stored(np.asarray(parameters[port.name]))))
+        value = initial[-1] if port.kind == STATE else made[port.name]
+        writer.values[argument] = apart(emit, value) if port.dtype.is_complex else value
     shared.taken |= {*made, *fetched, *(value.name or "" for value in initial)}
-    emit = Nodes(shared)
     found = writer.block(emit, function.body.block)
     outputs: list[Value] = []
-    for name, value in zip(fetched, found, strict=True):
+    for name, result in zip(fetched, found, strict=True):
+        value = joined(emit, result) if isinstance(result, Parts) else result
         if value.name != name or value in outputs:
             is_own = value.producer() in emit.nodes and value not in outputs
             value = value if is_own else copied(emit, value)
@@ -218,12 +232,24 @@ def refused(refusals: Mapping[tuple[str, str], Sequence[str]]) -> str:
     )
 
 
+REAL = {"complex64": np.dtype("float32"), "complex128": np.dtype("float64")}
+"""The dtypes of both parts, which are along the last axis of an input, as DFT has them."""
+
+
+def _stored(array: Array) -> Array:
+    """Complex numbers with their parts along a new last axis."""
+    if not np.iscomplexobj(array):
+        return array
+    return np.stack([array.real, array.imag], -1)
+
+
 def _input(port: Port) -> Value:
     """An input; its open sizes are named after it, so that they may vary."""
     dims = [
         f"{port.name}.{axis}" if size == UNKNOWN else size for axis, size in enumerate(port.shape)
     ]
-    type_ = ir.TensorType(ir.DataType.from_numpy(port.dtype.numpy))
+    dims += [2] if port.dtype.is_complex else []
+    type_ = ir.TensorType(ir.DataType.from_numpy(REAL.get(port.dtype, port.dtype.numpy)))
     return ir.Value(name=port.name, type=type_, shape=ir.Shape(dims))
 
 
@@ -239,25 +265,6 @@ def copied(emit: Nodes, value: Value) -> Value:
     return made
 
 
-def named(nodes: Iterable[ir.Node]) -> list[ir.Node]:
-    """The nodes, each with the name of its first result."""
-    found = list(nodes)
-    for node in found:
-        node.name = node.outputs[0].name
-    return found
-
-
-def _read(nodes: Collection[ir.Node]) -> Iterator[Value]:
-    """All values that nodes read, in subgraphs too."""
-    for node in nodes:
-        yield from (value for value in node.inputs if value is not None)
-        for attribute in node.attributes.values():
-            if attribute.type == ir.AttributeType.GRAPH:
-                inner = attribute.as_graph()
-                yield from _read(list(inner))
-                yield from inner.outputs
-
-
 def _hint(value: SSAValue) -> str:
     return value.name_hint or "value"
 
@@ -267,6 +274,6 @@ def _named(op: PdOp) -> str:
     return op.attr("op") if isinstance(op, Dynamic) else op.name
 
 
-def _storable(value: SSAValue) -> DType:
-    dtype = dtype_of(value.type)
-    return as_dtype("float32") if dtype.is_complex else dtype
+def _check_real(op: PdOp) -> None:
+    if any(dtype_of(v.type).is_complex for v in (*op.operands, *op.results)):
+        raise NotInOnnx("complex numbers go into it or come out of it")

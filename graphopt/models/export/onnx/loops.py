@@ -7,7 +7,14 @@ from typing import TypeAlias
 
 import onnx_ir as ir
 
-from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, dtype_of, sizes_of
+from graphopt.models.export.onnx.nodes import (
+    Nodes,
+    NotInOnnx,
+    Value,
+    dtype_of,
+    finished,
+    sizes_of,
+)
 
 Values: TypeAlias = Sequence[Value]
 # of the nodes of the step, the states before it and its items: the states after it, and results
@@ -32,9 +39,7 @@ def scanned(
         value.shape = state.shape
     following, results = step(own, inputs[: len(states)], inputs[len(states) :])
     outputs = [own("Identity", value) for value in (*following, *results)]
-    for node in own.nodes:
-        node.name = node.outputs[0].name
-    body = ir.Graph(inputs, outputs, nodes=own.nodes, name="step")
+    body = ir.Graph(inputs, outputs, nodes=finished(own.nodes, outputs), name="step")
     found = emit.all(
         "Scan",
         *states,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
@@ -80,6 +80,14 @@ def sizes_of(value: Value) -> tuple[int, ...]:
 def is_half(value: Value) -> bool:
     """True for the floating-point types of 16 bits."""
     return dtype_of(value) in ("float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Complex numbers as their real and their imaginary parts, which ONNX has operators for."""
+
+    real: Value
+    imag: Value
 
 
 @dataclass
@@ -247,7 +255,10 @@ class Nodes:
         """The axes in another order."""
         if list(perm) == list(range(len(perm))):
             return value
-        return self("Transpose", value, perm=list(perm))
+        made = self("Transpose", value, perm=list(perm))
+        if value.shape is not None:
+            made.shape = ir.Shape([value.shape[axis] for axis in perm])
+        return made
 
     def unsqueeze(self, value: Value, *axes: int) -> Value:
         """New axes of size 1."""
@@ -264,6 +275,28 @@ class Nodes:
         strides = steps if isinstance(steps, ir.Value) or steps else [1] * len(axes)
         vectors = [self.ints(part) for part in (starts, ends, axes, strides)]
         return self("Slice", value, *vectors)
+
+
+def finished(nodes: Sequence[ir.Node], results: Sequence[Value]) -> list[ir.Node]:
+    """The nodes that results need, in their order, each with the name of its first result."""
+    needed, found = set(results), list[ir.Node]()
+    for node in reversed(nodes):
+        if needed.intersection(node.outputs):
+            needed.update(read_by([node]))
+            found.append(node)
+            node.name = node.outputs[0].name
+    return found[::-1]
+
+
+def read_by(nodes: Iterable[ir.Node]) -> Iterator[Value]:
+    """All values that nodes read, in subgraphs too."""
+    for node in nodes:
+        yield from (value for value in node.inputs if value is not None)
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                inner = attribute.as_graph()
+                yield from read_by(list(inner))
+                yield from inner.outputs
 
 
 def initializer(name: str, array: Array) -> Value:

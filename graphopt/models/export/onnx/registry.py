@@ -7,7 +7,7 @@ has them, it also gets `emit` (the `Nodes` of the graph), `types` (the result ty
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -17,7 +17,7 @@ from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.op import PdOp, call_rule
 from graphopt.ir.dialect.types import Tensor
 from graphopt.ir.dialect.types import dtype_of as element_type
-from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, is_half
+from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Parts, Value, dtype_of, is_half
 
 Rule: TypeAlias = Callable[..., Any]
 R = TypeVar("R", bound=Rule)
@@ -33,20 +33,34 @@ class OnnxRule:
 
 
 ENTRIES: dict[type[PdOp], OnnxRule] = {}
+"""The rules for real numbers."""
+COMPLEX: dict[type[PdOp], OnnxRule] = {}
+"""The rules for complex operands or results, which are `Parts`."""
+APART: set[type[PdOp]] = set()
+"""The ops whose rule for real numbers is that of either part of complex ones."""
 
 
 def exports(
-    *op_classes: type[PdOp], wide: bool = False, open: Collection[str] = ()
+    *op_classes: type[PdOp],
+    wide: bool = False,
+    open: Collection[str] = (),
+    complex: bool = False,
 ) -> Callable[[R], R]:
-    """Register the decorated function as the rule of these op classes."""
+    """Register the decorated function as the rule of these op classes, or that for complex ones."""
 
     def register(rule: R) -> R:
         for op_class in op_classes:
-            assert op_class not in ENTRIES, f"{op_class.name} has two rules for ONNX"
-            ENTRIES[op_class] = OnnxRule(rule, wide, open)
+            entries = COMPLEX if complex else ENTRIES
+            assert op_class not in entries, f"{op_class.name} has two rules for ONNX"
+            entries[op_class] = OnnxRule(rule, wide, open)
         return rule
 
     return register
+
+
+def can_be_written(op_class: type[PdOp]) -> bool:
+    """True for an op that has a rule."""
+    return op_class in ENTRIES or op_class in COMPLEX
 
 
 def exports_as(operators: Mapping[type[PdOp], str], wide: bool = False) -> None:
@@ -68,12 +82,55 @@ def written(
     values: Mapping[str, Any],
     types: Sequence[Tensor],
     used: Sequence[bool],
-) -> tuple[Value | None, ...]:
+) -> tuple[Value | Parts | None, ...]:
     """The results of an op, for operands and properties by name; None for some that nothing reads.
 
     Raises NotInOnnx where there is no rule, or it has no operators for such a use.
     """
-    entry = ENTRIES.get(op_class)
+    is_complex = any(element_type(type_).is_complex for type_ in types)
+    if not (is_complex or any(isinstance(v, Parts) for v in _flat(values.values()))):
+        return _by_rule(emit, ENTRIES.get(op_class), op_class, values, types, used)
+    if op_class in APART:
+        halves = [
+            _by_rule(emit, ENTRIES[op_class], op_class, _one_part(values, part), types, used)
+            for part in ("real", "imag")
+        ]
+        return tuple(map(_as_parts, *halves))
+    if op_class not in COMPLEX:
+        raise NotInOnnx("ONNX has no operators on complex numbers")
+    return _by_rule(emit, COMPLEX[op_class], op_class, values, types, used)
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        yield from cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
+
+
+def _one_part(values: Mapping[str, Any], part: str) -> dict[str, Any]:
+    """The operands with one part of those that are complex; NotInOnnx beside real numbers."""
+    if any(isinstance(v, ir.Value) and dtype_of(v).is_floating for v in _flat(values.values())):
+        raise NotInOnnx("it has complex and real numbers")
+
+    def one(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(one, cast("tuple[Any, ...]", value)))
+        return getattr(value, part) if isinstance(value, Parts) else value
+
+    return {name: one(value) for name, value in values.items()}
+
+
+def _as_parts(real: Any, imag: Any) -> Parts | None:
+    return None if real is None else Parts(real, imag)
+
+
+def _by_rule(
+    emit: Nodes,
+    entry: OnnxRule | None,
+    op_class: type[PdOp],
+    values: Mapping[str, Any],
+    types: Sequence[Tensor],
+    used: Sequence[bool],
+) -> tuple[Any, ...]:
     if entry is None:
         raise NotInOnnx("ONNX has no operator for it")
     for name, value in values.items():
@@ -82,9 +139,11 @@ def written(
             raise NotInOnnx(f"'{name}' is known only when the model runs")
     given = {name: _widened(emit, v) for name, v in values.items()} if entry.wide else values
     found = call_rule(entry.rule, {**given, "emit": emit, "types": types, "used": used})
-    results = cast("tuple[Value | None, ...]", found if isinstance(found, tuple) else (found,))
+    results = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
     return tuple(
-        None if value is None else emit.cast(value, element_type(type_)) if entry.wide else value
+        emit.cast(value, element_type(type_))
+        if entry.wide and isinstance(value, ir.Value) and not element_type(type_).is_complex
+        else value
         for value, type_ in zip(results, types, strict=True)
     )
 

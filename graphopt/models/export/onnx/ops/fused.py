@@ -17,7 +17,7 @@ from graphopt.models.export.onnx.ops.norm import batch_norm
 from graphopt.models.export.onnx.registry import exports
 
 
-def _activated(emit: Nodes, name: str, x: Value, act_attrs: DictionaryAttr, **own: Any) -> Value:
+def activated(emit: Nodes, name: str, x: Value, act_attrs: DictionaryAttr, **own: Any) -> Value:
     attrs = decoded(class_of(f"pd.{name}"), act_attrs) if act_attrs.data else {}
     return activate(emit, name, x, {**attrs, **own})
 
@@ -35,7 +35,7 @@ def fused_gemm_epilogue(
     act_attrs: DictionaryAttr,
 ) -> Value:
     linear = emit("Add", matmul(emit, x, y, transpose_x, transpose_y), bias)
-    return _activated(emit, activation, linear, act_attrs, approximate=approximate)
+    return activated(emit, activation, linear, act_attrs, approximate=approximate)
 
 
 @exports(ops.FusedConv2dAddAct, wide=True)
@@ -77,7 +77,7 @@ def fused_batch_norm_act(
     emit: Nodes, activation: str, act_attrs: DictionaryAttr, **values: Any
 ) -> tuple[Value | None, ...]:
     out, *statistics = call_rule(batch_norm, {**values, "emit": emit})
-    return _activated(emit, activation, out, act_attrs), *statistics
+    return activated(emit, activation, out, act_attrs), *statistics
 
 
 @exports(ops.FusedBnAddActivation, wide=True)
@@ -85,7 +85,7 @@ def fused_bn_add_activation(
     emit: Nodes, z: Value, activation: str, act_attrs: DictionaryAttr, **values: Any
 ) -> tuple[Value | None, ...]:
     out, *statistics = call_rule(batch_norm, {**values, "emit": emit})
-    return _activated(emit, activation, emit("Add", out, z), act_attrs), *statistics
+    return activated(emit, activation, emit("Add", out, z), act_attrs), *statistics
 
 
 @exports(ops.FusedElemwiseAddActivation, wide=True)
@@ -101,5 +101,5 @@ def fused_elemwise_add_activation(
     outer, inner = functor_list
     own = {"scale": scale} if "scale" in functor_list else {"approximate": approximate}
     if inner == "elementwise_add":
-        return _activated(emit, outer, emit("Add", x, y), act_attrs, **own)
-    return emit("Add", x, _activated(emit, inner, y, act_attrs, **own))
+        return activated(emit, outer, emit("Add", x, y), act_attrs, **own)
+    return emit("Add", x, activated(emit, inner, y, act_attrs, **own))

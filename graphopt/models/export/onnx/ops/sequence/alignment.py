@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import onnx_ir as ir
 
 from graphopt.ir.dialect.ops.sequence import alignment as ops
 from graphopt.ir.dialect.types import UNKNOWN
@@ -121,7 +120,6 @@ def edit_distance(
 
     start = emit("Expand", at, emit("Concat", batch, width, axis=0))
     tokens = emit.transpose(hyps, (1, 0))
-    tokens.shape = None if hyps.shape is None else ir.Shape(reversed(hyps.shape))
     (row,), _ = scanned(emit, [start], [tokens, emit.places(hyps, 1)], step)
     place = emit.unsqueeze(columns, 1)
     distance = emit.cast(emit("GatherElements", row, place, axis=1), "float32")

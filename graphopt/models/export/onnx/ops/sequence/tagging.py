@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import onnx_ir as ir
-
 from graphopt.ir.dialect.ops.sequence import tagging as ops
 from graphopt.models.export.onnx.loops import Values, scanned
 from graphopt.models.export.onnx.nodes import LAST, Nodes, NotInOnnx, Value, sizes_of
@@ -30,7 +28,7 @@ class _Steps:
         self.is_padded = len(sizes_of(emission)) == 3
         self.lengths = emit.cast(lengths, "int64")
         if self.is_padded:
-            self.scores = _by_time(emit, emission)
+            self.scores = emit.transpose(emission, (1, 0, 2))
             at = emit.unsqueeze(emit.places(emission, 1), 1)
             last = emit("Sub", self.lengths, emit.number(1, "int64"))
             nothing = emit("Mul", self.lengths, emit.number(0, "int64"))
@@ -70,13 +68,6 @@ class _Steps:
             counted = emit("Where", self.inside, values, emit.number(0, values))
             return emit("ReduceSum", counted, emit.ints([0]), keepdims=0)
         return combined(emit, values, self.owners, emit.size(self.lengths, 0), "add", 0)
-
-
-def _by_time(emit: Nodes, x: Value) -> Value:
-    turned = emit.transpose(x, (1, 0, 2))
-    first, second, last = x.shape or (None, None, None)
-    turned.shape = ir.Shape([second, first, last])
-    return turned
 
 
 def _start(emit: Nodes, scores: Value) -> Value:
