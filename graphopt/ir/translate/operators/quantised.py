@@ -9,20 +9,8 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.ir.dialect.ops.creation import FullLike
-from graphopt.ir.dialect.ops.elementary import Reciprocal, Round, Trunc
-from graphopt.ir.dialect.ops.math import (
-    Abs,
-    Add,
-    Divide,
-    Equal,
-    LessEqual,
-    Maximum,
-    Minimum,
-    Multiply,
-    Subtract,
-    Where,
-)
+from graphopt.ir.dialect.ops.math import Abs, Add, Divide
+from graphopt.ir.dialect.ops.quantised import AWAY, EVEN, DequantizeLinear, QuantizeLinear
 from graphopt.ir.dialect.ops.reduce import Max
 from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
@@ -51,21 +39,6 @@ def _fitted(emit: Emitter, scale: SSAValue, x: SSAValue, axis: int) -> SSAValue:
     return emit.along(scale, rank, axis)
 
 
-def _even(emit: Emitter, x: SSAValue) -> SSAValue:
-    """The nearest whole number; of two, the even one."""
-    half = emit(FullLike, x, value=0.5)
-    tie = emit(Equal, emit(Abs, emit(Subtract, x, emit(Trunc, x))), half)
-    even = emit.scaled(emit(Round, emit.scaled(x, 0.5)), 2.0)
-    return emit(Where, tie, even, emit(Round, x))
-
-
-def _inverse(emit: Emitter, scale: SSAValue) -> SSAValue:
-    """1 / scale; a scale of 0 counts as a millionth, so that zeros stay zeros."""
-    least = emit(FullLike, scale, value=1e-30)
-    off_zero = emit.scaled(scale, 1.0, 1e-6)
-    return emit(Reciprocal, emit(Where, emit(LessEqual, scale, least), off_zero, scale))
-
-
 def _quantised(emit: Emitter, x: SSAValue, scale: SSAValue) -> SSAValue:
     """x / scale in whole steps."""
     steps = _steps(emit)
@@ -74,13 +47,8 @@ def _quantised(emit: Emitter, x: SSAValue, scale: SSAValue) -> SSAValue:
             f"operator {emit.op.type}: 'qmax' is {steps:g}, that of float8, whose numbers are not "
             "whole steps; quantise to whole numbers, such as those of 'qmax' 127"
         )
-    if emit.attr("round_type") == 0:
-        # rounded to even first, then kept in range, which has one step more below
-        whole = _even(emit, emit(Multiply, emit.scaled(_inverse(emit, scale), steps), x))
-        top, low = (emit(FullLike, whole, value=v) for v in (steps, -steps - 1))
-        return emit(Maximum, emit(Minimum, whole, top), low)
-    kept = emit(Maximum, emit(Minimum, x, scale), emit.scaled(scale, -1.0))
-    return emit(Round, emit(Multiply, emit.scaled(_inverse(emit, scale), steps), kept))
+    way = EVEN if emit.attr("round_type") == EVEN else AWAY
+    return emit(QuantizeLinear, x, scale, steps=steps, round_type=way)
 
 
 def _largest(emit: Emitter, x: SSAValue, axis: int) -> SSAValue:
@@ -91,7 +59,7 @@ def _largest(emit: Emitter, x: SSAValue, axis: int) -> SSAValue:
 
 
 def _restored(emit: Emitter, whole: SSAValue, scale: SSAValue) -> SSAValue:
-    return emit.scaled(emit(Multiply, whole, scale), 1.0 / _steps(emit))
+    return emit(DequantizeLinear, whole, scale, steps=_steps(emit))
 
 
 @translates(
@@ -201,8 +169,8 @@ def from_max(emit: Emitter) -> Written:
     emit.only("X", "Scale")
     scale = emit.input("Scale")
     x = emit.like(emit.input("X"), scale)
-    product = emit(Multiply, x, _fitted(emit, scale, x, -1))
-    return emit.results(Out=emit.scaled(product, 1.0 / emit.attr("max_range")))
+    fitted = _fitted(emit, scale, x, -1)
+    return emit.results(Out=emit(DequantizeLinear, x, fitted, steps=emit.attr("max_range")))
 
 
 @translates("fake_channel_wise_dequantize_max_abs")
@@ -216,6 +184,6 @@ def from_channel_max(emit: Emitter) -> Written:
     if len(scales) == 2:
         axes[0] = emit.attr("x_num_col_dims")
     for scale, axis, count in zip(scales, axes, bits, strict=False):
-        product = emit(Multiply, out, _fitted(emit, scale, out, axis))
-        out = emit.scaled(product, 1.0 / (2 ** (int(count) - 1) - 1))
+        fitted, steps = _fitted(emit, scale, out, axis), 2.0 ** (int(count) - 1) - 1
+        out = emit(DequantizeLinear, out, fitted, steps=steps)
     return emit.results(Out=out)

@@ -1,0 +1,35 @@
+"""Numbers in whole steps of a scale, and back, in JAX."""
+
+from __future__ import annotations
+
+from jax import lax
+from jax import numpy as jnp
+
+from graphopt.ir.dialect.ops import quantised as ops
+from graphopt.lowering.ops.base import Array, constant, unseen, wide
+from graphopt.lowering.registry import lowers
+
+LEAST = 1e-30
+"""A scale up to this one counts as a millionth more, so that zeros stay zeros."""
+MORE = 1e-6
+
+
+@lowers(ops.QuantizeLinear)
+def quantize_linear(x: Array, y: Array, steps: float, round_type: int) -> Array:
+    values, scale = wide(x), wide(y)
+    most = constant(steps, values.dtype)
+    used = jnp.where(scale <= constant(LEAST, scale.dtype), scale + MORE, scale)
+    factor = (1 / used) * unseen(steps, scale.dtype)
+    if round_type == ops.EVEN:
+        whole = lax.round(factor * values, lax.RoundingMethod.TO_NEAREST_EVEN)
+        kept = jnp.clip(whole, -most - 1, most)
+    else:
+        inside = jnp.maximum(jnp.minimum(values, scale), -scale)
+        kept = lax.round(factor * inside, lax.RoundingMethod.AWAY_FROM_ZERO)
+    return kept.astype(x.dtype)
+
+
+@lowers(ops.DequantizeLinear)
+def dequantize_linear(x: Array, y: Array, steps: float) -> Array:
+    product = wide(x) * wide(y)
+    return (product * unseen(1.0 / steps, product.dtype)).astype(x.dtype)
