@@ -13,6 +13,7 @@ import graphopt as paddle
 from graphopt import static, utils
 from graphopt.errors import UnsupportedError
 from graphopt.models.export import Exported
+from graphopt.models.imported import ImportedModel
 from graphopt_tests.runtime.test_export import check_outputs, load
 from graphopt_tests.runtime.test_models import CASES, recorded
 
@@ -58,7 +59,7 @@ def program(build: Any, *inputs: tuple[str, Any, str]) -> paddle.ImportedModel:
     outputs = made if isinstance(made, tuple) else (made,)
     names = [variable.name for variable in outputs]
     feeds = [name for name, _, _ in inputs]
-    return paddle.models.imported.ImportedModel(main, feeds, names, Path("made"), True, b"")
+    return ImportedModel(main, feeds, names, Path("made"), True, b"")
 
 
 X = ("x", [None, 4], "float32")
@@ -104,6 +105,77 @@ def test_sizes_and_opset(tmp_path: Path) -> None:
         model.export(tmp_path / "m.onnx", opset=9)
     with pytest.raises(ValueError, match="the format mlir has no opset; onnx has"):
         model.export(tmp_path / "m.mlir", opset=20)
+
+
+def operators(exported: Exported) -> list[str]:
+    return [node.op_type for node in checked(exported).graph.node]
+
+
+def root_mean_square(x: Any) -> Any:
+    mean = paddle.mean(paddle.square(x), -1, keepdim=True)
+    return x * paddle.rsqrt(mean + 1e-5) * paddle.full([4], 2.0)
+
+
+@pytest.mark.parametrize("opset", [20, 23])
+def test_one_operator_of_a_later_opset(opset: int, tmp_path: Path) -> None:
+    """A root mean square is one node where the opset has it, and right in both ways."""
+    model = program(root_mean_square, X)
+    exported = model.export(tmp_path / "m.onnx", opset=opset)
+    found = operators(exported)
+    assert (found == ["RMSNormalization"]) == (opset == 23)
+    x = np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4)
+    wanted = 2 * x / np.sqrt(np.mean(x**2, -1, keepdims=True) + 1e-5)
+    check_outputs(exported, model, ({"x": x}, [wanted]))
+
+
+def test_attention_is_one_operator_of_opset_23(tmp_path: Path) -> None:
+    def build(q: Any, mask: Any) -> Any:
+        scores = paddle.matmul(q * 0.5, q, transpose_y=True) + mask
+        return paddle.matmul(paddle.nn.functional.softmax(scores), q)
+
+    shapes = ("q", [None, 2, 3, 4], "float32"), ("mask", [None, 1, 3, 3], "float32")
+    model, strategy = program(build, *shapes), static.BuildStrategy()
+    strategy.fuse_dot_product_attention = True
+    exported = model.export(tmp_path / "m.onnx", opset=23, build_strategy=strategy)
+    assert operators(exported) == ["Attention"]
+    q = np.linspace(-1, 1, 48, dtype="float32").reshape(2, 2, 3, 4)
+    mask = np.triu(np.full((2, 1, 3, 3), -1e9, "float32"), 1)
+    check_outputs(exported, model, ({"q": q, "mask": mask}, model.run({"q": q, "mask": mask})))
+
+
+def quantised(x: Any) -> Any:
+    """A product of inputs and weights of 8 bits, as PaddleSlim saves it."""
+    block = static.default_main_program().global_block()
+
+    def by(op_type: str, value: Any, scale: Any, dtype: str, axis: int) -> Any:
+        out = block.create_var(name=f"{op_type}.{axis}", shape=value.shape, dtype=dtype)
+        zero = paddle.zeros_like(scale)
+        inputs = {"X": [value], "Scale": [scale], "ZeroPoint": [zero]}
+        attrs = {"quant_axis": axis, "bit_length": 8, "is_test": True}
+        block.append_op(type=op_type, inputs=inputs, outputs={"Y": [out]}, attrs=attrs)
+        return out
+
+    scale = paddle.full([1], 2.0)
+    near = by(
+        "dequantize_linear", by("quantize_linear", x, scale, "float32", -1), *(scale, "float32", -1)
+    )
+    weight = paddle.assign(np.array([[3, -7], [127, 0], [-128, 1], [5, 9]], "int8"))
+    weight = by("dequantize_linear", weight, paddle.assign(np.float32([0.5, 4])), "float32", 1)
+    return paddle.matmul(near, weight)
+
+
+def test_numbers_of_8_bits(tmp_path: Path) -> None:
+    """Pairs of QuantizeLinear and DequantizeLinear, and bytes for the weights."""
+    model = program(quantised, X)
+    exported = model.export(tmp_path / "m.onnx")
+    made = checked(exported).graph
+    assert [node.op_type for node in made.node] == [
+        *("QuantizeLinear", "DequantizeLinear", "DequantizeLinear", "MatMul")
+    ]
+    sizes = {tuple(held.dims): held.data_type for held in made.initializer}
+    assert sizes[4, 2] == onnx.TensorProto.INT8
+    x = np.linspace(-3, 3, 12, dtype="float32").reshape(3, 4)
+    check_outputs(exported, model, ({"x": x}, model.run({"x": x})))
 
 
 def test_a_value_that_is_given_twice(tmp_path: Path) -> None:

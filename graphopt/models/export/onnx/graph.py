@@ -30,6 +30,7 @@ from graphopt.models.export.onnx.nodes import (
     read_by,
 )
 from graphopt.models.export.onnx.ops.complex import apart, joined
+from graphopt.models.export.onnx.patterns import as_one
 from graphopt.models.export.onnx.regions import REGIONS, RegionWriter
 from graphopt.models.export.onnx.registry import written
 
@@ -77,6 +78,9 @@ class Writer(RegionWriter):
             if op_class in REGIONS:
                 _check_real(op)
                 return tuple(REGIONS[op_class](self, emit, op))
+        together = as_one(emit, op, self.values)
+        if together is not None:
+            return (together,)
         groups = [[self.values[v] for v in group] for group in op.operand_groups()]
         types = [value.type for value in op.results]
         used = [bool(value.uses) for value in op.results]

@@ -66,8 +66,8 @@ def quantize_linear(emit: Nodes, x: Value, y: Value, steps: float, round_type: i
     found = _of_a_byte(emit, x, used, steps)
     if found is not None:
         step, axis = found
-        none = emit.number(0, "int8")
-        zero = none if axis is None else emit.zeros(emit.size(x, axis), "int8")
+        count = [] if axis is None else [max(sizes_of(y))]
+        zero = emit.constant(np.zeros(count, np.int8))
         whole = emit("QuantizeLinear", kept, step, zero, dtype="int8", axis=axis)
         return emit.cast(whole, dtype_of(x))
     scaled = emit("Mul", kept, emit("Div", emit.number(steps, y), used))
