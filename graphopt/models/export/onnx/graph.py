@@ -137,7 +137,9 @@ class Writer(RegionWriter):
             if value.producer() not in own.nodes or value in given:
                 results[at] = copied(own, value)
             given.add(results[at])
-        return ir.Graph([*first, *arguments], results, nodes=finished(own.nodes, results), name="region")
+        return ir.Graph(
+            [*first, *arguments], results, nodes=finished(own.nodes, results), name="region"
+        )
 
     def argument(self, value: SSAValue) -> Value:
         """The argument of a block as an input of a graph."""

@@ -143,9 +143,7 @@ def _axes(x: Parts | Value, axes: Sequence[int]) -> tuple[list[int], Value]:
 
 
 @exports(ops.FftC2c, complex=True)
-def fft_c2c(
-    emit: Nodes, x: Parts, axes: Sequence[int], normalization: str, forward: bool
-) -> Parts:
+def fft_c2c(emit: Nodes, x: Parts, axes: Sequence[int], normalization: str, forward: bool) -> Parts:
     axes, like = _axes(x, axes)
     found = _transformed(emit, joined(emit, x), axes, forward)
     return apart(emit, _scaled(emit, found, _sizes(emit, like, axes), forward, normalization))

@@ -225,7 +225,9 @@ def digamma(emit: Nodes, x: Value) -> Value:
     for step in range(_FAR):
         found = emit("Sub", found, emit("Reciprocal", emit("Add", place, emit.number(step, wide))))
     angle = emit("Mul", wide, emit.number(math.pi, wide))
-    turned = emit("Mul", emit.number(math.pi, wide), emit("Div", emit("Cos", angle), emit("Sin", angle)))
+    turned = emit(
+        "Mul", emit.number(math.pi, wide), emit("Div", emit("Cos", angle), emit("Sin", angle))
+    )
     found = emit("Where", low, emit("Sub", found, turned), found)
     whole = emit("Equal", emit("Floor", wide), wide)
     pole = emit("And", whole, emit("LessOrEqual", wide, emit.number(0, wide)))

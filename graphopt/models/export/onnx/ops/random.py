@@ -35,42 +35,34 @@ def _drawn_in(dtype: DType) -> DType:
     return dtype if dtype in ("float16", "float32", "float64") else DType("float32")
 
 
-def _like(
-    emit: Nodes, op: str, sizes: Ints, dtype: DType, seed: int, **attrs: float
-) -> Value:
+def _like(emit: Nodes, op: str, sizes: Ints, dtype: DType, seed: int, **attrs: float) -> Value:
     """Numbers drawn for a tensor of these sizes."""
     drawn, known = _drawn_in(dtype), {**attrs, **_seed(seed)}
     kind = int(ir.DataType.from_numpy(drawn.numpy))
     if isinstance(sizes, Value):
         given = emit("Expand", emit.number(0, drawn), emit.ints(sizes))
-        made = emit(f"{op}Like", given, dtype=drawn, **known, **{"dtype_": kind})
+        made = emit(f"{op}Like", given, dtype=drawn, **known, dtype_=kind)
     else:
         # an empty list of sizes has no type
-        made = emit(op, dtype=drawn, shape=list(sizes) or [1], **known, **{"dtype_": kind})
+        made = emit(op, dtype=drawn, shape=list(sizes) or [1], **known, dtype_=kind)
         made = made if sizes else emit.squeeze(made, 0)
     return emit.cast(made, dtype)
 
 
 @exports(ops.Uniform, open=("shape",))
-def uniform(
-    emit: Nodes, shape: Ints, dtype: DType, min: float, max: float, seed: int
-) -> Value:
+def uniform(emit: Nodes, shape: Ints, dtype: DType, min: float, max: float, seed: int) -> Value:
     return _like(emit, "RandomUniform", shape, dtype, seed, low=min, high=max)
 
 
 @exports(ops.Gaussian, open=("shape",))
-def gaussian(
-    emit: Nodes, shape: Ints, dtype: DType, mean: float, std: float, seed: int
-) -> Value:
+def gaussian(emit: Nodes, shape: Ints, dtype: DType, mean: float, std: float, seed: int) -> Value:
     if std == 0:  # of which ONNX Runtime ends the process
         return full(emit, shape, mean, dtype)
     return _like(emit, "RandomNormal", shape, dtype, seed, mean=mean, scale=std)
 
 
 @exports(ops.RandomIntegers, open=("shape",))
-def randint(
-    emit: Nodes, shape: Ints, dtype: DType, low: int, high: int, seed: int
-) -> Value:
+def randint(emit: Nodes, shape: Ints, dtype: DType, low: int, high: int, seed: int) -> Value:
     """In float64, which has all numbers of 53 bits."""
     ends = {"low": float(low), "high": float(high)}
     drawn = _like(emit, "RandomUniform", shape, DType("float64"), seed, **ends)
@@ -100,9 +92,7 @@ def _gumbel(emit: Nodes, like: Value, seed: int) -> Value:
 
 
 @exports(ops.Multinomial, wide=True)
-def multinomial(
-    emit: Nodes, x: Value, num_samples: int, replacement: bool, seed: int
-) -> Value:
+def multinomial(emit: Nodes, x: Value, num_samples: int, replacement: bool, seed: int) -> Value:
     """Without replacement, the largest of the logarithms with noise."""
     scores = emit("Log", x)
     if replacement:

@@ -78,9 +78,7 @@ def mode(emit: Nodes, x: Value, axis: int, keepdim: bool) -> tuple[Value, Value]
 
 
 @exports(ops.Nanmedian, wide=True)
-def nanmedian(
-    emit: Nodes, x: Value, axis: tuple[int, ...], keepdim: bool, mode: str
-) -> Value:
+def nanmedian(emit: Nodes, x: Value, axis: tuple[int, ...], keepdim: bool, mode: str) -> Value:
     rank, sizes = len(sizes_of(x)), sizes_of(x)
     axes = normalize_axes(axis, rank) if axis else tuple(range(rank))
     if 0 in (sizes[i] for i in axes):
@@ -103,7 +101,7 @@ def nanmedian(
         bounds.append(emit("Min", emit("Div", count, two), most))
     front = emit("Concat", emit("Shape", rows, end=-1), emit.ints([1]), axis=0)
     picked = [
-        emit("GatherElements", values, emit("Expand", at, front), axis=-1) for at in bounds
+        emit("GatherElements", values, emit("Expand", at, front), axis=len(kept)) for at in bounds
     ]
     middle = picked[0]
     if mode == "avg":

@@ -224,7 +224,9 @@ def fused_feedforward(
     is_test: bool,
 ) -> Value:
     inner = _normal(emit, x, ln_scale, ln_bias, epsilon) if norm == "pre" else x
-    hidden = activated(emit, act_method, _linear(emit, inner, linear1_weight, linear1_bias), act_attrs)
+    hidden = activated(
+        emit, act_method, _linear(emit, inner, linear1_weight, linear1_bias), act_attrs
+    )
     hidden = dropout(emit, hidden, dropout1_rate, is_test, dropout1_implementation)
     out = _linear(emit, hidden, linear2_weight, linear2_bias)
     out = dropout(emit, out, dropout2_rate, is_test, dropout2_implementation)

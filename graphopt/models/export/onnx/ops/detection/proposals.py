@@ -37,7 +37,7 @@ def _chosen(
     boxes, scores = emit.cast(boxes, "float32"), emit.cast(scores, "float32")
     if extra:
         boxes = emit("Add", boxes, emit.constant(np.asarray([0, 0, extra, extra], "float32")))
-    limits = emit.ints([most]), *(emit.cast(emit.number(v, "float32"), "float32") for v in (iou, least))
+    limits = emit.ints([most]), *(emit.constant(np.float32([v])) for v in (iou, least))
     found = emit("NonMaxSuppression", boxes, scores, *limits, dtype="int64")
     return [emit.squeeze(emit.cut(found, [1], [at], [at + 1]), 1) for at in range(3)]
 
@@ -67,14 +67,14 @@ def _picked(emit: Nodes, order: Value, values: Sequence[Value]) -> list[Value]:
     return [emit("Gather", value, order, axis=0) for value in values]
 
 
-def _best_of_images(
-    emit: Nodes, image: Value, score: Value, images: Value, count: int
-) -> Value:
+def _best_of_images(emit: Nodes, image: Value, score: Value, images: Value, count: int) -> Value:
     """True for the `count` best scores of each image."""
     order = _largest(emit, score, emit("Shape", score))[1]
     own = emit("Equal", emit.unsqueeze(emit("Gather", image, order, axis=0), 1), images)
     ranks = emit("CumSum", emit.cast(own, "int64"), emit.number(0, "int64"))
-    number = emit("ReduceSum", emit("Where", own, ranks, emit.number(0, "int64")), emit.ints([1]), keepdims=0)
+    number = emit(
+        "ReduceSum", emit("Where", own, ranks, emit.number(0, "int64")), emit.ints([1]), keepdims=0
+    )
     kept = emit.cast(emit("LessOrEqual", number, emit.number(count, "int64")), "int32")
     back = emit("ScatterElements", kept, order, kept, axis=0)
     return emit.cast(back, "bool")
@@ -83,7 +83,9 @@ def _best_of_images(
 def _counts(emit: Nodes, image: Value, images: Value) -> Value:
     """How many rows each image has."""
     own = emit("Equal", emit.unsqueeze(image, 1), images)
-    return emit.cast(emit("ReduceSum", emit.cast(own, "int64"), emit.ints([0]), keepdims=0), "int32")
+    return emit.cast(
+        emit("ReduceSum", emit.cast(own, "int64"), emit.ints([0]), keepdims=0), "int32"
+    )
 
 
 def _rows(emit: Nodes, label: Value, score: Value, boxes: Value) -> Value:
@@ -132,11 +134,9 @@ def multiclass_nms(
         is_background = emit.unsqueeze(is_background, *((1, 2) if listed else (1,)))
         marks = emit("Where", is_background, emit.number(-math.inf, marks), marks)
     size = sizes_of(bboxes)[0 if listed else 1]
-    if -1 < nms_top_k and (size == UNKNOWN or nms_top_k < size):
+    if nms_top_k > -1 and (size == UNKNOWN or nms_top_k < size):
         marks = _best_alone(emit, marks, nms_top_k)
-    first, second, at = _chosen(
-        emit, own_boxes, marks, nms_threshold, score_threshold, MANY, extra
-    )
+    first, second, at = _chosen(emit, own_boxes, marks, nms_threshold, score_threshold, MANY, extra)
     image, label = (second, first) if listed else (first, second)
     places = [at, label] if listed else [image, label, at]
     index = emit("Concat", *(emit.unsqueeze(value, 1) for value in places), axis=1)
@@ -151,10 +151,14 @@ def multiclass_nms(
         keys = emit("Add", emit("Mul", image, emit.size(scores, 1)), label)
         keys = emit("Add", emit("Mul", keys, emit.size(scores, 0)), at)
         image, label, at, score = _picked(emit, _sorted(emit, keys), (image, label, at, score))
-    major, minor, width = (at, label, emit.size(scores, 1)) if listed else (
-        image,
-        at,
-        emit.size(scores, 2),
+    major, minor, width = (
+        (at, label, emit.size(scores, 1))
+        if listed
+        else (
+            image,
+            at,
+            emit.size(scores, 2),
+        )
     )
     pair = emit("Concat", emit.unsqueeze(major, 1), emit.unsqueeze(minor, 1), axis=1)
     rows = _rows(emit, label, score, emit("GatherND", bboxes, pair))
@@ -164,9 +168,7 @@ def multiclass_nms(
 
 def _best_alone(emit: Nodes, marks: Value, count: int) -> Value:
     """The `count` best scores of each class, and nothing of the others."""
-    values, places = _largest(
-        emit, marks, _at_most(emit, count, emit("Shape", marks, start=-1))
-    )
+    values, places = _largest(emit, marks, _at_most(emit, count, emit("Shape", marks, start=-1)))
     nothing = emit.zeros(emit("Shape", marks), marks, -math.inf)
     return emit("ScatterElements", nothing, places, values, axis=-1)
 
@@ -198,8 +200,11 @@ def matrix_nms(
     own = emit("Reshape", own, emit("Concat", emit("Shape", places), emit.ints([4]), axis=0))
     factors = _decay(emit, own, use_gaussian, gaussian_sigma, 0.0 if normalized else 1.0)
     decayed = emit("Mul", values, factors)
-    good = emit("And", emit("Greater", values, emit.number(score_threshold, values)),
-                emit("Greater", decayed, emit.number(post_threshold, values)))
+    good = emit(
+        "And",
+        emit("Greater", values, emit.number(score_threshold, values)),
+        emit("Greater", decayed, emit.number(post_threshold, values)),
+    )
     ranked = emit("Where", good, decayed, nothing)
     every = emit.reshape(ranked, [0, -1])
     kept = _at_most(emit, keep_top_k, emit("Shape", every, start=1))
@@ -300,7 +305,12 @@ def _with_empty(
     rows = emit("GatherND", boxes, pair), emit.unsqueeze(emit("GatherND", marks, pair), 1)
     order = _sorted(emit, emit("Concat", image, empty, axis=0))
     found = [
-        emit("Concat", value, emit("Tile", emit.cast(zeros, dtype_of(value)), emit.ints([1, n])), axis=0)
+        emit(
+            "Concat",
+            value,
+            emit("Tile", emit.cast(zeros, dtype_of(value)), emit.ints([1, n])),
+            axis=0,
+        )
         for value, n in zip(rows, (4, 1), strict=True)
     ]
     rois, probs = _picked(emit, order, found)

@@ -137,9 +137,7 @@ def psroi_pool(
         masks.append(emit.cast(covered, dtype_of(x)))
     rows, columns = masks
     sizes = [emit.size(x, axis) for axis in (2, 3)]
-    apart = emit.reshape(
-        own.images, [-1, output_channels, pooled_height, pooled_width, *sizes]
-    )
+    apart = emit.reshape(own.images, [-1, output_channels, pooled_height, pooled_width, *sizes])
     total = emit("Einsum", rows, apart, columns, equation="rph,rcpqhw,rqw->rcpq")
     areas = [emit("ReduceSum", mask, emit.ints([2]), keepdims=0) for mask in masks]
     area = emit("Mul", emit.unsqueeze(areas[0], 1, 3), emit.unsqueeze(areas[1], 1, 2))

@@ -35,7 +35,9 @@ def multi_dot(emit: Nodes, x: tuple[Value, ...]) -> Value:
 def _known_rows(x: Value) -> int:
     rows = sizes_of(x)[-2]
     if rows < 1:
-        raise NotInOnnx("its matrices are empty" if rows == 0 else "the size of its matrices is open")
+        raise NotInOnnx(
+            "its matrices are empty" if rows == 0 else "the size of its matrices is open"
+        )
     return rows
 
 

@@ -59,7 +59,9 @@ def ctc_align(
     padding_value: int,
 ) -> tuple[Value, Value]:
     """What is kept goes to the front: it has the smaller keys."""
-    inside = emit("Less", emit.places(input, 1), emit.reshape(emit.cast(input_length, "int64"), [-1, 1]))
+    inside = emit(
+        "Less", emit.places(input, 1), emit.reshape(emit.cast(input_length, "int64"), [-1, 1])
+    )
     kept = emit("And", inside, emit("Not", emit("Equal", input, emit.number(blank, input))))
     if merge_repeated:
         same = emit("Equal", input, _before(emit, input, 1, emit.number(-1, input)))
@@ -189,8 +191,11 @@ def warpctc(
     final, before = (emit("GatherElements", alpha, at, axis=1) for at in (ends, label_end))
     before = emit("Where", emit("Greater", ends, zero), before, impossible)
     loss = emit("Neg", log_added(emit, final, before))
-    repeats = emit("And", emit("Equal", label, _before(emit, label, 1, emit.number(-1, "int64"))),
-                   emit("Less", emit.ints(range(longest)), emit.unsqueeze(length, 1)))
+    repeats = emit(
+        "And",
+        emit("Equal", label, _before(emit, label, 1, emit.number(-1, "int64"))),
+        emit("Less", emit.ints(range(longest)), emit.unsqueeze(length, 1)),
+    )
     more = emit("ReduceSum", emit.cast(repeats, "int64"), emit.ints([1]), keepdims=0)
     short = emit("Greater", emit("Add", length, more), steps)
     loss = emit("Where", emit.unsqueeze(short, 1), emit.number(0, loss), loss)

@@ -57,9 +57,7 @@ def _column(emit: Nodes, values: Value, rank: int) -> Value:
 
 
 @exports(ops.SequencePool, wide=True)
-def sequence_pool(
-    emit: Nodes, x: Value, lengths: Value, pooltype: str, pad_value: float
-) -> Value:
+def sequence_pool(emit: Nodes, x: Value, lengths: Value, pooltype: str, pad_value: float) -> Value:
     check_rows(x)
     rank, count = len(sizes_of(x)), emit.size(lengths, 0)
     if pooltype in ("FIRST", "LAST"):

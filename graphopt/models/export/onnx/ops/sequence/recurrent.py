@@ -146,9 +146,7 @@ def _gru_step(
     """The gates with the candidate, the hidden state that was reset, and the new one."""
     first = emit.cut(projected, [-1], [0], [2 * size])
     gates = _applied(emit, names[0], emit("Add", first, emit("MatMul", hidden, weights[0])))
-    update, reset = (
-        emit.cut(gates, [-1], [at * size], [(at + 1) * size]) for at in (0, 1)
-    )
+    update, reset = (emit.cut(gates, [-1], [at * size], [(at + 1) * size]) for at in (0, 1))
     kept = emit("Mul", reset, hidden)
     last = emit.cut(projected, [-1], [2 * size], [LAST])
     candidate = _applied(emit, names[1], emit("Add", last, emit("MatMul", kept, weights[1])))
@@ -311,9 +309,7 @@ def sequence_lstmp(
         hidden, cell = states
         every = inner("Add", gate, inner("MatMul", hidden, weight))
         dtypes = [None] * 4
-        new, enter, forget, leave = inner.all(
-            "Split", every, dtypes=dtypes, axis=1, num_outputs=4
-        )
+        new, enter, forget, leave = inner.all("Split", every, dtypes=dtypes, axis=1, num_outputs=4)
         enter, forget = looked(inner, enter, cell, 0), looked(inner, forget, cell, 1)
         added = inner("Mul", _applied(inner, candidate_activation, new), enter)
         cell = inner("Add", added, inner("Mul", cell, forget))

@@ -36,9 +36,7 @@ def sequence_concat(emit: Nodes, xs: tuple[Value, ...], lengths: tuple[Value, ..
 
 
 @exports(ops.SequenceRepeat)
-def sequence_expand(
-    emit: Nodes, x: Value, lengths: Value, counts: Value
-) -> tuple[Value, Value]:
+def sequence_expand(emit: Nodes, x: Value, lengths: Value, counts: Value) -> tuple[Value, Value]:
     times = emit.cast(counts, "int64")
     chosen = owners_of(emit, times, emit.range(emit("ReduceSum", times, keepdims=0)))
     sizes = each(emit, emit.cast(lengths, "int64"), chosen)
@@ -47,9 +45,7 @@ def sequence_expand(
 
 
 @exports(ops.SequenceReshape)
-def sequence_reshape(
-    emit: Nodes, x: Value, lengths: Value, new_dim: int
-) -> tuple[Value, Value]:
+def sequence_reshape(emit: Nodes, x: Value, lengths: Value, new_dim: int) -> tuple[Value, Value]:
     width = emit.cast(emit.size(x, 1), dtype_of(lengths))
     numbers = emit("Mul", lengths, width)
     return (
@@ -59,9 +55,7 @@ def sequence_reshape(
 
 
 @exports(ops.SequenceScatter, wide=True)
-def sequence_scatter(
-    emit: Nodes, x: Value, index: Value, updates: Value, lengths: Value
-) -> Value:
+def sequence_scatter(emit: Nodes, x: Value, index: Value, updates: Value, lengths: Value) -> Value:
     columns = emit.reshape(emit.cast(index, "int64"), [-1, 1])
     owners = emit.unsqueeze(owners_of(emit, lengths, index), 1)
     places = emit("Concat", owners, columns, axis=1)
@@ -82,9 +76,7 @@ def sequence_enumerate(
 
 
 @exports(ops.SequenceSlice)
-def sequence_slice(
-    emit: Nodes, x: Value, lengths: Value, offset: Value, length: Value
-) -> Value:
+def sequence_slice(emit: Nodes, x: Value, lengths: Value, offset: Value, length: Value) -> Value:
     begin, sizes = (emit.ints(value) for value in (offset, length))
     rows, _ = ranges(emit, emit("Add", starts_of(emit, lengths), begin), sizes)
     return emit("Gather", x, rows, axis=0)

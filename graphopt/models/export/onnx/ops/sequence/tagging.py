@@ -26,6 +26,7 @@ class _Steps:
             raise NotInOnnx("its sequences have no steps")
         self.emit, self.emission = emit, emission
         self.is_padded = len(sizes_of(emission)) == 3
+        self.axis = len(sizes_of(emission)) - 1
         self.lengths = emit.cast(lengths, "int64")
         if self.is_padded:
             self.scores = emit.transpose(emission, (1, 0, 2))
@@ -101,7 +102,7 @@ def linear_chain_crf(
     tags = steps.tags(label)
     before = emit("Concat", emit.cut(tags, [0], [0], [1]), emit.cut(tags, [0], [0], [-1]), axis=0)
     found = emit.squeeze(
-        emit("GatherElements", steps.scores, emit.unsqueeze(tags, -1), axis=-1), -1
+        emit("GatherElements", steps.scores, emit.unsqueeze(tags, -1), axis=steps.axis), -1
     )
     pair = emit("Concat", emit.unsqueeze(before, -1), emit.unsqueeze(tags, -1), axis=-1)
     begins = emit("Gather", start, tags, axis=0)
@@ -130,7 +131,7 @@ def crf_decoding(
         (after,), (best, last, back) = states, items
         tag = inner("Where", last, best, after)
         place = inner.unsqueeze(tag, -1)
-        return [inner.squeeze(inner("GatherElements", back, place, axis=-1), -1)], [tag]
+        return [inner.squeeze(inner("GatherElements", back, place, axis=steps.axis - 1), -1)], [tag]
 
     begin = _start(emit, steps.scores)
     _, (found, back) = scanned(emit, [begin], [steps.scores, steps.first], forwards)
