@@ -121,7 +121,7 @@ def multiclass_nms(
     extra, listed = 0.0 if normalized else 1.0, rois_num is not None
     own_boxes, marks = bboxes, scores
     if rois_num is not None:
-        # each class has boxes of its own: a class is an image of NonMaxSuppression, an image a class
+        # each class has boxes of its own: for NonMaxSuppression it is an image, an image a class
         own_boxes = emit.transpose(bboxes, (1, 0, 2))
         owner = emit.unsqueeze(owners_of(emit, emit.ints(rois_num), bboxes), 0)
         number = emit.unsqueeze(emit.range(emit("Size", rois_num)), 1)
@@ -301,7 +301,7 @@ def _with_empty(
     counts = _counts(emit, image, images)
     nothing = emit("Equal", counts, emit.number(0, "int32"))
     empty = emit("Compress", images, nothing, axis=0)
-    zeros = emit("Unsqueeze", emit("Mul", empty, emit.number(0, "int64")), emit.ints([1]))
+    zeros = emit.unsqueeze(emit("Mul", empty, emit.number(0, "int64")), 1)
     rows = emit("GatherND", boxes, pair), emit.unsqueeze(emit("GatherND", marks, pair), 1)
     order = _sorted(emit, emit("Concat", image, empty, axis=0))
     found = [

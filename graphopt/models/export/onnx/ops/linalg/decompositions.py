@@ -54,8 +54,8 @@ def eliminated(emit: Nodes, matrices: Value, rows: int, *, above: bool) -> tuple
     """Gauss' elimination of [b, rows, m] with the largest element of a column as its pivot.
 
     With `above` the first `rows` columns become an identity and the rest what they solve. Without,
-    the results are both factors in one matrix. The pivots [rows, b] and the rows [rows, b] that they
-    came from are the other results.
+    the results are both factors in one matrix. The pivots [rows, b], and the rows [rows, b] that
+    they came from, are the other results.
     """
     places = _numbers(emit, rows)
     zero = emit.number(0, matrices)

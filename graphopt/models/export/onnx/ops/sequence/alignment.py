@@ -96,7 +96,7 @@ def edit_distance(
     refs_length: Value | None,
     normalized: bool,
 ) -> tuple[Value, Value]:
-    """A row of the table of distances after each token; one more for each token of the reference."""
+    """A row of the table of distances after each token, with a column for each of the reference."""
     batch, one = emit.size(refs, 0), emit.number(1, "int64")
 
     def counts(lengths: Value | None, x: Value) -> Value:
