@@ -56,6 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--opset", type=int, metavar="N", help="the version of ONNX's operators (default: 20)"
     )
     parser.add_argument(
+        "--for",
+        dest="reader",
+        choices=("paddle", "openvino"),
+        help="who reads a .pdmodel (default: paddle); OpenVINO's reader knows fewer operators",
+    )
+    parser.add_argument(
         "--check",
         action=argparse.BooleanOptionalAction,
         default=True,
@@ -86,6 +92,8 @@ def main(arguments: argparse.Namespace) -> int:
         options = {"sizes": sizes, "parameters": arguments.parameters, "platforms": platforms}
     if arguments.opset is not None:
         options["opset"] = arguments.opset
+    if arguments.reader is not None:
+        options["reader"] = arguments.reader
     with announced(lambda: f"writing {arguments.output}", files=False):
         exported = model.export(arguments.output, arguments.format, strategy, **options)
     for file in exported.files:

@@ -73,7 +73,7 @@ def keep_only(program: Program, feeds: Sequence[str], fetches: Sequence[str]) ->
         kept.append(op)
         needed.update(_names_read(program, op))
     block.ops = kept[::-1]
-    _drop_blocks(program)
+    drop_blocks(program)
     used = {*feeds, *fetches}
     for each in program.blocks:
         used.update(n for op in each.ops for n in (*op.input_arg_names, *op.output_arg_names))
@@ -137,7 +137,7 @@ def _names_read(program: Program, op: Operator) -> Iterator[str]:
             yield from (name for name in _names_read(program, inner) if name not in block.vars)
 
 
-def _drop_blocks(program: Program) -> None:
+def drop_blocks(program: Program) -> None:
     """Leave out the blocks that no operator runs any more, and number the others again."""
     used = {0}
     todo = [0]

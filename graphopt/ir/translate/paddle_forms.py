@@ -17,7 +17,7 @@ from graphopt.ir.program import Block, Operator, Program, unique_name
 from graphopt.ir.translate.open_ends import NO_END, keeps_its_ends
 
 Shape = tuple[int, ...]
-_Rule = Callable[["_Rewriter", Operator], None]
+FormRule = Callable[["Rewriter", Operator], None]
 
 
 def to_paddle_forms(program: Program) -> None:
@@ -25,10 +25,15 @@ def to_paddle_forms(program: Program) -> None:
 
     Raises UnsupportedError when the shape of an operand is not known at all.
     """
+    rewrite(program, _RULES)
+
+
+def rewrite(program: Program, rules: Mapping[str, FormRule]) -> None:
+    """Rewrite, in place, the operators that have a rule; it may put others in front of them."""
     for block in program.blocks:
-        rewriter = _Rewriter(block)
+        rewriter = Rewriter(block)
         for op in block.ops:
-            rule = _RULES.get(op.type)
+            rule = rules.get(op.type)
             if rule is not None:
                 rule(rewriter, op)
             rewriter.ops.append(op)
@@ -36,7 +41,7 @@ def to_paddle_forms(program: Program) -> None:
     program.touch()
 
 
-class _Rewriter:
+class Rewriter:
     """Collects the operators of a block, with new ones in front of those that need them."""
 
     def __init__(self, block: Block) -> None:
@@ -122,11 +127,11 @@ def broadcast_shape(shapes: Sequence[Shape]) -> Shape:
     return tuple(next((d for d in dims if d > 1), min(dims)) for dims in columns)
 
 
-def _all_operands(*slots: str) -> _Rule:
+def _all_operands(*slots: str) -> FormRule:
     return lambda rewriter, op: rewriter.broadcast(op, slots)
 
 
-def _put_along_axis(rewriter: _Rewriter, op: Operator) -> None:
+def _put_along_axis(rewriter: Rewriter, op: Operator) -> None:
     """Index and value have the shape of the input, save along the axis, which counts from 0."""
     (target,), (index,) = op.inputs["Input"], op.inputs["Index"]
     shape = list(rewriter.shape(target))
@@ -136,8 +141,8 @@ def _put_along_axis(rewriter: _Rewriter, op: Operator) -> None:
     rewriter.broadcast(op, ("Index", "Value"), tuple(shape))
 
 
-def _positive_axis(slot: str) -> _Rule:
-    def rule(rewriter: _Rewriter, op: Operator) -> None:
+def _positive_axis(slot: str) -> FormRule:
+    def rule(rewriter: Rewriter, op: Operator) -> None:
         axis = int(op.attrs.get("axis", 0))
         if axis < 0 and op.inputs.get(slot):
             op.attrs["axis"] = axis + len(rewriter.shape(op.inputs[slot][0]))
@@ -145,13 +150,13 @@ def _positive_axis(slot: str) -> _Rule:
     return rule
 
 
-def _whole_reduction(rewriter: _Rewriter, op: Operator) -> None:
+def _whole_reduction(rewriter: Rewriter, op: Operator) -> None:
     """These kernels do not look at reduce_all."""
     if op.attrs.get("reduce_all"):
         op.attrs["dim"] = list(range(len(rewriter.shape(op.inputs["X"][0]))))
 
 
-def _slice(rewriter: _Rewriter, op: Operator) -> None:
+def _slice(rewriter: Rewriter, op: Operator) -> None:
     """Paddle's rules of shapes take no bound for known where one tensor has all starts or ends."""
     slots = ("StartsTensor", "EndsTensor", "StridesTensor")
     whole = any(op.inputs.get(slot) for slot in slots)
@@ -162,15 +167,15 @@ def _slice(rewriter: _Rewriter, op: Operator) -> None:
     op.attrs.setdefault("infer_flags", flags)
 
 
-def _strided_slice(rewriter: _Rewriter, op: Operator) -> None:
+def _strided_slice(rewriter: Rewriter, op: Operator) -> None:
     _slice(rewriter, op)
     _ends_of_paddle_2("strides")(rewriter, op)
 
 
-def _ends_of_paddle_2(strides: str) -> _Rule:
+def _ends_of_paddle_2(strides: str) -> FormRule:
     """-1 is no end of a negative stride. Slices up to the last element are empty, and refused."""
 
-    def rule(rewriter: _Rewriter, op: Operator) -> None:
+    def rule(rewriter: Rewriter, op: Operator) -> None:
         if keeps_its_ends(op):
             return
         axes: Sequence[int] = op.attrs["axes"]
@@ -198,7 +203,7 @@ def _ends_of_paddle_2(strides: str) -> _Rule:
 _LARGE = -NO_END - 1
 
 
-def _range(rewriter: _Rewriter, op: Operator) -> None:
+def _range(rewriter: Rewriter, op: Operator) -> None:
     """The bounds are tensors, and of the dtype of the result."""
     dtype = op.attrs.get("dtype", "int64")
     for slot, default in (("Start", 0), ("End", None), ("Step", 1)):
@@ -211,36 +216,36 @@ def _range(rewriter: _Rewriter, op: Operator) -> None:
             rewriter.cast(op, slot, out.dtype)
 
 
-def _sizes_in_int32(rewriter: _Rewriter, op: Operator) -> None:
+def _sizes_in_int32(rewriter: Rewriter, op: Operator) -> None:
     """The kernels read sizes as int32, whatever they are."""
     for slot in ("OutSize", "SizeTensor"):
         rewriter.cast(op, slot, "int32")
 
 
-def _deformable_conv(rewriter: _Rewriter, op: Operator) -> None:
+def _deformable_conv(rewriter: Rewriter, op: Operator) -> None:
     """The first version of the operator has no mask, the second always."""
     if not op.inputs.get("Mask"):
         op.type = "deformable_conv_v1"
         op.inputs.pop("Mask", None)
 
 
-def _conditional_block(rewriter: _Rewriter, op: Operator) -> None:
+def _conditional_block(rewriter: Rewriter, op: Operator) -> None:
     """The slot of what a branch reads is there also where it is empty."""
     op.inputs.setdefault("Input", [])
 
 
-def _pad3d(rewriter: _Rewriter, op: Operator) -> None:
+def _pad3d(rewriter: Rewriter, op: Operator) -> None:
     """The attribute is there also where a tensor says the numbers."""
     op.attrs.setdefault("paddings", [0] * 6)
 
 
-def _repeat_interleave(rewriter: _Rewriter, op: Operator) -> None:
+def _repeat_interleave(rewriter: Rewriter, op: Operator) -> None:
     """A number is an attribute; a tensor has one number for each slice."""
     if op.attrs.get("Repeats"):
         op.inputs.pop("RepeatsTensor", None)
 
 
-def _histogram(rewriter: _Rewriter, op: Operator) -> None:
+def _histogram(rewriter: Rewriter, op: Operator) -> None:
     """The bounds are whole numbers."""
     for name in ("min", "max"):
         bound = op.attrs.get(name, 0)
@@ -252,13 +257,13 @@ def _histogram(rewriter: _Rewriter, op: Operator) -> None:
         op.attrs[name] = int(bound)
 
 
-def _nanmedian(rewriter: _Rewriter, op: Operator) -> None:
+def _nanmedian(rewriter: Rewriter, op: Operator) -> None:
     """The operator also gives the positions of the medians, two for each."""
     shape = rewriter.shape(op.outputs["Out"][0])
     rewriter.add_output(op, "MedianIndex", (*shape, 2), "int64")
 
 
-def _adaptive_max_pool(rewriter: _Rewriter, op: Operator) -> None:
+def _adaptive_max_pool(rewriter: Rewriter, op: Operator) -> None:
     """Only the operator that also gives the positions of the maxima pools adaptively."""
     if not (op.attrs.get("adaptive") and op.attrs.get("pooling_type") == "max"):
         return
@@ -274,7 +279,7 @@ def _adaptive_max_pool(rewriter: _Rewriter, op: Operator) -> None:
     op.outputs["Mask"] = [mask]
 
 
-def _clip(rewriter: _Rewriter, op: Operator) -> None:
+def _clip(rewriter: Rewriter, op: Operator) -> None:
     """Files hold bounds as float32; one beyond its range bounds nothing."""
     limit = float(np.finfo(np.float32).max)
     for name in ("min", "max"):
@@ -283,7 +288,7 @@ def _clip(rewriter: _Rewriter, op: Operator) -> None:
             op.attrs[name] = float("inf") if value > 0 else float("-inf")
 
 
-_RULES: Mapping[str, _Rule] = {
+_RULES: Mapping[str, FormRule] = {
     "where": _all_operands("Condition", "X", "Y"),
     "atan2": _all_operands("X1", "X2"),
     "put_along_axis": _put_along_axis,

@@ -16,19 +16,27 @@ from graphopt.ir.program import Variable
 from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 from graphopt.ir.translate.inference import inference_program, without_training_info
 from graphopt.ir.translate.onnx.naming import is_onnx_type
+from graphopt.ir.translate.openvino_forms import to_openvino_forms
 
 if TYPE_CHECKING:
     from graphopt.ir.formats.model import LoadedModel
 
 
-def write_pdmodel(path: Path, model: LoadedModel) -> list[Path]:
+READERS = ("paddle", "openvino")
+"""Who reads the files: each knows operators of its own."""
+
+
+def write_pdmodel(path: Path, model: LoadedModel, reader: str = "paddle") -> list[Path]:
     """Write the program from the model's inputs to its outputs, in test mode; the files written.
 
     For a training program, the forward part. Raises UnsupportedError for a parameter without
-    a value, and as `static.save_inference_model` does.
+    a value, for operators that the reader has not, and as `static.save_inference_model` does;
+    ValueError for an unknown reader.
     """
+    if reader not in READERS:
+        raise ValueError(f"the reader is {reader!r}; expected one of {', '.join(READERS)}")
     _refuse_other_operators(model)
-    saved, variables = saved_program(model)
+    saved, variables = saved_program(model, reader)
     tensors = path.with_name(f"{path.name.removesuffix('.pdmodel')}.pdiparams")
     if not variables:
         # old parameters in the folder would be read as this program's
@@ -52,12 +60,14 @@ def _refuse_other_operators(model: LoadedModel) -> None:
         )
 
 
-def saved_program(model: LoadedModel) -> tuple[bytes, list[Variable]]:
+def saved_program(model: LoadedModel, reader: str = "paddle") -> tuple[bytes, list[Variable]]:
     """The program of `write_pdmodel` in Paddle's format, and the variables that it stores.
 
     Raises as `write_pdmodel`.
     """
     program = inference_program(model.program, _needed(model), model.fetch_names)
+    if reader == "openvino":
+        to_openvino_forms(program)
     variables = stored_variables(program)
     missing = [v.name for v in variables if v.name not in model.parameters]
     if missing:

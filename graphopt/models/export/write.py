@@ -69,6 +69,7 @@ def export(
     parameters: str | None = None,
     platforms: Sequence[str] | None = None,
     opset: int | None = None,
+    reader: str | None = None,
 ) -> Exported:
     """Write a model in the format of the suffix of `path` (see `FORMATS`), or in `format`.
 
@@ -83,6 +84,8 @@ def export(
       only choice for a training step, whose new state comes in front of the outputs.
     * `platforms`: of `.jaxexport`, by default cpu, cuda and tpu; of StableHLO one, by default cpu.
     * `opset`: of `.onnx`, the version of its operators: 20, the default, to 23.
+    * `reader`: of `.pdmodel`, who reads it: "paddle", the default, or "openvino", which knows fewer
+      operators.
 
     A `.json` file beside an executable format has the names, dtypes and shapes of arguments and
     results in order, and `.state.npz` the values of the state that are arguments. Files are
@@ -104,6 +107,8 @@ def export(
         raise ValueError(f"the format {name} has no {', '.join(unused)}; {PROGRAMS} have")
     if opset is not None and name != "onnx":
         raise ValueError(f"the format {name} has no opset; onnx has")
+    if reader is not None and name != "pdmodel":
+        raise ValueError(f"the format {name} has no reader; pdmodel has")
     target.parent.mkdir(parents=True, exist_ok=True)
     if name == "mlir":
         write_files({target: [module_text(module(build_strategy)).encode()]})
@@ -121,7 +126,7 @@ def export(
     if name == "pdmodel":
         from graphopt.models.export.paddle import write_pdmodel
 
-        return Exported(name, tuple(write_pdmodel(target, model)))
+        return Exported(name, tuple(write_pdmodel(target, model, reader or "paddle")))
     import_jax()
     if name == "onnx":
         from graphopt.models.export.onnx import write_onnx

@@ -47,6 +47,6 @@ class QuantizeLinear(Scaled):
 
 @irdl_op_definition
 class DequantizeLinear(Scaled):
-    """Whole steps times the scale. Paddle: dequantize_linear, fake_dequantize_max_abs and others."""
+    """Whole steps times the scale. Paddle: dequantize_linear, fake_dequantize_max_abs, others."""
 
     name = "pd.dequantize_linear"

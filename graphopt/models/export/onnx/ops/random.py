@@ -6,6 +6,7 @@ A seed of the program is that of the operator, which draws the same numbers then
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import onnx_ir as ir
 
@@ -26,7 +27,7 @@ def dropout(emit: Nodes, x: Value, p: float, is_test: bool, mode: str) -> Value:
     raise NotInOnnx("it is in training; write a program for tests: Program.clone(for_test=True)")
 
 
-def _seed(seed: int) -> dict[str, float]:
+def _seed(seed: int) -> dict[str, Any]:
     return {"seed": float(seed)} if seed else {}
 
 
@@ -85,8 +86,7 @@ def bernoulli(emit: Nodes, x: Value, seed: int) -> Value:
 
 def _gumbel(emit: Nodes, like: Value, seed: int) -> Value:
     """-log(-log(u)) of numbers u above 0 and below 1."""
-    attrs = {"low": 1e-20, "high": 1.0, **_seed(seed)}
-    drawn = emit("RandomUniformLike", like, **attrs)
+    drawn = emit("RandomUniformLike", like, low=1e-20, high=1.0, **_seed(seed))
     kept = emit("Clip", drawn, emit.number(1e-20, like), emit.number(1 - 6e-8, like))
     return emit("Neg", emit("Log", emit("Neg", emit("Log", kept))))
 
@@ -124,8 +124,7 @@ def rrelu(
     if is_test:
         slope = emit.zeros(emit.shape(x), x, (lower + upper) / 2)
     else:
-        attrs = {"low": lower, "high": upper, **_seed(seed)}
-        drawn = emit("RandomUniformLike", x, **attrs)
+        drawn = emit("RandomUniformLike", x, low=lower, high=upper, **_seed(seed))
         slope = emit("Where", above, emit.number(1, x), drawn)
     return emit("Where", above, x, emit("Mul", x, slope)), slope
 

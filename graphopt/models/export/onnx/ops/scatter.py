@@ -51,7 +51,8 @@ def _along_axis(emit: Nodes, x: Value, index: Value, axis: int) -> tuple[Value, 
 
 @exports(ops.TakeAlongAxis)
 def take_along_axis(emit: Nodes, x: Value, index: Value, axis: int) -> Value:
-    return emit("GatherElements", *_along_axis(emit, x, index, axis), axis=axis)
+    at = normalize_axis(axis, len(sizes_of(x)))
+    return emit("GatherElements", *_along_axis(emit, x, index, axis), axis=at)
 
 
 REDUCTIONS = {

@@ -116,8 +116,8 @@ def fused_attention(
         sources = (query, others[0], others[-1])
         counts = (num_heads, *(num_kv_heads or num_heads,) * 2)
         heads = [
-            _by_head(emit, emit.reshape(_linear(emit, *part), [0, 0, count, -1]))
-            for *part, count in zip(sources, qkv_weight, biases, counts, strict=True)
+            _by_head(emit, emit.reshape(_linear(emit, source, weight, bias), [0, 0, count, -1]))
+            for source, weight, bias, count in zip(sources, qkv_weight, biases, counts, strict=True)
         ]
     q, k = (_rotated(emit, part, rotary) for part in heads[:2])
     kept = _cached(emit, (k, heads[2]), cache, cache_by_time)

@@ -37,7 +37,7 @@ def _chosen(
     boxes, scores = emit.cast(boxes, "float32"), emit.cast(scores, "float32")
     if extra:
         boxes = emit("Add", boxes, emit.constant(np.asarray([0, 0, extra, extra], "float32")))
-    limits = emit.ints([most]), *(emit.constant(np.float32([v])) for v in (iou, least))
+    limits = emit.ints([most]), *(emit.constant(np.asarray([v], np.float32)) for v in (iou, least))
     found = emit("NonMaxSuppression", boxes, scores, *limits, dtype="int64")
     return [emit.squeeze(emit.cut(found, [1], [at], [at + 1]), 1) for at in range(3)]
 

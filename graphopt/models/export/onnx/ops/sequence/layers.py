@@ -20,8 +20,8 @@ def ends_of(emit: Nodes, lengths: Value) -> Value:
 
 def starts_of(emit: Nodes, lengths: Value) -> Value:
     """The first row of each sequence."""
-    attrs = {"exclusive": 1}
-    return emit("CumSum", emit.cast(lengths, "int64"), emit.number(0, "int64"), **attrs)
+    zero = emit.number(0, "int64")
+    return emit("CumSum", emit.cast(lengths, "int64"), zero, exclusive=1)
 
 
 def owners_of(emit: Nodes, lengths: Value, rows: Value) -> Value:
