@@ -238,7 +238,7 @@ def digamma(emit: Nodes, x: Value) -> Value:
 
 
 _FAR = 8
-"""How far from 0 the asymptotic series of the gamma function's derivatives are exact."""
+"""The number from which the asymptotic series of the gamma function's derivatives are exact."""
 
 
 def _asymptotic(emit: Nodes, x: Value) -> Value:

@@ -81,7 +81,7 @@ def _best_of_images(emit: Nodes, image: Value, score: Value, images: Value, coun
 
 
 def _counts(emit: Nodes, image: Value, images: Value) -> Value:
-    """How many rows each image has."""
+    """The number of rows of each image."""
     own = emit("Equal", emit.unsqueeze(image, 1), images)
     return emit.cast(
         emit("ReduceSum", emit.cast(own, "int64"), emit.ints([0]), keepdims=0), "int32"

@@ -96,7 +96,7 @@ def eliminated(emit: Nodes, matrices: Value, rows: int, *, above: bool) -> tuple
 
 
 def solved(emit: Nodes, x: Value, y: Value, rows: int) -> Value:
-    """What x [..., n, n] times it is y [..., n, m]; both have the same batch axes in the end."""
+    """The matrices that x [..., n, n] times them are y [..., n, m]; batch axes broadcast."""
     batch = emit("Concat", emit("Shape", x, end=-2), emit.ints([1, 1]), axis=0)
     x = emit("Expand", x, emit("Concat", emit("Shape", y, end=-2), emit.ints([1, 1]), axis=0))
     y = emit("Expand", y, batch)

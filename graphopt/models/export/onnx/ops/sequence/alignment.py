@@ -58,7 +58,7 @@ def ctc_align(
     merge_repeated: bool,
     padding_value: int,
 ) -> tuple[Value, Value]:
-    """What is kept goes to the front: it has the smaller keys."""
+    """Tokens that are kept go to the front: they have the smaller keys."""
     inside = emit(
         "Less", emit.places(input, 1), emit.reshape(emit.cast(input_length, "int64"), [-1, 1])
     )

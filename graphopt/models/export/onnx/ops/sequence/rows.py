@@ -83,7 +83,7 @@ def sequence_slice(emit: Nodes, x: Value, lengths: Value, offset: Value, length:
 
 
 def _left(emit: Nodes, kept: Value, lengths: Value, x: Value) -> Value:
-    """How many rows of each sequence are kept."""
+    """The number of rows of each sequence that are kept."""
     owners, one = owners_of(emit, lengths, x), emit.cast(kept, "int64")
     count = combined(emit, one, owners, emit.size(lengths, 0), "add", 0)
     return emit.cast(count, dtype_of(lengths))
