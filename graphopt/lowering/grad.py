@@ -56,7 +56,7 @@ def _gradients(op: Grad, seeds: list[Lanes], env: Environment, context: Context)
     for target, seed in zip(op.of, seeds, strict=True):
         pairs = zip(seed, env[target], strict=True)
         _accumulate(cotangents, target, tuple(jnp.broadcast_to(s, t.shape) for s, t in pairs))
-    replay = Replay(path, env, context)
+    replay = Replay(path, region, env, context)
     summed: set[SSAValue] = set(op.wrt) if op.attr("addto") and not context.by_op else set()
     for inner in reversed(path):
         if summed:

@@ -1,30 +1,37 @@
-"""Segments of ops whose results a derivative recomputes instead of keeping them.
+"""Segments of ops whose results a derivative recomputes, and parameters that it gathers again.
 
 Their inputs go through a barrier together with the gradients that have arrived so far: XLA then
-neither reuses the forward results, nor starts before those gradients are computed.
+neither reuses the forward results, nor starts before those gradients are computed. Parameters are
+gathered one reader ahead, while the derivative of the reader after it is computed.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import jax
 from xdsl.ir import SSAValue
 
-from graphopt.ir.dialect.differentiated import segment_of
+from graphopt.ir.dialect.differentiated import gathered_again, segment_of
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.control import RegionOp
+from graphopt.ir.dialect.ops.comm import AllGather
+from graphopt.ir.dialect.ops.control import Fence, RegionOp
 from graphopt.ir.dialect.regions import values_read
 from graphopt.lowering.call import Environment
 from graphopt.lowering.evaluate import Context, evaluate_op
 
 
 class Replay:
-    """The values that the derivative of each op of a path starts from."""
+    """The values that the derivative of each op of a path starts from.
 
-    def __init__(self, path: Sequence[PdOp], env: Environment, context: Context) -> None:
+    `region` are the ops in front of the derivative, among which those of the path are.
+    """
+
+    def __init__(
+        self, path: Sequence[PdOp], region: Sequence[PdOp], env: Environment, context: Context
+    ) -> None:
         self.env = env
         self.context = context
         self.members: dict[int, list[PdOp]] = {}
@@ -35,6 +42,9 @@ class Replay:
             number = segment_of(op)
             if number is not None:
                 self.members.setdefault(number, []).append(op)
+        self.gathered = {} if context.by_op else gathered_again(region)
+        self.ahead = [wanted for op in reversed(path) if (wanted := self._wanted(op))]
+        self.again: Environment = {}
 
     def values_for(self, op: PdOp, cotangents: Environment) -> Environment:
         """Those of the forward computation, or of the op's segment when it is in one.
@@ -44,9 +54,11 @@ class Replay:
         """
         number = segment_of(op)
         if number is None or number not in self.members:
-            return self.env
+            self._gather([op], cotangents)
+            return cast(Environment, ChainMap[Any, Any](self.again, self.env))
         if number != self.number:
             self.number = number
+            self._gather(self.members[number], cotangents)
             self.values = self._again(self.members[number], cotangents)
         return self.values
 
@@ -56,7 +68,10 @@ class Replay:
         inputs: list[SSAValue] = [value for value in read if value not in made]
         arrived: list[SSAValue] = [result for result in made if result in cotangents]
         held, gradients = jax.lax.optimization_barrier(
-            ([self.env[value] for value in inputs], [cotangents[value] for value in arrived])
+            (
+                [self.again.get(value, self.env[value]) for value in inputs],
+                [cotangents[value] for value in arrived],
+            )
         )
         cotangents.update(zip(arrived, gradients, strict=True))
         fresh: Environment = dict(zip(inputs, held, strict=True))
@@ -65,3 +80,49 @@ class Replay:
             held = None if isinstance(op, RegionOp) else self.env.get(op)
             evaluate_op(op, values, self.context, None if held is None else held[0])
         return values
+
+    def _wanted(self, op: PdOp) -> list[SSAValue]:
+        """The parameters that the derivative of an op reads; one with regions has kept its own."""
+        if isinstance(op, RegionOp):
+            return []
+        return [value for value in dict.fromkeys(values_read(op)) if value in self.gathered]
+
+    def _gather(self, ops: Sequence[PdOp], cotangents: Environment) -> None:
+        """Gather what these ops read and what the next reader does, unless that is there."""
+        wanted = [value for op in ops for value in self._wanted(op)]
+        if not wanted:
+            return
+        while self.ahead and set(self.ahead[0]) <= {*wanted, *self.again}:
+            self.ahead.pop(0)
+        wanted += self.ahead[0] if self.ahead else []
+        missing = self._makers(wanted)
+        if not missing:
+            return
+        parts = [op.operands[0] for op in missing if isinstance(op, AllGather)]
+        arrived = [cotangents[r] for op in ops for r in op.results if r in cotangents]
+        held, _ = jax.lax.optimization_barrier(
+            ([self.env[_unfenced(part)] for part in parts], arrived)
+        )
+        fresh = dict(zip(parts, held, strict=True))
+        values = cast(Environment, ChainMap[Any, Any](fresh, self.again, self.env))
+        for op in missing:
+            evaluate_op(op, values, self.context)
+        self.again |= {result: fresh[result] for op in missing for result in op.results}
+
+    def _makers(self, values: Iterable[SSAValue]) -> list[PdOp]:
+        """The ops that gather these values, in order."""
+        found: set[PdOp] = set()
+        todo = list(values)
+        while todo:
+            value = todo.pop()
+            if value in self.gathered and value not in self.again:
+                op = self.gathered[value]
+                found.add(op)
+                todo += op.operands
+        return [op for op in dict.fromkeys(self.gathered.values()) if op in found]
+
+
+def _unfenced(part: SSAValue) -> SSAValue:
+    """A part as it was before it waited for its gather in the forward computation."""
+    owner = part.owner
+    return owner.values[owner.results.index(part)] if isinstance(owner, Fence) else part

@@ -16,12 +16,12 @@ import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.ir.dialect.differentiated import KEPT
+from graphopt.ir.dialect.differentiated import KEPT, gathered_again
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.comm import Collective
+from graphopt.ir.dialect.ops.comm import AllGather, Collective
 from graphopt.ir.dialect.ops.control import (
     FusionGroup,
     If,
@@ -34,7 +34,7 @@ from graphopt.ir.dialect.ops.control import (
 )
 from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.regions import captured_values, inner_ops, values_read
-from graphopt.ir.dialect.types import dtype_of, rank_of
+from graphopt.ir.dialect.types import dtype_of, element_count, rank_of, shape_of
 from graphopt.lowering.call import Array, Environment, Lanes
 from graphopt.lowering.choices import is_wide, pull_choice
 from graphopt.lowering.dynamic import NeedsData, traced_numbers
@@ -47,6 +47,11 @@ from graphopt.lowering.row_kernels import in_rows
 from graphopt.lowering.sums import sum_of, zeros_of
 
 Arrays = tuple[Array, ...]
+# primitives of JAX that move elements, or convert them one by one; `pd.all_gather` is of these
+_MOVES = frozenset(
+    "all_gather broadcast_in_dim convert_element_type custom_vjp_call reshape slice squeeze "
+    "transpose".split()
+)
 # (what the op reads, key data) -> results
 Function = Callable[[Sequence[Array], Array], Arrays]
 Known = Mapping[SSAValue, np.ndarray[Any, Any]]
@@ -59,6 +64,8 @@ def evaluate_region_op(
     """The results of an op with regions; its pullback is stored in `env` when needed."""
     _refuse_collectives(op, context)
     read = values_read(op)
+    if context.lanes > 1 and isinstance(op, Layers) and _gathered_inside(op):
+        return _together(op, env, context, wanted)
     by_lane: list[Arrays] = []
     pullbacks: list[Any] = []
     for lane in range(context.lanes):
@@ -70,6 +77,41 @@ def evaluate_region_op(
     if wanted is not None:
         env[op] = wanted, pullbacks
     return list(zip(*by_lane, strict=True))
+
+
+def _together(
+    op: Layers, env: Environment, context: Context, wanted: Wanted | None
+) -> list[Lanes]:
+    """The results of layers that gather their parameters, of all lanes, a layer at a time."""
+    count, stride, block = len(op.operands), op.attr("rng_stride"), op.body.block
+    captured = captured_values(op)
+
+    def function(values: Sequence[Lanes]) -> list[Lanes]:
+        outside = dict(zip(captured, values[count:], strict=True))
+
+        def body(state: Sequence[Lanes], item: tuple[Array, Sequence[Lanes]]) -> Any:
+            number, items = item
+            inner: Environment = {**outside, **dict(zip(block.args, (*state, *items), strict=True))}
+            shift = context.rng_shift + number * stride
+            return evaluate_block(block, inner, replace(context, rng_shift=shift)), None
+
+        carried = len(op.carried)
+        return _scanned(op, body, list(values[:carried]), list(values[carried:count]))
+
+    values = [env[value] for value in values_read(op)]
+    if wanted is None:
+        return function(values)
+
+    def forward(differentiated: Sequence[Lanes]) -> tuple[list[Lanes], list[Lanes]]:
+        full = list(values)
+        for index, lanes in zip(wanted.ins, differentiated, strict=True):
+            full[index] = lanes
+        results = function(full)
+        return [results[i] for i in wanted.outs], results
+
+    _, pullback, results = jax.vjp(forward, [values[i] for i in wanted.ins], has_aux=True)
+    env[op] = wanted, pullback
+    return results
 
 
 def _evaluated(
@@ -157,19 +199,22 @@ def pull_back(
     wanted, pullbacks = env[op]
     if not any(op.results[i] in cotangents for i in wanted.outs):
         return {}
-    by_lane: list[Sequence[Array]] = []
-    for lane, pullback in enumerate(pullbacks):
-        seeds = [
-            cotangents[op.results[i]][lane]
-            if op.results[i] in cotangents
-            else zeros_of(env[op.results[i]][lane])
-            for i in wanted.outs
-        ]
-        with jax.named_scope(gradient_scope_of(op)):
-            by_lane.append(pullback(seeds))
+    outs = [op.results[i] for i in wanted.outs]
+    seeds: list[Lanes] = [
+        cotangents[r] if r in cotangents else tuple(map(zeros_of, env[r])) for r in outs
+    ]
+    with jax.named_scope(gradient_scope_of(op)):
+        if callable(pullbacks):  # one for all lanes
+            by_value: Sequence[Lanes] = pullbacks(seeds)[0]
+        else:
+            each = [
+                pullback(list(seed))
+                for pullback, seed in zip(pullbacks, zip(*seeds, strict=True), strict=True)
+            ]
+            by_value = list(zip(*each, strict=True))
     read = values_read(op)
     gradients: dict[SSAValue, Lanes] = {}
-    for index, lanes in zip(wanted.ins, zip(*by_lane, strict=True), strict=True):
+    for index, lanes in zip(wanted.ins, by_value, strict=True):
         held = gradients.get(read[index])
         gradients[read[index]] = lanes if held is None else tuple(map(sum_of, held, lanes))
     return gradients
@@ -179,6 +224,8 @@ def _refuse_collectives(op: RegionOp, context: Context) -> None:
     if context.replicas.axis is None and context.lanes == 1:
         return
     for inner in inner_ops(op):
+        if isinstance(op, Layers) and isinstance(inner, AllGather):
+            continue  # as many layers everywhere
         if isinstance(inner, Collective) or ("sync" in inner.properties and inner.attr("sync")):  # pyright: ignore
             raise UnsupportedError(
                 f"{inner.name} inside {op.name} combines the values of all devices, but each may "
@@ -357,8 +404,32 @@ def _layers(op: Layers, operands: Arrays, region: Any, outside: Arrays, key: Arr
         number, items = item
         return region((*state, *items), outside, key, number * stride), None
 
+    return _scanned(op, body, carried, stacks)
+
+
+def _scanned(op: Layers, body: Any, carried: Any, stacks: Any) -> Any:
+    """The carried values after all layers; the derivative keeps no parameters that are gathered."""
     if op.attr("recompute"):
         # inside a loop XLA does not merge repeated computations, so no barrier is needed
         body = jax.checkpoint(body, prevent_cse=False)
-    numbers = jnp.arange(stacks[0].shape[0], dtype="int32")
-    return lax.scan(body, carried, (numbers, stacks))[0]
+    elif _gathered_inside(op):
+        body = jax.checkpoint(body, prevent_cse=False, policy=_keeps_no_parameters(op))
+    count = shape_of(op.stacks[0].type)[0]
+    return lax.scan(body, carried, (jnp.arange(count, dtype="int32"), stacks))[0]
+
+
+def _keeps_no_parameters(op: Layers) -> Callable[..., bool]:
+    """The policy of a derivative that keeps all but gathered parameters, and what moves these."""
+    sizes = {element_count(shape_of(value.type)) for value in _gathered_inside(op)}
+    for gather in (inner for inner in op.body.block.ops if isinstance(inner, AllGather)):
+        own = element_count(shape_of(gather.operands[0].type))
+        sizes |= {own, own * gather.attr("parts")}
+
+    def keeps(primitive: Any, *operands: Any, **_: Any) -> bool:
+        return primitive.name not in _MOVES or all(value.size not in sizes for value in operands)
+
+    return keeps
+
+
+def _gathered_inside(op: Layers) -> Mapping[SSAValue, Operation]:
+    return gathered_again(op.body.block.ops)

@@ -13,7 +13,9 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, UnitAttr, 
 from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.control import FusionGroup
+from graphopt.ir.dialect.ops.base import PureOp
+from graphopt.ir.dialect.ops.comm import AllGather, Collective
+from graphopt.ir.dialect.ops.control import Fence, FusionGroup
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.shape import StopGradient
 from graphopt.ir.dialect.regions import values_read
@@ -49,6 +51,9 @@ def _active_results(op: PdOp, active: set[SSAValue]) -> list[SSAValue]:
     if not any(value in active for value in values_read(op)):
         return []
     results: list[SSAValue] = list(op.results)
+    if isinstance(op, Fence):
+        # values wait for others, of which they are no functions
+        results = [r for r, value in zip(results, op.values, strict=True) if value in active]
     if isinstance(op, FusionGroup):
         inside = set(active)
         for inner in op.body.block.ops:
@@ -78,6 +83,19 @@ def differentiated(module: ModuleOp) -> set[Operation]:
         if isinstance(op, Grad):
             region = ops_before(op)
             found.update(path_of(op, region, active_values(op, region)))
+    return found
+
+
+def gathered_again(ops: Iterable[Operation]) -> dict[SSAValue, PdOp]:
+    """The values that derivatives gather again, or compute from such alone, with their ops."""
+    found: dict[SSAValue, PdOp] = {}
+    for op in ops:
+        if isinstance(op, AllGather) and op.attr("again"):
+            found |= dict.fromkeys(op.results, op)
+        elif isinstance(op, PureOp) and not isinstance(op, Collective):
+            read = values_read(op)
+            if read and all(value in found for value in read):
+                found |= dict.fromkeys(op.results, op)
     return found
 
 

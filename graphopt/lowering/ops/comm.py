@@ -111,6 +111,23 @@ def part(x: Array, parts: int, replicas: Replicas) -> Array:
     return lax.dynamic_slice_in_dim(_flat(x, parts), replicas.part_index() * size, size)
 
 
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _joined(part: Array, replicas: Replicas) -> Array:
+    """The parts of all replicas along a new first axis."""
+    return replicas.gather_parts(part)
+
+
+def _joined_forward(part: Array, replicas: Replicas) -> tuple[Array, None]:
+    return _joined(part, replicas), None
+
+
+def _joined_backward(replicas: Replicas, saved: None, cotangent: Array) -> tuple[Array]:
+    return (replicas.sum_in_parts(cotangent.reshape(-1)),)
+
+
+_joined.defvjp(_joined_forward, _joined_backward)
+
+
 @lowers(ops.AllGather)
 def all_gather(
     x: Array,
@@ -122,7 +139,7 @@ def all_gather(
 ) -> tuple[Array, ...]:
     replicas.check_parts(parts)
     pieces = (x, *rest)
-    joined = replicas.gather_parts(jnp.concatenate(pieces) if rest else x)
+    joined = _joined(jnp.concatenate(pieces) if rest else x, replicas)
     results: list[Array] = []
     start = 0
     for piece, shape in zip(pieces, split_shapes(sizes, ranks), strict=True):

@@ -33,7 +33,7 @@ class FuseBroadcastOps(RewritePass):
         log = RewriteLog(self.name)
         groups: dict[tuple[Any, ...], list[PdOp]] = {}
         for op in main_function(module).body.block.ops:
-            if isinstance(op, AllGather) and len(op.operands) == 1:
+            if isinstance(op, AllGather) and len(op.operands) == 1 and not op.attr("again"):
                 key = (dtype_of(op.operands[0].type), op.attr("parts"))
                 groups.setdefault(key, []).append(op)
         for group in groups.values():

@@ -65,9 +65,15 @@ class PassContext:
     @property
     def reduction(self) -> str:
         """The name of the reduce strategy; where a process has one device, there are no parts."""
-        name = getattr(self.flags.get("reduce_strategy"), "name", "AllReduce")
-        alone = self.data_parallel and self.replicas == 1
-        return "AllReduce" if name == "Reduce" and alone else name
+        if self.asked_to_share:
+            return "AllReduce" if self.data_parallel and self.replicas == 1 else "Reduce"
+        return getattr(self.flags.get("reduce_strategy"), "name", "AllReduce")
+
+    @property
+    def asked_to_share(self) -> bool:
+        """True when the devices of a process are to share updates, or parameters too."""
+        reduces = getattr(self.flags.get("reduce_strategy"), "name", "") == "Reduce"
+        return reduces or bool(self.flags.get("shard_parameters"))
 
     @property
     def loss_scale(self) -> str:

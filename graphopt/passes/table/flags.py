@@ -69,7 +69,7 @@ _WITHOUT_REDUCE = Conflict(
 )
 _ONE_DEVICE_EACH = Conflict(
     lambda context: (
-        context.flags.get("reduce_strategy") is ReduceStrategy.Reduce
+        context.asked_to_share
         and context.reduction != "Reduce"
         and context.trainers > 1
     ),
@@ -178,6 +178,16 @@ class BuildFlags(Settings):
         "optimizer's state",
         observe="`pd.all_reduce`, `pd.reduce_scatter` and `pd.all_gather` in the IR; bytes per "
         "device",
+        ruled_out=_ONE_DEVICE_EACH,
+    )
+    shard_parameters = BuildFlag(
+        False,
+        paddle="",
+        pattern="parameters of 32 KB or more that are updated, or only read",
+        effect="several devices of any kind: each keeps a part of every parameter, of its gradient "
+        "and of the optimizer's state, and gathers parameters when they are read; includes "
+        "reduce_strategy=Reduce",
+        observe="`pd.all_gather` in front of readers in the IR; bytes per device",
         ruled_out=_ONE_DEVICE_EACH,
     )
     gradient_scale_strategy = BuildFlag(

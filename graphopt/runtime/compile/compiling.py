@@ -23,6 +23,7 @@ from graphopt.ir.dialect.index_bounds import (
     kept_divisors,
 )
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.comm import AllGather
 from graphopt.ir.dialect.ops.control import Fence, FusionGroup
 from graphopt.ir.dialect.ops.conv import Conv2dBase
 from graphopt.ir.dialect.ops.dynamic import draws
@@ -133,8 +134,9 @@ def _has_barrier(op: Operation) -> bool:
     """True for an op that is lowered with a barrier."""
     adds = isinstance(op, Grad) and bool(op.attr("addto"))
     rereads = isinstance(op, Conv2dBase) and op.attr("algorithm") == "shifts"
-    kinds = (Fence, FusionGroup, WriteRows)
-    return adds or rereads or isinstance(op, kinds) or segment_of(op) is not None
+    gathers = isinstance(op, AllGather) and bool(op.attr("again"))
+    holds = isinstance(op, (Fence, FusionGroup, WriteRows)) or segment_of(op) is not None
+    return adds or rereads or gathers or holds
 
 
 def has_kernel(op: Operation) -> bool:

@@ -138,9 +138,10 @@ def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
     if type(slot.value) is Item and not (keep or layout.replicas):
         return _item(replicated, port, slot.value)
     where, held, array = slot.copy
-    if array is None or where is not home or held != layout or layout.whole is not None:
+    if array is None or where is not home or held != layout:
         array = _bring_home(replicated, slot, port, layout)
-    if keep or (slot.home is None and not slot.is_scheduled):
+    # what is in parts is nowhere whole, if nobody else asks for it
+    if keep or (slot.home is None and not slot.is_scheduled) or layout.whole is not None:
         slot.put(array, layout=layout, home=home)
     else:
         slot.copy = home, layout, array

@@ -169,7 +169,8 @@ class AllGather(Collective):
     """Gathers whole values from the parts of all replicas. Paddle: all_gather.
 
     Several values travel as one buffer, in one collective. `sizes` has their shapes, of `ranks`
-    dimensions each, one after the other.
+    dimensions each, one after the other. The gradient of a part is that part of the sum of all
+    replicas' gradients. With `again` a derivative keeps no whole values, but gathers them once more.
     """
 
     name = "pd.all_gather"
@@ -179,6 +180,7 @@ class AllGather(Collective):
     parts = integer()
     sizes = integers()
     ranks = integers()
+    again = flag(False)
     irdl_options = (SEGMENTS,)
 
     @staticmethod

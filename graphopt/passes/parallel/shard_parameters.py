@@ -1,0 +1,298 @@
+"""shard_parameters: every replica keeps its part of every parameter (ZeRO, stage 3; FSDP).
+
+`shard-updates` gathers a parameter when it is updated. Here it stays in parts between steps, and is
+gathered (`pd.all_gather`) in front of its first reader. That gather starts when the reader before
+does, one layer ahead (`pd.fence`), and the derivative gathers once more what the
+forward computation does not keep (`again`). Layers in a loop (`pd.layers`) gather inside of it, one at a
+time; their gradient is the sum in parts. Rajbhandari and others, 2020; Zhao and others, 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from graphopt.ir.dialect.definition import encode_attrs
+from graphopt.ir.dialect.differentiated import differentiated
+from graphopt.ir.dialect.ops.comm import AllGather, Part, ReduceScatter
+from graphopt.ir.dialect.ops.control import Fence, Layers
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.shape import Stack
+from graphopt.ir.dialect.regions import ancestor_in
+from graphopt.ir.dialect.signature import (
+    PER_REPLICA,
+    SHARD_OF,
+    STATE,
+    Port,
+    main_function,
+    signature_of,
+)
+from graphopt.ir.dialect.signature_edit import SignatureEdit, edit_signature
+from graphopt.ir.dialect.types import UNKNOWN, Tensor, byte_count, element_count, shape_of
+from graphopt.passes.engine.fusion import Outcome, Reason
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, insert
+from graphopt.passes.parallel.joining import JOIN_BYTES
+from graphopt.passes.parallel.mark_per_replica import uniform_values
+from graphopt.passes.parallel.shards import Shards, gather
+
+AGAIN = encode_attrs(AllGather, {"again": True})
+
+
+@dataclass(frozen=True)
+class ShardParameters(RewritePass):
+    """Keep what is read, and updated in parts if at all, in parts between steps.
+
+    What has fewer than `smallest` bytes stays whole: a collective would cost its latency.
+    """
+
+    name = "shard-parameters"
+    numerics = Numerics.REASSOCIATING
+    parts: int = 1
+    smallest: int = JOIN_BYTES
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log = RewriteLog(self.name)
+        run = _Sharding(module, self.parts, self.smallest, log)
+        with edit_signature(run.function) as edit:
+            run.rewrite(edit)
+        return log.outcomes
+
+
+class _Sharding:
+    """One run of the pass: the parameters that are kept in parts."""
+
+    def __init__(self, module: ModuleOp, count: int, smallest: int, log: RewriteLog) -> None:
+        self.module = module
+        self.function = main_function(module)
+        self.block = self.function.body.block
+        self.count = count
+        self.smallest = smallest
+        self.log = log
+        self.uniform = uniform_values(module)[0]
+        self.values = Shards(count, self.uniform)
+        self.differentiated = differentiated(module)
+        end = self.block.last_op
+        assert isinstance(end, ReturnOp)
+        self.end = end
+        ports = signature_of(module).results
+        self.written = {p.name: at for at, p in enumerate(ports) if p.kind == STATE}
+        grads = [op for op in module.walk() if isinstance(op, Grad)]
+        self.trained = {grad.wrt[at] for grad in grads for at in grad.attr("parameters")}
+
+    def rewrite(self, edit: SignatureEdit) -> None:
+        """Rewrite the function."""
+        ports = zip(list(self.block.args), signature_of(self.module).arguments, strict=True)
+        chosen = {argument: port for argument, port in ports if self._take(argument, port)}
+        if not chosen:
+            return
+        loops = self._loops(chosen)
+        for argument, port in chosen.items():
+            self._keep(argument, port, edit)
+        in_loops = {value for stack in loops for value in stack.operands}
+        dead: dict[Operation, None] = {}
+        for op in list(self.block.ops):
+            if op in dead:
+                continue
+            if op is self.end:
+                self._finish(chosen, edit)
+            elif isinstance(op, Stack) and op in loops:
+                self._gather_in_loop(op)
+                dead[op] = None
+            elif isinstance(op, Grad):
+                dead |= dict.fromkeys(self._differentiate(op, in_loops))
+            elif isinstance(op, Part) and self.values.is_in_parts(op.operands[0]):
+                op.results[0].replace_all_uses_with(self.values.parts[op.operands[0]])
+                dead[op] = None
+            elif op not in self.differentiated and self.values.take(op):
+                dead[op] = None
+            else:
+                self.values.feed_whole(op)
+        for op in reversed(dead):
+            op.detach()
+            op.erase()
+        self._remove_unread()
+        _gather_ahead(self.block, self.differentiated)
+
+    # -- which -------------------------------------------------------------------------------------
+
+    def _take(self, argument: BlockArgument, port: Port) -> bool:
+        """True for a value that is kept in parts; the reasons against others are noted."""
+        reader = _first_reader(self.block, argument)
+        if port.kind != STATE or port.shard_of is not None or reader is None:
+            return False
+        written = port.name in self.written
+        trained = argument in self.trained
+        reason = self._reason(argument, port)
+        if reason is not None:
+            if trained or (not written and reason.name != "small"):
+                self.log.declined(reader, reason)
+            return False
+        if not self.log.allow(reader):
+            return False
+        self.log.applied(reader)
+        return True
+
+    def _reason(self, argument: BlockArgument, port: Port) -> Reason | None:
+        name, shape = port.name, shape_of(argument.type)
+        if UNKNOWN in shape:
+            return Reason("size-unknown", f"'{name}' has the shape {list(shape)}")
+        size = byte_count(argument.type)
+        if size < max(self.smallest, 1):
+            text = f"'{name}' has {size} bytes, fewer than the {self.smallest} above which it pays"
+            return Reason("small", text, "none: it would cost time")
+        if argument not in self.uniform:
+            text = f"'{name}' has its own value on each replica, which cannot be sharded"
+            return Reason("differs-between-replicas", text)
+        if port.name in self.written and self._new_part(port) is None:
+            text = f"'{name}' is written by what no replica computes in parts"
+            return Reason("updated-whole", text, "look at what shard-updates declined")
+        return None
+
+    def _new_part(self, port: Port) -> SSAValue | None:
+        """The part of the new value that a replica has computed."""
+        owner = self.end.operands[self.written[port.name]].owner
+        if isinstance(owner, AllGather) and len(owner.operands) == 1:
+            return owner.operands[0]
+        return None
+
+    def _loops(self, chosen: Iterable[SSAValue]) -> set[Stack]:
+        """The stacks of parameters that loops over layers read, and nothing else differentiates."""
+        found: set[Stack] = set()
+        for op in self.block.ops:
+            if isinstance(op, Stack) and self._is_of_loop(op, set(chosen)):
+                found.add(op)
+        return found
+
+    def _is_of_loop(self, stack: Stack, chosen: set[SSAValue]) -> bool:
+        if stack.attr("axis") or not all(value in chosen for value in stack.operands):
+            return False
+        for use in stack.results[0].uses:
+            op = use.operation
+            if not isinstance(op, Layers) or op.parent is not self.block:
+                return False
+            if use.index < len(op.carried):
+                return False
+        return all(self._is_only_of(stack, value) for value in set(stack.operands))
+
+    def _is_only_of(self, stack: Stack, value: SSAValue) -> bool:
+        """True when all that contributes to the gradient of a value is in the loop."""
+        for use in value.uses:
+            op = ancestor_in(self.block, use.operation)
+            if isinstance(op, Grad):
+                if use.index < len(op.of) or use.index >= len(op.of) + len(op.wrt):
+                    return False
+                gradient = op.results[use.index - len(op.of)]
+                if not all(isinstance(each.operation, ReduceScatter) for each in gradient.uses):
+                    return False
+            elif op is not stack and op in self.differentiated:
+                return False
+        return list(stack.operands).count(value) == 1
+
+    # -- how ---------------------------------------------------------------------------------------
+
+    def _keep(self, argument: BlockArgument, port: Port, edit: SignatureEdit) -> None:
+        """Let an argument be this replica's part."""
+        whole = cast(Tensor, argument.type)
+        self.values.parts[argument] = edit.replace(argument, Part.infer(whole, self.count))
+        edit.mark({port.name: {SHARD_OF: whole, PER_REPLICA: UnitAttr()}})
+
+    def _gather_in_loop(self, stack: Stack) -> None:
+        """Stack the parts; the loop gathers those of a layer when it comes to it."""
+        shape = shape_of(stack.operands[0].type)
+        parts = [self.values.parts[value] for value in stack.operands]
+        made = insert(Stack.make(parts), stack, stack.results[0])
+        for use in list(stack.results[0].uses):
+            loop = use.operation
+            assert isinstance(loop, Layers)
+            loop.operands[use.index] = made
+            body = loop.body.block
+            old = body.args[use.index]
+            new = body.insert_arg(parts[0].type, use.index)
+            new.name_hint = old.name_hint
+            first = _first_reader(body, old)
+            if first is not None:
+                whole = gather(new, shape, self.count)
+                old.replace_all_uses_with(insert(whole, first, old))
+                whole.properties |= AGAIN
+            body.erase_arg(old)
+
+    def _differentiate(self, op: Grad, in_loops: set[SSAValue]) -> list[Operation]:
+        """The derivative with respect to parts where a loop gathers; returns what is replaced.
+
+        The gradient of such a part is the part of the sum already.
+        """
+        parts = self.values.parts
+        if in_loops.isdisjoint(op.wrt):
+            self.values.feed_whole(op)
+            return []
+        of, wrt, cotangents, no_grad = op.operand_groups()
+        asked = [parts[v] if v in in_loops else self.values.whole(v, op) for v in wrt]
+        others = [[self.values.whole(v, op) for v in group] for group in (of, cotangents, no_grad)]
+        made = Grad.make(
+            others[0], asked, *others[1:], location=op.location, **op.attr_values()
+        )
+        assert op.parent is not None
+        op.parent.insert_op_before(made, op)
+        dead: list[Operation] = [op]
+        for value, old, new in zip(wrt, op.results, made.results, strict=True):
+            new.name_hint = old.name_hint
+            if value not in in_loops:
+                old.replace_all_uses_with(new)
+                continue
+            for scatter in [use.operation for use in old.uses]:
+                scatter.results[0].replace_all_uses_with(new)
+                dead.append(scatter)
+        return dead
+
+    def _finish(self, chosen: dict[BlockArgument, Port], edit: SignatureEdit) -> None:
+        """Return new parts of what is kept in parts, and whole values of everything else."""
+        kept = {port.name for port in chosen.values()}
+        for at, port in enumerate(signature_of(self.module).results):
+            value = self.end.operands[at]
+            if port.kind != STATE or port.name not in kept:
+                edit.set_result(at, self.values.whole(value, self.end))
+                continue
+            new = self._new_part(port)
+            assert new is not None
+            edit.set_result(at, new)
+
+    def _remove_unread(self) -> None:
+        """Remove the gathers of new parameters, which nothing reads now."""
+        for op in reversed(list(self.block.ops)):
+            if isinstance(op, AllGather) and all(r.first_use is None for r in op.results):
+                op.detach()
+                op.erase()
+
+
+def _first_reader(block: Block, value: SSAValue) -> Operation | None:
+    """The first op of a block that reads a value, itself or inside."""
+    readers = {ancestor_in(block, use.operation) for use in value.uses}
+    return next((op for op in block.ops if op in readers), None)
+
+
+def _gather_ahead(block: Block, differentiated: set[Operation]) -> None:
+    """Let each gather of the forward computation wait until the reader before the last begins.
+
+    So a replica has the parameters of two layers at a time: one computes, the other one arrives.
+    """
+    before: Sequence[SSAValue] = ()
+    for reader in list(block.ops):
+        found = [value.owner for value in dict.fromkeys(reader.operands)]
+        gathers = [op for op in found if isinstance(op, AllGather) and not op.attr("again")]
+        gathers = [op for op in gathers if _first_reader(block, op.results[0]) is reader]
+        if reader not in differentiated or not gathers:
+            continue
+        for op in gathers:
+            op.properties |= AGAIN
+            if before:
+                part = insert(Fence.make([op.operands[0]], before), op, op.operands[0])
+                op.operands[0] = part
+        gathered = {result for op in gathers for result in op.results}
+        computed = [v for v in reader.operands if isinstance(v.owner, Operation)]
+        before = [v for v in computed if v not in gathered][:1]
