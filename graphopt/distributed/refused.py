@@ -12,7 +12,7 @@ _EAGER = (
 _GROUPS = ("there is one group, that of all trainers", "the functions without the argument group")
 _SHARDING = (
     "it cuts single tensors into pieces over processes",
-    "build_strategy.reduce_strategy for optimizer state",
+    "build_strategy.shard_parameters, which spreads parameters over devices",
 )
 _SPAWN = ("it starts functions, not scripts", "python -m graphopt.launch --nproc N script.py")
 

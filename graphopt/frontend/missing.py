@@ -40,10 +40,12 @@ MODULES: Mapping[str, str] = {
     "paddle.distributed.fleet.metrics": "fleet.util.all_reduce of what you fetch",
     "paddle.distributed.fleet.recompute": "strategy.recompute, or RecomputeOptimizer",
     "paddle.distributed.fleet.utils": "the tools of fleet.util, and files of this machine",
-    "paddle.distributed.fsdp": "build_strategy.reduce_strategy for optimizer state",
+    "paddle.distributed.fsdp": "build_strategy.shard_parameters",
     "paddle.distributed.launch": "python -m graphopt.launch --nproc N script.py",
     "paddle.distributed.rpc": _DATA_PARALLEL,
-    "paddle.distributed.sharding": "build_strategy.reduce_strategy for optimizer state",
+    "paddle.distributed.sharding": (
+        "build_strategy.shard_parameters, or reduce_strategy for optimizer state alone"
+    ),
     "paddle.fluid.communicator": _DATA_PARALLEL,
     "paddle.fluid.contrib.decoder": "paddle.fluid.layers.dynamic_decode",
     "paddle.fluid.contrib.extend_optimizer": "paddle.optimizer.AdamW",

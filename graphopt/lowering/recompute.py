@@ -88,7 +88,7 @@ class Replay:
         return [value for value in dict.fromkeys(values_read(op)) if value in self.gathered]
 
     def _gather(self, ops: Sequence[PdOp], cotangents: Environment) -> None:
-        """Gather what these ops read and what the next reader does, unless that is there."""
+        """Gather the parameters of these ops and of the next reader, unless they are present."""
         wanted = [value for op in ops for value in self._wanted(op)]
         if not wanted:
             return
@@ -99,10 +99,14 @@ class Replay:
         if not missing:
             return
         parts = [op.operands[0] for op in missing if isinstance(op, AllGather)]
-        arrived = [cotangents[r] for op in ops for r in op.results if r in cotangents]
-        held, _ = jax.lax.optimization_barrier(
-            ([self.env[_unfenced(part)] for part in parts], arrived)
+        arrived = [result for op in ops for result in op.results if result in cotangents]
+        held, gradients = jax.lax.optimization_barrier(
+            (
+                [self.env[_unfenced(part)] for part in parts],
+                [cotangents[value] for value in arrived],
+            )
         )
+        cotangents.update(zip(arrived, gradients, strict=True))
         fresh = dict(zip(parts, held, strict=True))
         values = cast(Environment, ChainMap[Any, Any](fresh, self.again, self.env))
         for op in missing:

@@ -48,9 +48,9 @@ from graphopt.lowering.sums import sum_of, zeros_of
 
 Arrays = tuple[Array, ...]
 # primitives of JAX that move elements, or convert them one by one; `pd.all_gather` is of these
-_MOVES = frozenset(
-    "all_gather broadcast_in_dim convert_element_type custom_vjp_call reshape slice squeeze "
-    "transpose".split()
+_MOVES = (
+    *("all_gather", "broadcast_in_dim", "convert_element_type", "custom_vjp_call", "reshape"),
+    *("slice", "squeeze", "transpose"),
 )
 # (what the op reads, key data) -> results
 Function = Callable[[Sequence[Array], Array], Arrays]
@@ -79,9 +79,7 @@ def evaluate_region_op(
     return list(zip(*by_lane, strict=True))
 
 
-def _together(
-    op: Layers, env: Environment, context: Context, wanted: Wanted | None
-) -> list[Lanes]:
+def _together(op: Layers, env: Environment, context: Context, wanted: Wanted | None) -> list[Lanes]:
     """The results of layers that gather their parameters, of all lanes, a layer at a time."""
     count, stride, block = len(op.operands), op.attr("rng_stride"), op.body.block
     captured = captured_values(op)
@@ -205,7 +203,7 @@ def pull_back(
     ]
     with jax.named_scope(gradient_scope_of(op)):
         if callable(pullbacks):  # one for all lanes
-            by_value: Sequence[Lanes] = pullbacks(seeds)[0]
+            by_value: Any = pullbacks(seeds)[0]
         else:
             each = [
                 pullback(list(seed))

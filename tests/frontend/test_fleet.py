@@ -93,6 +93,13 @@ def test_flags_of_the_strategy_reach_the_passes() -> None:
     assert built.sync_batch_norm
     assert built.fuse_all_reduce_ops is False
     assert built.reduce_strategy is static.BuildStrategy.ReduceStrategy.Reduce
+    assert built.shard_parameters is False
+    strategy.sharding_configs = {"stage": 3}
+    assert strategy.built().shard_parameters is True
+    strategy.sharding_configs = {"stage": 4}
+    with pytest.raises(ValueError, match="is 4; it is 1, 2 or 3"):
+        strategy.built()
+    strategy.sharding_configs = {"stage": 1}
     assert built.gradient_scale_strategy is static.BuildStrategy.GradientScaleStrategy.One
     strategy.gradient_scale_configs = {"scale_strategy": "median"}
     with pytest.raises(ValueError, match="it is one of avg, sum, customized"):

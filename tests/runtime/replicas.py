@@ -10,11 +10,12 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.debug.compare import random_inputs
-from graphopt.ir.dialect.signature import FEED, signature_of
+from graphopt.ir.dialect.signature import FEED, Port, signature_of
 from graphopt.lowering import replication
 from graphopt.lowering.lockstep import lockstep
 from graphopt.lowering.plan import Plan, Replicated
 from graphopt.passes.table.manager import optimize
+from graphopt.runtime.state.slots import in_parts, joined_parts
 from graphopt_tests.runtime.nets import strategy
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
@@ -53,11 +54,15 @@ def run(name: str, module: ModuleOp, inputs: list[Arrays], steps: int = 1) -> di
     plan = Plan.of(module, steps)
     mapped = MAPPERS[name](module, plan, count)
 
+    def array(port: Port) -> Any:
+        if port.shard_of is not None:
+            return in_parts(inputs[0][port.name], count)
+        if port.per_replica:
+            return np.stack([own[port.name] for own in inputs])
+        return inputs[0][port.name]
+
     def state(ports: Any) -> tuple[Any, ...]:
-        return tuple(
-            np.stack([i[p.name] for i in inputs]) if p.per_replica else inputs[0][p.name]
-            for p in ports
-        )
+        return tuple(map(array, ports))
 
     feeds: list[Any] = []
     for port in plan.feeds:
@@ -73,7 +78,10 @@ def run(name: str, module: ModuleOp, inputs: list[Arrays], steps: int = 1) -> di
     }
     for port, array in zip(plan.written, written, strict=True):
         array = np.array(array)
-        found[f"{port.kind} {port.name}"] = list(array) if port.per_replica else [array] * count
+        if port.whole is not None:
+            array = joined_parts(array, port.whole)
+        each = port.per_replica and port.whole is None
+        found[f"{port.kind} {port.name}"] = list(array) if each else [array] * count
     return found
 
 

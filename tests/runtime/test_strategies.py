@@ -53,7 +53,8 @@ DEFAULTS: dict[str, Any] = {
 }
 # Flags of Paddle 3 that are here too.
 LATER = {"fuse_dot_product_attention": False, "fuse_resunit": False}
-FLAGS = [n for n, v in {**DEFAULTS, **LATER}.items() if isinstance(v, bool)]
+OWN = {"shard_parameters": False}
+FLAGS = [n for n, v in {**DEFAULTS, **LATER, **OWN}.items() if isinstance(v, bool)]
 ENUMS = ["gradient_scale_strategy", "reduce_strategy"]
 SIZES = [n for n, v in DEFAULTS.items() if isinstance(v, int) and not isinstance(v, bool)]
 FROZEN = {
@@ -64,17 +65,19 @@ FROZEN = {
     "sync_batch_norm",
     "build_cinn_pass",
     "sequential_run",
+    "shard_parameters",
     *ENUMS,
     *(n for n in FLAGS if n.startswith(("fuse_", "fused_")) and n != "fuse_all_reduce_ops"),
 }
 
 
 def test_defaults() -> None:
-    """Every property of 2.6.2 with its default, and no others but those of Paddle 3."""
+    """Every property of 2.6.2 with its default, and no others but those of Paddle 3 and its own."""
     strategy = BuildStrategy()
     assert {name: getattr(strategy, name) for name in strategy.all_settings()} == {
         **DEFAULTS,
         **LATER,
+        **OWN,
     }
     assert isinstance(strategy.mkldnn_enabled_op_types, set)
 

@@ -113,7 +113,7 @@ def part(x: Array, parts: int, replicas: Replicas) -> Array:
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
 def _joined(part: Array, replicas: Replicas) -> Array:
-    """The parts of all replicas along a new first axis."""
+    """The parts of a group along a new first axis; the gradient adds up over all groups."""
     return replicas.gather_parts(part)
 
 
@@ -139,7 +139,8 @@ def all_gather(
 ) -> tuple[Array, ...]:
     replicas.check_parts(parts)
     pieces = (x, *rest)
-    joined = _joined(jnp.concatenate(pieces) if rest else x, replicas)
+    part = jnp.concatenate(pieces) if rest else x
+    joined: Array = replicas.gather_parts(part) if replicas.groups == 1 else _joined(part, replicas)
     results: list[Array] = []
     start = 0
     for piece, shape in zip(pieces, split_shapes(sizes, ranks), strict=True):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from graphopt.ir.dialect.differentiated import differentiated
 from graphopt.ir.dialect.ops.comm import AllGather, AllReduce, ReduceScatter
 from graphopt.ir.dialect.ops.control import Layers
 from graphopt.ir.dialect.ops.grad import Grad
@@ -45,15 +46,21 @@ class Ring:
 
     def sent(self, op: Operation, payload: int) -> int:
         """The bytes that a device sends for a collective op, or for the sums of a batch norm."""
-        inside = payload * (self.replicas - 1) // self.replicas
         if isinstance(op, AllGather):
-            return inside
+            return self._inside(payload)
         if isinstance(op, ReduceScatter):
-            return inside + _around(payload // self.replicas, self.groups)
+            return self.scattered(payload)
         ranks = self.replicas
         if not (isinstance(op, AllReduce) and op.attr("of_parts")):
             ranks *= self.groups
         return _around(payload, ranks)
+
+    def scattered(self, payload: int) -> int:
+        """The bytes that a device sends for a sum of which it gets a part."""
+        return self._inside(payload) + _around(payload // self.replicas, self.groups)
+
+    def _inside(self, payload: int) -> int:
+        return payload * (self.replicas - 1) // self.replicas
 
 
 def _around(payload: int, ranks: int) -> int:
@@ -64,18 +71,36 @@ def _around(payload: int, ranks: int) -> int:
 def communication(module: ModuleOp, ring: Ring) -> tuple[Communication, ...]:
     """The collectives of a module, a record for each kind of op."""
     trains = any(isinstance(op, Grad) for op in module.walk())
+    through = differentiated(module) if trains else set[Operation]()
     found: dict[str, Communication] = {}
     for op in module.walk():
-        for payload in _payloads(op, trains=trains):
+        sent = [(op.name, each, ring.sent(op, each)) for each in _payloads(op, trains=trains)]
+        if isinstance(op, AllGather) and op.attr("again"):
+            sent += _again(op, through, ring)
+        for name, payload, bytes_sent in sent:
             times = _times(op)
-            old = found.get(op.name, Communication(op.name, 0, 0, 0))
-            found[op.name] = Communication(
-                op.name,
+            old = found.get(name, Communication(name, 0, 0, 0))
+            found[name] = Communication(
+                name,
                 old.count + times,
                 old.payload + payload * times,
-                old.sent + ring.sent(op, payload) * times,
+                old.sent + bytes_sent * times,
             )
     return tuple(found.values())
+
+
+def _again(op: AllGather, through: set[Operation], ring: Ring) -> Iterator[tuple[str, int, int]]:
+    """The collectives of a derivative: a second gather, and in a loop the sum in parts."""
+    payload = sum(map(bytes_of, op.results))
+    around = op.parent_op()
+    if isinstance(around, Layers):
+        if around in through:
+            yield op.name, payload, ring.sent(op, payload)
+            yield ReduceScatter.name, payload, ring.scattered(payload)
+        return
+    readers = {use.operation for use in op.results[0].uses}
+    if any(reader in through and not reader.regions for reader in readers):
+        yield op.name, payload, ring.sent(op, payload)
 
 
 def _payloads(op: Operation, *, trains: bool) -> Iterator[int]:

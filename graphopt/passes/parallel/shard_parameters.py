@@ -2,14 +2,14 @@
 
 `shard-updates` gathers a parameter when it is updated. Here it stays in parts between steps, and is
 gathered (`pd.all_gather`) in front of its first reader. That gather starts when the reader before
-does, one layer ahead (`pd.fence`), and the derivative gathers once more what the
-forward computation does not keep (`again`). Layers in a loop (`pd.layers`) gather inside of it, one at a
-time; their gradient is the sum in parts. Rajbhandari and others, 2020; Zhao and others, 2023.
+does, one layer ahead (`pd.fence`). The derivative gathers once more what the forward computation
+does not keep (`again`). Layers in a loop (`pd.layers`) gather inside of it, one at a time; their
+gradient is the sum in parts. Rajbhandari and others, 2020; Zhao and others, 2023.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -19,6 +19,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from graphopt.ir.dialect.definition import encode_attrs
 from graphopt.ir.dialect.differentiated import differentiated
+from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.comm import AllGather, Part, ReduceScatter
 from graphopt.ir.dialect.ops.control import Fence, Layers
 from graphopt.ir.dialect.ops.grad import Grad
@@ -33,7 +34,7 @@ from graphopt.ir.dialect.signature import (
     signature_of,
 )
 from graphopt.ir.dialect.signature_edit import SignatureEdit, edit_signature
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, byte_count, element_count, shape_of
+from graphopt.ir.dialect.types import UNKNOWN, Tensor, byte_count, shape_of
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, insert
@@ -83,7 +84,9 @@ class _Sharding:
         ports = signature_of(module).results
         self.written = {p.name: at for at, p in enumerate(ports) if p.kind == STATE}
         grads = [op for op in module.walk() if isinstance(op, Grad)]
-        self.trained = {grad.wrt[at] for grad in grads for at in grad.attr("parameters")}
+        self.trained: set[SSAValue] = {
+            grad.wrt[at] for grad in grads for at in grad.attr("parameters")
+        }
 
     def rewrite(self, edit: SignatureEdit) -> None:
         """Rewrite the function."""
@@ -234,9 +237,7 @@ class _Sharding:
         of, wrt, cotangents, no_grad = op.operand_groups()
         asked = [parts[v] if v in in_loops else self.values.whole(v, op) for v in wrt]
         others = [[self.values.whole(v, op) for v in group] for group in (of, cotangents, no_grad)]
-        made = Grad.make(
-            others[0], asked, *others[1:], location=op.location, **op.attr_values()
-        )
+        made = Grad.make(others[0], asked, *others[1:], location=op.location, **op.attr_values())
         assert op.parent is not None
         op.parent.insert_op_before(made, op)
         dead: list[Operation] = [op]
@@ -279,20 +280,107 @@ def _first_reader(block: Block, value: SSAValue) -> Operation | None:
 def _gather_ahead(block: Block, differentiated: set[Operation]) -> None:
     """Let each gather of the forward computation wait until the reader before the last begins.
 
-    So a replica has the parameters of two layers at a time: one computes, the other one arrives.
+    So a replica has the parameters of two readers at a time: one computes, the other's arrive.
     """
-    before: Sequence[SSAValue] = ()
-    for reader in list(block.ops):
-        found = [value.owner for value in dict.fromkeys(reader.operands)]
-        gathers = [op for op in found if isinstance(op, AllGather) and not op.attr("again")]
-        gathers = [op for op in gathers if _first_reader(block, op.results[0]) is reader]
-        if reader not in differentiated or not gathers:
+    before: Operation | None = None
+    for reader, gathers in _gathers_by_reader(block).items():
+        if reader not in differentiated:
             continue
         for op in gathers:
             op.properties |= AGAIN
-            if before:
-                part = insert(Fence.make([op.operands[0]], before), op, op.operands[0])
-                op.operands[0] = part
-        gathered = {result for op in gathers for result in op.results}
-        computed = [v for v in reader.operands if isinstance(v.owner, Operation)]
-        before = [v for v in computed if v not in gathered][:1]
+        if before is not None:
+            _let_wait(gathers, before)
+        before = reader
+
+
+def _gathers_by_reader(block: Block) -> dict[Operation, list[AllGather]]:
+    """The ops that are the first to read parameters, in order, with the gathers of these."""
+    found: dict[Operation, list[AllGather]] = {}
+    for op in block.ops:
+        if isinstance(op, AllGather):
+            reader = _first_reader(block, op.results[0])
+            if reader is not None:
+                found.setdefault(reader, []).append(op)
+    return found
+
+
+def _let_wait(gathers: Sequence[AllGather], before: Operation) -> None:
+    """A fence of the parts, and of what `before` computes with."""
+    computed = [v for v in before.operands if isinstance(v.owner, PdOp)]
+    computed = [v for v in computed if not isinstance(v.owner, (AllGather, Fence))]
+    if not computed:
+        return
+    value, parts = computed[0], [op.operands[0] for op in gathers]
+    fence = Fence.make([*parts, value], [], location=before.location)
+    assert before.parent is not None
+    before.parent.insert_op_before(fence, before)
+    for old, new in zip(fence.values, fence.results, strict=True):
+        new.name_hint = old.name_hint
+    for op, part in zip(gathers, fence.results, strict=False):
+        op.operands[0] = part
+    # XLA drops what a barrier gives and nothing reads, and then does not wait for it
+    for at, operand in enumerate(before.operands):
+        if operand is value:
+            before.operands[at] = fence.results[-1]
+
+
+def memory_notes(module: ModuleOp) -> Iterator[str]:
+    """The bytes that a device has, where parameters are in parts."""
+    found = share_of(module)
+    if found is not None:
+        yield (
+            f"shard_parameters: each device has {found.state} bytes of state, {found.gradients} of "
+            f"gradients and {found.stacks} of stacks, in parts, and at most {found.whole} of whole "
+            "values; activations come on top"
+        )
+
+
+@dataclass(frozen=True)
+class Share:
+    """The bytes of a device: state, gradients, stacks for loops, and whole values at a time."""
+
+    state: int
+    gradients: int
+    stacks: int
+    whole: int
+
+
+def share_of(module: ModuleOp) -> Share | None:
+    """The share of a device of a program with parameters in parts; None for another program.
+
+    Whole at a time are the parameters of a reader and their gradients, before these are scattered,
+    and the parameters of the reader whose derivative comes next. A loop does not gather ahead.
+    """
+    main = main_function(module).body.block
+    gathers = [op for op in module.walk() if isinstance(op, AllGather) and op.attr("again")]
+    if not gathers:
+        return None
+    state = [port for port in signature_of(module).arguments if port.kind == STATE]
+    whole = 0
+    for block in dict.fromkeys(op.parent for op in gathers):
+        assert block is not None
+        each = [_bytes(op.results[0] for op in ops) for ops in _gathers_by_reader(block).values()]
+        ahead = [0, *each] if block is main else [0] * len(each)
+        whole = max(whole, *(2 * own + next for own, next in zip(each, ahead, strict=False)))
+    scattered = [op.results[0] for op in module.walk() if isinstance(op, ReduceScatter)]
+    stacks = [value for op in main.ops if isinstance(op, Layers) for value in _parts_read(op)]
+    return Share(
+        sum(byte_count(port.type) for port in state),
+        _bytes(scattered) + _bytes(stacks),
+        _bytes(stacks),
+        whole,
+    )
+
+
+def _parts_read(loop: Layers) -> list[SSAValue]:
+    """The stacks of parts of a loop; their gradients are as large."""
+    items = zip(loop.stacks, loop.body.block.args[len(loop.carried) :], strict=True)
+    return [
+        stack
+        for stack, item in items
+        if any(isinstance(use.operation, AllGather) for use in item.uses)
+    ]
+
+
+def _bytes(values: Iterable[SSAValue]) -> int:
+    return sum(byte_count(value.type) for value in values)

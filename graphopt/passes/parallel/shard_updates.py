@@ -270,7 +270,7 @@ def sharding_notes(module: ModuleOp) -> Iterator[str]:
         own = sum(byte_count(port.type) for port in ports)
         whole = sum(byte_count(port.shard_of) for port in ports if port.shard_of is not None)
         count = len(ports)
-        yield f"reduce_strategy=Reduce: {own} bytes of {count} states on each device, not {whole}"
+        yield f"in parts: {own} bytes of {count} states on each device, not {whole}"
     found = [op for op in module.walk() if isinstance(op, ReduceScatter)]
     if found:
         names = {

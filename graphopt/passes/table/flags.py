@@ -69,9 +69,7 @@ _WITHOUT_REDUCE = Conflict(
 )
 _ONE_DEVICE_EACH = Conflict(
     lambda context: (
-        context.asked_to_share
-        and context.reduction != "Reduce"
-        and context.trainers > 1
+        context.asked_to_share and context.reduction != "Reduce" and context.trainers > 1
     ),
     "state is spread over the devices of a process, and each has one: as with AllReduce",
 )
@@ -182,7 +180,7 @@ class BuildFlags(Settings):
     )
     shard_parameters = BuildFlag(
         False,
-        paddle="",
+        paddle="none; fleet's sharding, stage 3",
         pattern="parameters of 32 KB or more that are updated, or only read",
         effect="several devices of any kind: each keeps a part of every parameter, of its gradient "
         "and of the optimizer's state, and gathers parameters when they are read; includes "

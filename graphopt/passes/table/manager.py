@@ -38,6 +38,7 @@ from graphopt.passes.engine.naming import source_line
 from graphopt.passes.engine.near_misses import NearMisses
 from graphopt.passes.engine.pattern import Reason
 from graphopt.passes.engine.rewrite import RewritePass
+from graphopt.passes.parallel.shard_parameters import memory_notes
 from graphopt.passes.parallel.shard_updates import sharding_notes
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.instrumentation import Instrumentation
@@ -306,7 +307,7 @@ class PassRun:
         self.report.in_groups = sum(1 for group in groups for _ in _counted(group))
         self.report.by_op = tuple(map(_by_op, data_sized(self.module)))
         self.report.deciding = deciding_feeds(self.module)
-        self.report.notes = tuple(sharding_notes(self.module))
+        self.report.notes = (*sharding_notes(self.module), *memory_notes(self.module))
         if self.near:
             with self._explaining():
                 self.report.cost_after = cost_of_module(self.module)

@@ -140,7 +140,7 @@ def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
     where, held, array = slot.copy
     if array is None or where is not home or held != layout:
         array = _bring_home(replicated, slot, port, layout)
-    # what is in parts is nowhere whole, if nobody else asks for it
+    # a value in parts is whole on no device, unless another program needs it so
     if keep or (slot.home is None and not slot.is_scheduled) or layout.whole is not None:
         slot.put(array, layout=layout, home=home)
     else:

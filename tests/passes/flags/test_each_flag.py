@@ -16,7 +16,10 @@ import pytest
 import graphopt as paddle
 from graphopt.errors import UnsupportedError, WorldError
 from graphopt.ir.dialect.differentiated import segment_of
+from graphopt.ir.dialect.ops.comm import AllGather
+from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.signature import signature_of
+from graphopt.ir.program import Variable
 from graphopt.lowering.stablehlo import to_stablehlo
 from graphopt.passes.table.explain import as_text
 from graphopt.passes.table.flags import BUILD_FLAGS
@@ -249,6 +252,22 @@ def gathers_as_one(flag: str, _: Path) -> None:
     joined, _ = optimized(nets.two_layers, replicas=2, fuse_broadcast_ops=True, **reduces)
     apart, _ = optimized(nets.two_layers, replicas=2, fuse_broadcast_ops=False, **reduces)
     assert (ops_of(joined)["all_gather"], ops_of(apart)["all_gather"]) == (1, 4)
+
+
+@observes("shard_parameters")
+def gathers_in_front_of_readers(flag: str, _: Path) -> None:
+    """A `pd.all_gather` for the product, and a fourth of the bytes for each of four devices."""
+
+    def wide() -> Variable:
+        return paddle.nn.Linear(96, 96)(paddle.static.data("x", [None, 96], "float32"))
+
+    module, report = optimized(wide, replicas=4, shard_parameters=True)
+    gathers = [op for op in module.walk() if isinstance(op, AllGather) and op.attr("again")]
+    readers = {type(use.operation) for op in gathers for use in op.results[0].uses}
+    assert Matmul in readers
+    sizes = {port.whole: port.shape for port in signature_of(module).arguments if port.whole}
+    assert sizes[96, 96] == (96 * 96 // 4,)
+    assert "has 384 bytes, fewer than the 32768" in as_text(report, flag)
 
 
 @observes("sequential_run")

@@ -108,10 +108,17 @@ class DistributedStrategy:
         ]
         return "\n".join(["DistributedStrategy", *changed])
 
+    def _stage(self) -> int:
+        """The stage of sharding: 1 and 2 spread state and gradients, 3 parameters, too."""
+        stage = self.sharding_configs["stage"]
+        if stage not in (1, 2, 3):
+            raise ValueError(f"sharding_configs['stage'] is {stage}; it is 1, 2 or 3")
+        return stage
+
     def built(self) -> BuildStrategy:
         """The BuildStrategy, with the settings that stand beside it here.
 
-        Raises ValueError for an unknown `scale_strategy`.
+        Raises ValueError for an unknown `scale_strategy`, or stage of sharding.
         """
         made = self.build_strategy._copy()
         if self.sync_batch_norm:
@@ -120,6 +127,7 @@ class DistributedStrategy:
             made.fuse_all_reduce_ops = False
         if self.sharding:
             made.reduce_strategy = BuildStrategy.ReduceStrategy.Reduce
+            made.shard_parameters = self._stage() == 3
         scale = self.gradient_scale_configs["scale_strategy"]
         if scale not in _SCALES:
             raise ValueError(

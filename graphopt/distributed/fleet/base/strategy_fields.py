@@ -22,7 +22,6 @@ class StrategyField:
 _XLA = "XLA owns the communicators and the streams"
 _SERVER = "there is no parameter server"
 _PARTS = "a program is not cut into parts for several devices"
-_WHOLE = "each trainer has all parameters; their optimizer state is spread (stage 1)"
 _DEVICE = "XLA chooses the kernels and the memory of the device"
 
 FIELDS: Mapping[str, StrategyField] = {
@@ -101,7 +100,7 @@ _SHARDING = {
     "hybrid_dp": StrategyField(False, "the devices of a trainer share state, and trainers average"),
     "sharding_degree": StrategyField(8, "state is spread over the devices of each trainer"),
     "dp_degree": StrategyField(1, "the number of trainers is that of the job"),
-    "stage": StrategyField(1, _WHOLE),
+    "stage": StrategyField(1),
     "mp_degree": StrategyField(1, refused=_PARTS),
     "pp_degree": StrategyField(1, refused=_PARTS),
     "gradient_merge_acc_step": StrategyField(1, "gradient_merge_configs has k_steps"),

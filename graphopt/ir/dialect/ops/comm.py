@@ -170,7 +170,7 @@ class AllGather(Collective):
 
     Several values travel as one buffer, in one collective. `sizes` has their shapes, of `ranks`
     dimensions each, one after the other. The gradient of a part is that part of the sum of all
-    replicas' gradients. With `again` a derivative keeps no whole values, but gathers them once more.
+    replicas' gradients. With `again` a derivative keeps no whole values; it gathers once more.
     """
 
     name = "pd.all_gather"
