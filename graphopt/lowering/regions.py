@@ -202,7 +202,7 @@ def pull_back(
         cotangents[r] if r in cotangents else tuple(map(zeros_of, env[r])) for r in outs
     ]
     with jax.named_scope(gradient_scope_of(op)):
-        if callable(pullbacks):  # one for all lanes
+        if not isinstance(pullbacks, list):  # one for all lanes
             by_value: Any = pullbacks(seeds)[0]
         else:
             each = [
