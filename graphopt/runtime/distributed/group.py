@@ -94,6 +94,7 @@ class TrainerGroup:
                 coordinator_bind_address=address,
                 num_processes=self.world.trainers,
                 process_id=self.world.trainer,
+                local_device_ids=self.world.device,
                 cluster_detection_method="deactivate",
                 initialization_timeout=int(limits.start) + 60,
                 heartbeat_timeout_seconds=int(10 * limits.silence) + 100,

@@ -22,7 +22,7 @@ def job_of(strategy: BuildStrategy) -> TrainerGroup | None:
     if not strategy.trainers_endpoints:
         raise WorldError(
             f"build_strategy.num_trainers is {strategy.num_trainers}, but this process has joined "
-            "no job: start it with python -m graphopt.launch --nproc N, or set "
+            "no job: start it with srun, mpirun or python -m graphopt.launch --nproc N, or set "
             "PADDLE_TRAINERS_NUM, PADDLE_TRAINER_ID and PADDLE_TRAINER_ENDPOINTS, or "
             "build_strategy.trainer_id and build_strategy.trainers_endpoints"
         )

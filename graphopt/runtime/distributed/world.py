@@ -1,7 +1,9 @@
 """The trainers of a job, the number of this process among them, and timeouts.
 
-Paddle's environment says so: PADDLE_TRAINERS_NUM, PADDLE_TRAINER_ID, PADDLE_TRAINER_ENDPOINTS,
-PADDLE_CURRENT_ENDPOINT, and PADDLE_MASTER in place of the list of endpoints.
+The first of these says so: Paddle's variables (PADDLE_TRAINERS_NUM, PADDLE_TRAINER_ID,
+PADDLE_TRAINER_ENDPOINTS, PADDLE_CURRENT_ENDPOINT, and PADDLE_MASTER in place of the endpoints),
+those of torchrun (WORLD_SIZE, RANK, MASTER_ADDR, MASTER_PORT), and the engine that has started the
+process, as JAX finds it (`engine.py`).
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ import hashlib
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from graphopt.display.units import several
 from graphopt.errors import WorldError
+from graphopt.runtime.distributed import engine
 
 TOKEN = "GRAPHOPT_JOB_TOKEN"
 LAUNCHER = "GRAPHOPT_LAUNCHER_PID"
@@ -80,6 +83,8 @@ class World:
     token: str = ""
     jax_port: int = 0
     timeouts: Timeouts = field(default_factory=Timeouts)
+    device: int | None = None
+    """The only accelerator of this process, by its number on the machine; None for all of them."""
 
     @property
     def meeting_place(self) -> tuple[str, int]:
@@ -152,8 +157,17 @@ def derived_token(endpoint: str) -> str:
 
 
 def world_of_environment(environment: Mapping[str, str] | None = None) -> World | None:
-    """The world that the environment describes; None for a process that is alone."""
+    """The world that the environment describes; None for a process that is alone.
+
+    `PADDLE_TRAINERS_NUM=1` makes a process alone, whatever has started it.
+    """
     environment = os.environ if environment is None else environment
+    if not environment.get("PADDLE_TRAINERS_NUM", "").strip():
+        found = _of_torchrun(environment) or engine.started_by()
+        if found is None or found.processes == 1:
+            return None
+        made = world_of(found.processes, found.number, [found.address], environment)
+        return replace(made, device=found.device)
     trainers = _number(environment, "PADDLE_TRAINERS_NUM", 1)
     if trainers == 1:
         return None
@@ -167,6 +181,25 @@ def world_of_environment(environment: Mapping[str, str] | None = None) -> World 
             f"python -m graphopt.launch --nproc {trainers}"
         )
     return world_of(trainers, trainer, endpoints, environment)
+
+
+def _of_torchrun(environment: Mapping[str, str]) -> engine.Started | None:
+    """The words of torchrun and of launchers like it; None without them.
+
+    The agent of torchrun listens at MASTER_PORT itself, so trainer 0 takes the next one.
+    """
+    if not all(environment.get(name) for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR")):
+        return None
+    host = environment["MASTER_ADDR"]
+    port = _number(environment, "MASTER_PORT", 6170)
+    port += environment.get("TORCHELASTIC_USE_AGENT_STORE", "").lower() in ("true", "1")
+    local = environment.get("LOCAL_RANK", "").strip()
+    return engine.Started(
+        _number(environment, "WORLD_SIZE", None),
+        _number(environment, "RANK", None),
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+        engine.own_device(_number(environment, "LOCAL_RANK", None), environment) if local else None,
+    )
 
 
 def _number(environment: Mapping[str, str], name: str, default: int | None) -> int:

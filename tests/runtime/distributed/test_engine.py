@@ -1,0 +1,267 @@
+"""Who a process is and where the first one is, as the engine says that has started it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphopt.errors import WorldError
+from graphopt.runtime.distributed import engine
+from graphopt.runtime.distributed.world import World, world_of_environment
+
+SLURM = {
+    "SLURM_JOB_ID": "8193",
+    "SLURM_STEP_NODELIST": "node[007,012-014],other2",
+    "SLURM_NTASKS": "8",
+    "SLURM_PROCID": "5",
+    "SLURM_LOCALID": "1",
+    "SLURM_STEP_NUM_NODES": "5",
+    "SLURM_STEP_TASKS_PER_NODE": "2(x4)",
+}
+OPEN_MPI = {
+    "OMPI_MCA_orte_hnp_uri": "1531576320.0;tcp://10.96.0.1,10.148.0.1:34911",
+    "OMPI_COMM_WORLD_SIZE": "4",
+    "OMPI_COMM_WORLD_RANK": "3",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+}
+OPEN_MPI_5 = {
+    "OMPI_COMM_WORLD_SIZE": "2",
+    "OMPI_COMM_WORLD_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+    "PMIX_NAMESPACE": "prterun-a-12@1",
+    "JAX_COORDINATOR_PORT": "6171",
+}
+TORCHRUN = {
+    "WORLD_SIZE": "4",
+    "RANK": "2",
+    "LOCAL_RANK": "0",
+    "LOCAL_WORLD_SIZE": "2",
+    "MASTER_ADDR": "node1",
+    "MASTER_PORT": "29500",
+    "TORCHELASTIC_USE_AGENT_STORE": "True",
+}
+
+
+@pytest.fixture(autouse=True)
+def _ask_again(monkeypatch: pytest.MonkeyPatch) -> Any:
+    for name in {**SLURM, **OPEN_MPI, **OPEN_MPI_5, **TORCHRUN}:
+        monkeypatch.delenv(name, raising=False)
+    engine.started_by.cache_clear()
+    yield
+    engine.started_by.cache_clear()
+
+
+def world(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> World | None:
+    """The world of a process with these variables."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return world_of_environment()
+
+
+@pytest.mark.parametrize(
+    ("variables", "wanted"),
+    [
+        (SLURM, (5, 8, "node007:61441", 1)),
+        ({**SLURM, "JAX_COORDINATOR_PORT": "7000"}, (5, 8, "node007:7000", 1)),
+        ({**SLURM, "SLURM_STEP_TASKS_PER_NODE": "1(x8)"}, (5, 8, "node007:61441", None)),
+        ({**SLURM, "CUDA_VISIBLE_DEVICES": "3"}, (5, 8, "node007:61441", None)),
+        (OPEN_MPI, (3, 4, "10.96.0.1:62624", 1)),
+        (OPEN_MPI_5, (1, 2, "127.0.0.1:6171", 1)),
+        (TORCHRUN, (2, 4, "node1:29501", 0)),
+        ({**TORCHRUN, "TORCHELASTIC_USE_AGENT_STORE": ""}, (2, 4, "node1:29500", 0)),
+    ],
+)
+def test_variables_of_engines(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], wanted: tuple[Any, ...]
+) -> None:
+    """The number of this process, of all, where the first listens, and the device of its own."""
+    found = world(monkeypatch, variables)
+    assert found is not None
+    assert (found.trainer, found.trainers, found.endpoints[0], found.device) == wanted
+
+
+def test_all_have_one_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of one step of Slurm trust each other, those of another job do not."""
+    tokens: list[str] = []
+    for changed in ({"SLURM_PROCID": "0"}, {"SLURM_PROCID": "7"}, {"SLURM_JOB_ID": "8194"}):
+        engine.started_by.cache_clear()
+        found = world(monkeypatch, {**SLURM, **changed})
+        assert found is not None
+        tokens.append(found.token)
+    assert tokens[0] == tokens[1] != tokens[2]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {**SLURM, "SLURM_NTASKS": "1", "SLURM_PROCID": "0"},
+        # a shell of salloc or sbatch, outside of a step
+        {name: value for name, value in SLURM.items() if "STEP" not in name},
+        {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0"},
+        {**TORCHRUN, "WORLD_SIZE": "1", "RANK": "0"},
+        # any pod of Kubernetes has this one
+        {"KUBERNETES_SERVICE_HOST": "10.0.0.1"},
+        {**SLURM, "PADDLE_TRAINERS_NUM": "1"},
+    ],
+)
+def test_alone(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    """One process, whatever has started it, or one that says that it is alone."""
+    assert world(monkeypatch, variables) is None
+
+
+def test_variables_of_paddle_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a user or the launcher says counts, inside of an engine's step too."""
+    own = {"PADDLE_TRAINERS_NUM": "2", "PADDLE_TRAINER_ID": "1", "PADDLE_MASTER": "a:1"}
+    found = world(monkeypatch, {**SLURM, **TORCHRUN, **own})
+    assert found is not None
+    assert (found.trainer, found.trainers, found.endpoints) == (1, 2, ("a:1",))
+
+
+class Cluster:
+    """A class of JAX for an engine that fails."""
+
+    @staticmethod
+    def is_env_present() -> bool:
+        raise RuntimeError("Kubernetes API Error: 403 - Forbidden")
+
+
+class Pods(Cluster):
+    """What JAX finds in a JobSet."""
+
+    is_env_present = staticmethod(lambda: True)
+    get_process_count = staticmethod(lambda: 16)
+    get_process_id = staticmethod(lambda: 3)
+    get_local_process_id = staticmethod(lambda: None)
+
+    @staticmethod
+    def get_coordinator_address(timeout_secs: int, override_coordinator_port: str | None) -> str:
+        return "train-workers-0-0.train:55527"
+
+
+JOB = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "3"}
+
+
+def test_a_jobset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As JAX asks the API of Kubernetes, without a cluster here; pods have their devices."""
+    monkeypatch.setattr("jax._src.clusters.k8s_cluster.K8sCluster", Pods)
+    found = world(monkeypatch, JOB)
+    assert found is not None
+    assert (found.trainer, found.trainers, found.device) == (3, 16, None)
+    assert found.meeting_place == ("train-workers-0-0.train", 55527)
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        (JOB, "K8sCluster of JAX does not find out which process this is: .*403.*PADDLE_TRAINERS_NUM=1"),
+        ({**OPEN_MPI_5, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "does not say where the first one is"),
+        ({**TORCHRUN, "RANK": "4"}, "the trainer id is 4, but this is a job of 4 trainers"),
+        ({**TORCHRUN, "WORLD_SIZE": "four"}, "WORLD_SIZE is 'four'"),
+        ({**SLURM, "SLURM_PROCID": "first"}, "SlurmCluster of JAX does not"),
+    ],
+)
+def test_refused(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], told: str) -> None:
+    """An engine that says too little, or nonsense, is named, with what to set."""
+    monkeypatch.setattr("jax._src.clusters.k8s_cluster.K8sCluster", Cluster)
+    with pytest.raises(WorldError, match=told):
+        world(monkeypatch, variables)
+
+
+def test_another_release_of_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its classes for engines are not public, so a release may lack one."""
+    monkeypatch.delattr("jax._src.clusters.slurm_cluster.SlurmCluster")
+    with pytest.raises(WorldError, match="this release of JAX has no SlurmCluster"):
+        world(monkeypatch, SLURM)
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import graphopt as paddle
+from graphopt import static
+
+paddle.enable_static()
+x = static.data("x", [None, 96], "float32")
+paddle.seed(7)
+out = x
+for _ in range(12):
+    out = out + paddle.tanh(paddle.nn.Linear(96, 96)(out))
+loss = paddle.mean(paddle.square(out))
+paddle.optimizer.Momentum(0.01).minimize(loss)
+strategy = static.BuildStrategy()
+strategy.shard_parameters = True
+env, devices = paddle.distributed.ParallelEnv(), int(sys.argv[2])
+paddle.distributed.init_parallel_env()
+exe = static.Executor(paddle.CPUPlace())
+exe.run(static.default_startup_program())
+program = static.CompiledProgram(static.default_main_program()).with_data_parallel(
+    loss.name, strategy, places=[paddle.CPUPlace()] * devices
+)
+rows = np.random.default_rng(0).normal(size=(8, 96)).astype("float32")
+share = 8 // env.nranks
+for _ in range(2):
+    exe.run(program, {"x": rows[env.rank * share :][:share]}, [loss])
+text = str(program._compiled()[0].module)
+assert "again = true" in text and "shard_of" in text
+scope = static.global_scope()
+np.savez(f"{sys.argv[1]}/{env.nranks}-{env.rank}.npz", **{
+    v.name: np.array(scope.find_var(v.name).get_tensor())
+    for v in static.default_main_program().list_vars() if v.persistable and scope.find_var(v.name)
+})
+if len(sys.argv) > 3 and env.rank == 1:
+    raise ValueError("on purpose")
+exe.run(program, {"x": rows[env.rank * share :][:share]}, [loss])
+print(f"trainer {env.rank} of {env.nranks} is done")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    shutil.which("mpirun") is None, reason="needs Open MPI: apt install openmpi-bin"
+)
+def test_mpirun(tmp_path: Path) -> None:
+    """Two processes of two devices each train as one with four, with parameters in parts.
+
+    A failing one is named by both of them in one line, and all end.
+    """
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    root = str(Path(engine.__file__).parents[3])
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"]
+
+    def run(start: list[str], devices: int, *more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*start, sys.executable, str(script), str(tmp_path), str(devices), *more],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={
+                **os.environ,
+                "PYTHONPATH": root,
+                "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+            },
+        )
+
+    done = run(command, 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "trainer 1 of 2 is done" in done.stdout
+    assert run([], 4).returncode == 0
+    wanted = np.load(tmp_path / "1-0.npz")
+    for rank in range(2):
+        found = np.load(tmp_path / f"2-{rank}.npz")
+        for name in wanted.files:
+            np.testing.assert_allclose(found[name], wanted[name], 1e-5, 1e-6, err_msg=name)
+    failed = run(command, 2, "fail")
+    assert failed.returncode != 0
+    assert "stops: trainer 1" in failed.stderr
+    assert "failed: ValueError: on purpose" in failed.stderr
