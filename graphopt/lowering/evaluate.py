@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import jax
 from jax.ad_checkpoint import checkpoint_name
+from jax.core import Tracer
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation
@@ -306,7 +307,7 @@ def _constant(attrs: Mapping[str, Any]) -> Compute:
         # another program takes the buffer if the constant became state
         if not held or held[0][0].is_deleted():
             array = full_op_by_op(**attrs)
-            if isinstance(array, jax.core.Tracer) or array.nbytes > MOST_HELD:
+            if isinstance(array, Tracer) or array.nbytes > MOST_HELD:
                 return [(array,)]
             held[:] = [(array,)]
         return held

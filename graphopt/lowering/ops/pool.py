@@ -97,7 +97,7 @@ def pool2d(
     whole = (*[one] * first, *slides, *[one] * (x.ndim - first - rank))
     if pooling_type == "max":
         if algorithm == "shifts":
-            most = largest(x, whole)
+            most: Any = largest(x, whole)
         else:
             most = reduce_windows(x, windows, first, lax.max, _lowest(x))
         empty = empty_windows(windows)

@@ -101,7 +101,7 @@ def as_results(arrays: Sequence[Array], *, return_numpy: bool) -> list[Result]:
     for array, copy in zip(arrays, copies, strict=True):
         if type(array) is HeldRows:
             note_copy(copy, array)
-    return copies
+    return cast("list[Result]", copies)
 
 
 def _as_tensor(array: Array) -> Tensor:

@@ -163,7 +163,7 @@ def test_a_jobset(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("variables", "told"),
     [
-        (JOB, "K8sCluster of JAX does not find out which process this is: .*403.*PADDLE_TRAINERS_NUM=1"),
+        (JOB, "K8sCluster of JAX does not find out which process this is: .*403.*TRAINERS_NUM=1"),
         ({**OPEN_MPI_5, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "does not say where the first one is"),
         ({**TORCHRUN, "RANK": "4"}, "the trainer id is 4, but this is a job of 4 trainers"),
         ({**TORCHRUN, "WORLD_SIZE": "four"}, "WORLD_SIZE is 'four'"),
