@@ -201,7 +201,7 @@ def is_causal(mask: SSAValue | None, fill: float) -> bool:
         return kind == (False, 1) and value <= HIDDEN
     if not isinstance(op, AssignValue) or (is_bool and fill > HIDDEN):
         return False
-    size = shape[-1]
+    *_, size = shape
     seen = np.tri(size, dtype=bool)
     held = np.asarray(op.attr("values")).reshape(seen.shape)
     if is_bool:
