@@ -42,4 +42,4 @@ def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Replicate
         )
 
     function = jax.jit(repeated(run, plan), out_shardings=sharding)
-    return Replicated("lockstep", function, count, lambda _: sharding, home_of(device))
+    return Replicated("lockstep", lambda: function, count, lambda _: sharding, home_of(device))

@@ -57,7 +57,7 @@ def across(replicated: Replicated, devices: Sequence[Any]) -> Replicated:
     name = (
         f"{replicated.name} across {parts.share} processes" if parts.share > 1 else replicated.name
     )
-    return replace(replicated, name=name, function=function)
+    return replace(replicated, name=name, make=lambda: function)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -95,17 +95,18 @@ class Plan:
 
 @dataclass(frozen=True)
 class Replicated:
-    """A jitted function of the `Replica` form and the devices of its state.
+    """A step on devices, and those of its state.
 
-    `name` is the mapper's, and `why` the reason for it; both are for reports. `place` gives the
-    sharding of a state port. Functions with the same `home` can pass state to each other without
-    moving it. With several `groups` of replicas each group has all parts of state in parts. One
-    that `donates` takes the buffers of the state that it updates. Without a `mapped` axis fetches
-    have no leading one either.
+    `make` gives its function, of the `Replica` form and jitted unless it runs op by op. `name` is
+    the mapper's, and `why` the reason for it; both are for reports. `place` gives the sharding of a
+    state port. Functions with the same `home` can pass state to each other without moving it. With
+    several `groups` of replicas each group has all parts of state in parts. One that `donates`
+    takes the buffers of the state that it updates. Without a `mapped` axis fetches have no leading
+    one either.
     """
 
     name: str
-    function: Any
+    make: Callable[[], Any]
     replicas: int
     place: Callable[[Port], Any]
     home: Hashable
@@ -113,6 +114,11 @@ class Replicated:
     donates: bool = False
     mapped: bool = True
     why: str = ""
+
+    @cached_property
+    def function(self) -> Any:
+        """The function, made when it is first needed: a known program is not traced."""
+        return self.make()
 
     def type_of(self, port: Port) -> Any:
         """The type of a state array whose sizes the program declares."""

@@ -105,7 +105,9 @@ def alone(module: ModuleOp, plan: Plan, device: Any, *, donate: bool) -> Replica
         out_shardings=sharding,
     )
     home = home_of(device)
-    return Replicated("alone", function, 1, lambda _: sharding, home, donates=donate, mapped=False)
+    return Replicated(
+        "alone", lambda: function, 1, lambda _: sharding, home, donates=donate, mapped=False
+    )
 
 
 def by_op(module: ModuleOp, plan: Plan, device: Any) -> Replicated:
@@ -127,7 +129,9 @@ def by_op(module: ModuleOp, plan: Plan, device: Any) -> Replicated:
         return jax.device_put(results, sharding)
 
     sharding = jax.sharding.SingleDeviceSharding(device)
-    return Replicated("by_op", function, 1, lambda _: sharding, home_of(device), mapped=False)
+    return Replicated(
+        "by_op", lambda: function, 1, lambda _: sharding, home_of(device), mapped=False
+    )
 
 
 def _local(plan: Plan, replica: Replica, *, block: bool) -> Replica:
@@ -214,7 +218,7 @@ def _over_devices(
     )
     return Replicated(
         name,
-        function,
+        lambda: function,
         len(devices),
         lambda port: NamedSharding(mesh, _spec(port, mesh)),
         home_of(*devices),
@@ -275,7 +279,9 @@ def vmap(module: ModuleOp, plan: Plan, device: Any, count: int, *, donate: bool)
         return mapped(updated, read_only, _stacked(feeds, count), key)
 
     function = jax.jit(run, donate_argnums=(0,) if donate else (), out_shardings=sharding)
-    return Replicated("vmap", function, count, lambda _: sharding, home_of(device), donates=donate)
+    return Replicated(
+        "vmap", lambda: function, count, lambda _: sharding, home_of(device), donates=donate
+    )
 
 
 def _stacked(feeds: Arrays, count: int) -> Arrays:

@@ -35,7 +35,7 @@ def port_of(names: tuple[str, ...]) -> Port:
 
 def mapped_on(device: Any) -> Replicated:
     sharding = jax.sharding.SingleDeviceSharding(device)
-    return Replicated("alone", None, 1, lambda _: sharding, home_of(device))
+    return Replicated("alone", lambda: None, 1, lambda _: sharding, home_of(device))
 
 
 @functools.partial(jax.jit, donate_argnums=0)

@@ -11,23 +11,8 @@ from graphopt.lowering.plan import Replicated, home_at, home_of
 from graphopt.runtime.devices.places import Place, device_of
 
 
-class LazyTrace:
-    """The jitted function of a step, made when it is first traced."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._made = functools.cache(make)
-
-    def trace(self, *arguments: Any) -> Any:
-        """The function traced for these arguments or types, as by `jax.jit`."""
-        return self._made().trace(*arguments)
-
-    def lower(self, *arguments: Any) -> Any:
-        """The function traced and lowered for them."""
-        return self._made().lower(*arguments)
-
-
 def alone_later(place: Place, make: Callable[[], Any], *, donates: bool) -> Replicated:
-    """The step on the device of a place; `make` gives its jitted function when it is traced."""
+    """The step on the device of a place; `make` gives its jitted function."""
 
     @functools.cache
     def sharding() -> Any:
@@ -37,7 +22,7 @@ def alone_later(place: Place, make: Callable[[], Any], *, donates: bool) -> Repl
         return jax.sharding.SingleDeviceSharding(device)
 
     return Replicated(
-        *("alone", LazyTrace(make), 1, lambda _: sharding(), _home(place)),
+        *("alone", make, 1, lambda _: sharding(), _home(place)),
         donates=donates,
         mapped=False,
         why="there is one place",

@@ -209,7 +209,7 @@ class Executable:
                 return Form(HOST, StartForm(compiled), words=words)
             if compiled.starts_alike:
                 return self._by_op("start")
-        if not hasattr(replicated.function, "trace"):
+        if replicated.name != "alone" and not hasattr(replicated.function, "trace"):
             return Form(replicated.name, replicated.function, self.prepare, replicated.donates)
         return None
 

@@ -64,7 +64,7 @@ class LoadedExecutables(Executables):
         device = device_of(self.compiled.compilation.places[0])
         sharding = jax.sharding.SingleDeviceSharding(device)
         replicated = Replicated(
-            "alone", step, 1, lambda _: sharding, home_of(device), mapped=False, why=SHIPPED
+            "alone", lambda: step, 1, lambda _: sharding, home_of(device), mapped=False, why=SHIPPED
         )
         executable = Executable(self.compiled, replicated, SHIPPED)
         executable.form = Form(SHIPPED, step, executable.prepare)

@@ -58,8 +58,8 @@ def with_kernels(
         updated, read_only, *rest = arguments
         apart = read_only[: len(plan.read_only)]
         arguments = (updated, (*apart, *map(_array_type, plan.prepared)), *rest)
-    function = alone(module, plan, device, donate=True).function
-    xla = XlaForms(function, arguments, whole.options(), compiled.parts, sizes, kept=False)
+    replicated = alone(module, plan, device, donate=True)
+    xla = XlaForms(replicated, arguments, whole.options(), compiled.parts, sizes, kept=False)
     return xla.make(KERNELS), prepare, count
 
 

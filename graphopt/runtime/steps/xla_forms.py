@@ -45,7 +45,7 @@ def quickly(options: Options | None) -> dict[str, Any]:
 
 
 class XlaForms:
-    """A jitted function for certain arguments, traced and lowered when a form first needs it.
+    """A program for certain arguments, traced and lowered when a form first needs it.
 
     `parts` get the time of each part; `sizes` are those of the feeds, in words. `known` is where
     its forms are on disk. What is not to be `kept` is not written by JAX either.
@@ -53,7 +53,7 @@ class XlaForms:
 
     def __init__(
         self,
-        function: Any,
+        replicated: Replicated,
         arguments: Arguments,
         options: Options,
         parts: list[CompilationPart],
@@ -63,7 +63,7 @@ class XlaForms:
         kept: bool = True,
     ) -> None:
         self.known = known
-        self._function = function
+        self._replicated = replicated
         self._arguments = arguments
         self._options = options
         self._parts = parts
@@ -82,7 +82,7 @@ class XlaForms:
         with jax.enable_x64(True):  # as steps are compiled: the name of what is known depends on it
             known = KnownExecutables.of(compiled, replicated, arguments)
         options, kept = compiled.options(), compiled.is_kept
-        return cls(replicated.function, arguments, options, compiled.parts, sizes, known, kept=kept)
+        return cls(replicated, arguments, options, compiled.parts, sizes, known, kept=kept)
 
     def load(self, name: str) -> Step | None:
         """The form on disk, or None."""
@@ -141,7 +141,7 @@ class XlaForms:
             if self._lowered is None:
                 with jax.enable_x64(True), paused_collector():
                     start, self.now = time.perf_counter(), f"{TRACE}, "
-                    traced = self._function.trace(*self._arguments)
+                    traced = self._replicated.function.trace(*self._arguments)
                     middle, self.now = time.perf_counter(), f"{LOWER}, "
                     self._lowered = traced.lower()
                 self._note(TRACE, middle - start)
