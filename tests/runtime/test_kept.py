@@ -20,7 +20,6 @@ from graphopt.runtime.steps.kept import (
     NEW_PROGRAM,
     OTHER_FETCHES,
     KeptPrograms,
-    RequestedFetches,
 )
 from graphopt.runtime.steps.measures import fetchable
 from graphopt_tests.storms import held
@@ -214,4 +213,4 @@ def test_what_may_be_fetched_besides() -> None:
     assert next(iter(fetchable(main, (names[0],), 3))) in variables(main)
     assert set(fetchable(main, (names[0],), 3)) == set(variables(main))
     assert list(fetchable(main, (names[0],), 1 << 30)) == [names[-1]], "one number has room"
-    assert RequestedFetches().serving(("a",)) is None
+    assert KeptPrograms().serving((1, 1, ()), ("a",)) is None

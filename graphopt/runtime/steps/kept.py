@@ -50,38 +50,12 @@ MOST_REPORTED = 16
 
 
 @dataclass
-class RequestedFetches:
-    """The fetches of one program and its feeds: the requested ones, and compiled sets."""
+class Requests:
+    """The fetches that were requested of one program and its feeds."""
 
-    asked: dict[str, None] = field(default_factory=dict[str, None])
-    sets: list[Names] = field(default_factory=list[Names])
-    exact: set[Names] = field(default_factory=set[Names])
-    """Fetches that must be compiled alone, because a larger set failed."""
+    names: dict[str, None] = field(default_factory=dict[str, None])
     lock: threading.RLock = field(default_factory=threading.RLock)
     """Held while some are compiled: threads that begin at once share what one of them compiles."""
-
-    def serving(self, names: Names) -> Names | None:
-        """The smallest set that was compiled and has these names."""
-        if names in self.sets or names in self.exact:
-            return names
-        fits = [each for each in self.sets if set(names) <= set(each)]
-        return min(fits, key=len, default=None)
-
-    def wanted(self, program: Program, names: Names, rows: int, *, shipped: bool) -> Names:
-        """The fetches to compile for these names; open sizes count as `rows`.
-
-        The first ones of a program that was `shipped` are what it was compiled for before.
-        """
-        known = len(self.sets)
-        self.asked |= dict.fromkeys(names)
-        if not names or (shipped and not known):
-            return names
-        together = tuple(self.asked) if known else names
-        found = dict.fromkeys(together + tuple(measures(program, together, rows, first=not known)))
-        if known > 1:
-            more = [name for name in fetchable(program, together, rows) if name not in found]
-            found |= dict.fromkeys(more[: 1 << known])
-        return tuple(found)
 
 
 class OutputSubset:
@@ -169,7 +143,7 @@ class KeptPrograms:
         """The latest compilations for other fetches, in words."""
         self._entries: Bounded[tuple[Group, Names], Executables] = Bounded(most)
         # goes with the last entry of its group, or with the program
-        self._fetched: dict[Group, RequestedFetches] = {}
+        self._requests: dict[Group, Requests] = {}
         # one for each program that has entries, and gone with it
         self._watched: dict[int, weakref.finalize[..., Program]] = {}
 
@@ -201,25 +175,45 @@ class KeptPrograms:
         with these fetches; what was `shipped` has its own ones only.
         """
         group = program.serial, program.version, feeds
-        fetched = self._fetched.setdefault(group, RequestedFetches())
-        with fetched.lock:
-            if alone:
-                fetched.exact.add(names)
-            served = fetched.serving(names)
+        requests = self._requests.setdefault(group, Requests())
+        with requests.lock:
+            served = names if alone else self.serving(group, names)
             found = self._entries.used((group, served)) if served is not None else None
             if served is not None and found is not None:
                 return found, served
-            with_state = None if alone else self._with_state(program, group, fetched, names)
-            return with_state or self._made(program, group, fetched, names, rows, make, shipped)
+            if alone:
+                return self._made(program, group, names, names, make)
+            found_with_state = self._with_state(program, group, names)
+            if found_with_state is not None:
+                return found_with_state
+            requests.names |= dict.fromkeys(names)
+            # the first ones of what was shipped are what it was compiled for before
+            wanted, sets = names, self._sets(group)
+            if names and (sets or not shipped):
+                wanted = _wanted(program, tuple(requests.names) if sets else names, rows, len(sets))
+            return self._made(program, group, names, wanted, make)
+
+    def _sets(self, group: Group) -> list[Names]:
+        """The sets of fetches of a program and its feeds that are kept."""
+        return [names for one, names in list(self._entries) if one == group]
+
+    def serving(self, group: Group, names: Names) -> Names | None:
+        """The smallest set of fetches that is kept and has these; None when there is none."""
+        if (group, names) in self._entries:
+            return names
+        fits = [each for each in self._sets(group) if set(names) <= set(each)]
+        return min(fits, key=len, default=None)
 
     def _with_state(
-        self, program: Program, group: Group, fetched: RequestedFetches, names: Names
+        self, program: Program, group: Group, names: Names
     ) -> tuple[Executables, Names] | None:
         """The compiled program that lacks nothing but state; None when there is none."""
         block = program.global_block()
         state = {n for n in names if block.has_var(n) and block.var(n).persistable}
-        served = fetched.serving(tuple([name for name in names if name not in state]))
-        found = self._entries.used((group, served)) if state and served is not None else None
+        if not state:
+            return None
+        served = self.serving(group, tuple([name for name in names if name not in state]))
+        found = None if served is None else self._entries.used((group, served))
         if found is None or served is None or not state <= state_of(found.compiled):
             return None
         return found, served
@@ -228,18 +222,14 @@ class KeptPrograms:
         self,
         program: Program,
         group: Group,
-        fetched: RequestedFetches,
         names: Names,
-        rows: int,
+        wanted: Names,
         make: Callable[[Names], Executables],
-        shipped: bool,
     ) -> tuple[Executables, Names]:
         self._watch(program)
-        self.reason = self._reason(group)
-        new = [name for name in names if all(name not in each for each in fetched.sets)]
-        wanted = names
-        if names not in fetched.exact:
-            wanted = fetched.wanted(program, names, rows, shipped=shipped)
+        sets = self._sets(group)
+        self.reason = OTHER_FETCHES if sets else self._reason(group)
+        new = [name for name in names if all(name not in each for each in sets)]
         try:
             found = make(wanted)
         except (GraphoptError, NotImplementedError, CannotPad):
@@ -247,29 +237,20 @@ class KeptPrograms:
                 raise
             # one of the others cannot be fetched
             found, wanted = make(names), names
-            fetched.exact.add(names)
         self.reasons[found.reason] += 1
         if found.reason == OTHER_FETCHES:
             self.compiled_for.append(_reported(new, wanted))
-        fetched.sets.append(wanted)
-        for gone in self._entries.keep((group, wanted), found):
-            self._forget_set(*gone)
+        for gone, _ in self._entries.keep((group, wanted), found):
+            if not self._sets(gone):
+                self._requests.pop(gone, None)
         return found, wanted
 
     def _reason(self, group: Group) -> str:
-        if group in self._fetched and self._fetched[group].sets:
-            return OTHER_FETCHES
-        known = [each for each, fetched in self._fetched.items() if fetched.sets]
+        """The reason for the first compilation of a group."""
+        known = [each for each, _ in list(self._entries)]
         if any(each[:2] == group[:2] for each in known):
             return OTHER_FEEDS
         return CHANGED_PROGRAM if any(each[0] == group[0] for each in known) else NEW_PROGRAM
-
-    def _forget_set(self, group: Group, names: Names) -> None:
-        fetched = self._fetched.get(group)
-        if fetched is not None:
-            fetched.sets = [each for each in fetched.sets if each != names]
-            if not fetched.sets:
-                del self._fetched[group]
 
     def _watch(self, program: Program) -> None:
         """Forget the entries of a program when the program is gone."""
@@ -281,10 +262,19 @@ class KeptPrograms:
     def forget(self, serial: int) -> None:
         """Release the entries of one program."""
         self._watched.pop(serial, None)
-        for key in [key for key in self._entries if key[0][0] == serial]:
+        for key in [key for key in list(self._entries) if key[0][0] == serial]:
             del self._entries[key]
-        for group in [group for group in self._fetched if group[0] == serial]:
-            del self._fetched[group]
+        for group in [group for group in list(self._requests) if group[0] == serial]:
+            del self._requests[group]
+
+
+def _wanted(program: Program, names: Names, rows: int, known: int) -> Names:
+    """The fetches to compile together with these; so many sets with others are `known`."""
+    found = dict.fromkeys(names + tuple(measures(program, names, rows, first=not known)))
+    if known > 1:
+        more = [name for name in fetchable(program, names, rows) if name not in found]
+        found |= dict.fromkeys(more[: 1 << known])
+    return tuple(found)
 
 
 def _reported(new: Sequence[str], wanted: Names) -> str:
