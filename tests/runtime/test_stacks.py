@@ -18,7 +18,7 @@ from graphopt.ir.dialect.signature import STATE, Port, signature_of, stack_name
 from graphopt.ir.dialect.text import text_of
 from graphopt.ir.dialect.types import tensor
 from graphopt.lowering.plan import Replicated, home_of
-from graphopt.runtime.state.bound import Bound, take
+from graphopt.runtime.state.bound import bind, take
 from graphopt.runtime.state.scope import Scope
 
 NAMES = ("a", "b", "c", "d")
@@ -46,7 +46,7 @@ def grow(array: Any) -> Any:
 
 def taken(mapped: Replicated, port: Port, scope: Scope) -> Any:
     """The array of a port for a program that only reads it."""
-    return take(mapped, Bound.of(mapped, port, scope))
+    return take(mapped, bind(mapped, port, scope))
 
 
 class Stacks(RuleBasedStateMachine):
@@ -67,7 +67,7 @@ class Stacks(RuleBasedStateMachine):
     def update(self, names: tuple[str, ...], at: int) -> None:
         """A step of a program that donates these variables."""
         mapped, port = self.devices[at], port_of(names)
-        bound = Bound.of(mapped, port, self.scope)
+        bound = bind(mapped, port, self.scope)
         assert bound.slot is not None
         new = grow(take(mapped, bound, keep=True))
         bound.slot.put(new, layout=bound.layout, home=mapped.home)

@@ -63,20 +63,29 @@ def single_feed(program: Program, feed: Feed, *, any_shape: bool = False) -> dic
         feed = feed[0]
     if not isinstance(feed, dict):
         raise TypeError(f"feed requires dict as its Parameter. But you passed in {type(feed)}")
-    return dict(checked_feed(program, feed, StepsOfRun(1, set(), any_shape)))
+    return dict(checked_feed(program, feed, any_shape=any_shape))
 
 
 def checked_feed(
-    program: Program, feed: Mapping[str, object], steps: StepsOfRun | None = None
+    program: Program,
+    feed: Mapping[str, object],
+    steps: StepsOfRun | None = None,
+    *,
+    any_shape: bool = False,
 ) -> Iterable[tuple[str, Array]]:
-    """The names and arrays of the feeds of one place."""
-    steps = steps or StepsOfRun(1, set())
+    """The names and arrays of the feeds of one place, for a run of one step unless it has `steps`.
+
+    With `any_shape` the shapes of variables that take any are not checked.
+    """
     for variable, value in fed_variables(program, with_lengths(program, feed)[0]):
-        array = steps.rows_first(variable, as_array(variable, value))
+        array = as_array(variable, value)
+        if steps is not None:
+            array = steps.rows_first(variable, array)
         if not variable.shape and array.shape == (1,):
             array = array.reshape(())
-        if not (steps.any_shape and variable.takes_any_shape):
-            check_feed(variable, steps.one(variable, array.shape), array.dtype)
+        if not (any_shape and variable.takes_any_shape):
+            shape = array.shape if steps is None else steps.one(variable, array.shape)
+            check_feed(variable, shape, array.dtype)
         yield variable.name, array
 
 

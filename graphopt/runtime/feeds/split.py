@@ -114,7 +114,9 @@ def _from_list(
             "one dict for each device (a DataLoader gives one for each of its `places`), or one "
             "dict whose rows are split"
         )
-    chunks = tuple(dict(checked_feed(program, element, steps)) for element in filled)
+    chunks = tuple(
+        dict(checked_feed(program, element, steps, any_shape=steps.any_shape)) for element in filled
+    )
     names = {tuple(sorted(chunk)) for chunk in chunks}
     if len(names) > 1:
         raise FeedError("Each element of feed list should be a dict with the same names")

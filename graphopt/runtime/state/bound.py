@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -39,43 +39,47 @@ class Bound(NamedTuple):
     slot: Holder | None
     layout: ArrayLayout
 
-    @classmethod
-    def of(cls, replicated: Replicated, port: Port, scope: Scope) -> Bound:
-        """A port in a scope."""
-        return cls(port, holder(scope, port), layout_of(replicated, port))
 
-
-class BoundState:
+class BoundState(NamedTuple):
     """The state of a step in one scope, and the slots alone of what it takes and gives.
 
     While the mark of `slots.latest` is `as_left`, nothing was done to any slot since such a step
     stored its results: they have what the next one takes, in its layouts and on its devices.
     """
 
-    def __init__(
-        self,
-        updated: list[Bound],
-        read_only: list[Bound],
-        written: list[Bound],
-        prepare: list[Bound],
-    ) -> None:
-        self.updated, self.updated_slots = updated, _slots_of(updated)
-        self.read_only, self.read_only_slots = read_only, _slots_of(read_only)
-        self.written, self.written_slots = written, _slots_of(written)
-        self.prepare = prepare
-        self.as_left = object()
-
-    def is_at(self, home: Hashable) -> bool:
-        """True when each value but those for `@prepare` is as a step at this home takes it."""
-        return all(
-            slot is not None and slot.home is home and slot.layout is layout
-            for bounds in (self.updated, self.read_only, self.written)
-            for _, slot, layout in bounds
-        )
+    updated: list[Bound]
+    read_only: list[Bound]
+    written: list[Bound]
+    prepare: list[Bound]
+    updated_slots: list[Any]
+    read_only_slots: list[Any]
+    written_slots: list[Any]
+    as_left: object
 
 
-def _slots_of(ports: list[Bound]) -> list[Any]:
-    return [slot for _, slot, _ in ports]
+def bind_state(
+    replicated: Replicated, groups: Sequence[Sequence[Port]], scope: Scope
+) -> BoundState:
+    """The state in a scope that a step updates, only reads, writes, and reads for `@prepare`."""
+    bound = [[bind(replicated, port, scope) for port in ports] for ports in groups]
+    updated, read_only, written = ([slot for _, slot, _ in each] for each in bound[:3])
+    return BoundState(
+        *(bound[0], bound[1], bound[2], bound[3]), updated, read_only, written, object()
+    )
+
+
+def bind(replicated: Replicated, port: Port, scope: Scope) -> Bound:
+    """A port of state in a scope."""
+    return Bound(port, holder(scope, port), layout_of(replicated, port))
+
+
+def is_at(home: Hashable, slots: BoundState) -> bool:
+    """True when each value but those for `@prepare` is as a step at this home takes it."""
+    return all(
+        slot is not None and slot.home is home and slot.layout is layout
+        for bounds in (slots.updated, slots.read_only, slots.written)
+        for _, slot, layout in bounds
+    )
 
 
 def holder(scope: Scope, port: Port) -> Holder | None:

@@ -5,6 +5,7 @@ Whatever ends a step before its end, the scope has the state of a whole step.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import jax
@@ -17,7 +18,7 @@ from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
 from graphopt.runtime.steps.forms import Form, Run
 from graphopt.runtime.steps.run_hook import watcher
-from graphopt.runtime.steps.scratch import Scratch
+from graphopt.runtime.steps.scratch import scratch_of
 from graphopt.runtime.steps.step_calls import is_wide, noted_call
 from graphopt.runtime.steps.step_state import NO_KEY, StepState
 
@@ -85,7 +86,7 @@ def keeping(function: Step, state: StepState, compiled: Compiled) -> Run:
 
     The random key is a new one, unless it is given.
     """
-    scratch = Scratch(function)
+    scratch = scratch_of(function)
 
     def run(fed: FedArrays, scope: Scope, key: HostArray | None = None) -> Results:
         with scope.lock:
@@ -99,8 +100,9 @@ def keeping(function: Step, state: StepState, compiled: Compiled) -> Run:
             fetches, written = _calling(function, (updated, read_only, fed, key), compiled, state)
         else:
             try:
-                with jax.enable_x64(True), scratch:
-                    fetches, written = function(updated, read_only, scratch.fed(fed), key)
+                with jax.enable_x64(True), scratch or nullcontext():
+                    given = fed if scratch is None else scratch.fed(fed)
+                    fetches, written = function(updated, read_only, given, key)
             except RuntimeError:
                 if not any(map(_is_gone, (*updated, *read_only))):
                     raise

@@ -379,11 +379,11 @@ class Forms:
 
     def _compiled_for_sizes(self) -> tuple[Compiled, Replicated, Any]:
         """The program that XLA compiles, with the arguments of a step or their types."""
-        from graphopt.runtime.steps.sized import Sized
+        from graphopt.runtime.steps.sized import compile_for_sizes
 
         given = self._compiled, self._replicated, self._arguments()
         if not self._is_sized:
-            self._sized, self._is_sized = Sized.of(*given), True
+            self._sized, self._is_sized = compile_for_sizes(*given), True
             if self._sized is not None:  # whose report says for which sizes it is, and why
                 self._sized.compiled.parts += requested_for(self._compiled.parts, self._sizes)
         return given if self._sized is None else self._sized[:3]

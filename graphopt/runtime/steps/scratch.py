@@ -56,33 +56,19 @@ _ran = _Ran()
 
 
 class Scratch:
-    """The block of one compiled step; a context manager for its runs."""
+    """The block of one compiled step, from the heap; a context manager for its runs."""
 
-    def __init__(self, function: Step) -> None:
-        self.function = function
+    def __init__(self, heap: ctypes.CDLL) -> None:
+        self._heap = heap
         self._itself: weakref.ref[Scratch] = weakref.ref(self)
-        size = temporary_bytes(function)
-        heap = _heap() if size >= HELD and keeps_scratch() else None
-        self._heap = heap if size >= MAPPED else None
-        self.keeps = self._heap is not None
-        """False where runs are left alone."""
-        if heap is not None:
-            heap.mallopt(_MMAP_THRESHOLD, MAPPED)
-            heap.mallopt(_TOP_PAD, 2 * MAPPED)  # other threads keep their heaps, of that size
-            # the heap gives back what is free at its end, from so many bytes on
-            _ran.largest = max(_ran.largest, size)
-            heap.mallopt(_TRIM_THRESHOLD, min(2 * _ran.largest + MAPPED, _MOST))
-            if self.keeps:
-                weakref.finalize(self, heap.malloc_trim, 0).atexit = False
+        weakref.finalize(self, heap.malloc_trim, 0).atexit = False
 
     def fed(self, arrays: FedArrays) -> FedArrays:
         """Feeds for which JAX runs the step in the thread that calls it."""
-        if self._heap is None:
-            return arrays
         return tuple([_aligned(a) if isinstance(a, np.ndarray) else a for a in arrays])
 
     def __enter__(self) -> None:
-        if self._heap is None or not _is_main_thread():
+        if not _is_main_thread():
             return
         if _ran.last is not self._itself:
             _ran.changes += _ran.last is not None
@@ -92,8 +78,22 @@ class Scratch:
         self._heap.mallopt(_MMAP_MAX, 0)
 
     def __exit__(self, *_: object) -> None:
-        if self._heap is not None and _is_main_thread():
+        if _is_main_thread():
             self._heap.mallopt(_MMAP_MAX, _MOST_MAPPED)
+
+
+def scratch_of(function: Step) -> Scratch | None:
+    """The block of a step, which its runs keep; None for a step whose runs are left alone."""
+    size = temporary_bytes(function)
+    heap = _heap() if size >= HELD and keeps_scratch() else None
+    if heap is None:
+        return None
+    heap.mallopt(_MMAP_THRESHOLD, MAPPED)
+    heap.mallopt(_TOP_PAD, 2 * MAPPED)  # other threads keep their heaps, of that size
+    # the heap gives back what is free at its end, from so many bytes on
+    _ran.largest = max(_ran.largest, size)
+    heap.mallopt(_TRIM_THRESHOLD, min(2 * _ran.largest + MAPPED, _MOST))
+    return Scratch(heap) if size >= MAPPED else None
 
 
 def temporary_bytes(function: Step) -> int:

@@ -28,32 +28,34 @@ class Sized(NamedTuple):
     arguments: Arguments
     state: StepState
 
-    @classmethod
-    def of(cls, compiled: Compiled, replicated: Replicated, arguments: Arguments) -> Sized | None:
-        """That of a program, for arguments of these types; None where it would be the same."""
-        if not compiled.wants_sizes or replicated.name != "alone" or compiled.calls_python:
-            return None
-        fed = dict(zip([port.name for port in compiled.plan.feeds], arguments[2], strict=True))
-        compilation = compiled.compilation.for_feeds(fed)
-        if compilation is None:
-            return None
-        version = compilation.program.version
-        try:
-            made = compiled_or_known(compilation)
-        except GraphoptError:  # the form with open sizes says what is wrong
-            return None
-        plan = made.plan
-        same = [port.name for port in plan.feeds] == [*fed] and len(plan.fetches) == len(
-            compiled.plan.fetches
-        )
-        if not same or not plan.sizes_are_known or compilation.program.version != version:
-            return None
-        _share(compiled, made)
-        _note_both(compiled, made)
-        found = made.mapped(1, even=True)
-        updated = tuple(map(found.type_of, plan.updated))
-        read_only = tuple(map(found.type_of, (*plan.read_only, *plan.prepared)))
-        return cls(made, found, (updated, read_only, *arguments[2:]), StepState(made, found))
+
+def compile_for_sizes(
+    compiled: Compiled, replicated: Replicated, arguments: Arguments
+) -> Sized | None:
+    """The program for arguments of these types; None where it would be the same."""
+    if not compiled.wants_sizes or replicated.name != "alone" or compiled.calls_python:
+        return None
+    fed = dict(zip([port.name for port in compiled.plan.feeds], arguments[2], strict=True))
+    compilation = compiled.compilation.for_feeds(fed)
+    if compilation is None:
+        return None
+    version = compilation.program.version
+    try:
+        made = compiled_or_known(compilation)
+    except GraphoptError:  # the form with open sizes says what is wrong
+        return None
+    plan = made.plan
+    same = [port.name for port in plan.feeds] == [*fed] and len(plan.fetches) == len(
+        compiled.plan.fetches
+    )
+    if not same or not plan.sizes_are_known or compilation.program.version != version:
+        return None
+    _share(compiled, made)
+    _note_both(compiled, made)
+    found = made.mapped(1, even=True)
+    updated = tuple(map(found.type_of, plan.updated))
+    read_only = tuple(map(found.type_of, (*plan.read_only, *plan.prepared)))
+    return Sized(made, found, (updated, read_only, *arguments[2:]), StepState(made, found))
 
 
 def _share(compiled: Compiled, made: Compiled) -> None:

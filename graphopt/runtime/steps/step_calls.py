@@ -15,7 +15,7 @@ import jax
 
 from graphopt.runtime.state.arrays import Array, Arrays, FedArrays, HostArray, Results, Step
 from graphopt.runtime.state.aside import aside
-from graphopt.runtime.steps.scratch import Scratch
+from graphopt.runtime.steps.scratch import scratch_of
 
 NotedCall: TypeAlias = "Callable[[Arrays, Arrays, FedArrays, HostArray, list[Results]], None]"
 _JITTED = type(jax.jit(lambda: None))
@@ -31,7 +31,7 @@ def noted_call(function: Step) -> NotedCall:
     """
     # the same as a function of C, by the kinds of feeds with which it has been called
     direct: dict[Hashable, Step] = {}
-    scratch, wide = Scratch(function), is_wide(function)
+    scratch, wide = scratch_of(function), is_wide(function)
 
     def call(
         updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray, noted: list[Results]
@@ -55,13 +55,16 @@ def noted_call(function: Step) -> NotedCall:
         if (found := _direct(function)) is not None:
             direct[_kinds(fed)] = found
 
+    if scratch is None:
+        return call
+
     def call_in_scratch(
         updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray, noted: list[Results]
     ) -> None:
         with scratch:
             call(updated, read_only, scratch.fed(fed), key, noted)
 
-    return call_in_scratch if scratch.keeps else call
+    return call_in_scratch
 
 
 def is_wide(function: Step) -> bool:

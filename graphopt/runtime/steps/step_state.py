@@ -13,7 +13,14 @@ import numpy as np
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray
-from graphopt.runtime.state.bound import Bound, BoundState, scope_slot, take_all, take_in_numpy
+from graphopt.runtime.state.bound import (
+    BoundState,
+    bind_state,
+    is_at,
+    scope_slot,
+    take_all,
+    take_in_numpy,
+)
 from graphopt.runtime.state.generator import default_generator
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.state.scope import Scope
@@ -57,10 +64,7 @@ class StepState:
             plan = self._plan
             prepare = self.prepare.reads if self.prepare is not None else ()
             groups = (plan.updated, plan.read_only, plan.written, prepare)
-            replicated = self.replicated
-            found = BoundState(
-                *([Bound.of(replicated, p, scope) for p in ports] for ports in groups)
-            )
+            found = bind_state(self.replicated, groups, scope)
             if self._serial not in scope.bound:
                 weakref.finalize(self, _unbind, weakref.ref(scope), self._serial).atexit = False
             scope.bound[self._serial] = Scope.changes, found
@@ -100,7 +104,7 @@ class StepState:
         home = None if on_host else self.replicated.home
         for (port, slot, layout), array in zip(slots.written, written, strict=True):
             (slot or scope_slot(scope, port.name)).put(array, layout=layout, home=home)
-        if home is not None and slots.is_at(home):
+        if home is not None and is_at(home, slots):
             latest.mark = slots.as_left
 
     def next_key(self) -> HostArray:
