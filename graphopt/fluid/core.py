@@ -265,7 +265,7 @@ def set_cublas_switch(active: bool) -> None:
 
 
 def get_cublas_switch() -> bool:
-    """Whether `set_cublas_switch` lets products be in TF32."""
+    """True while `set_cublas_switch` lets products be in TF32."""
     return _switches["cublas"]
 
 
@@ -275,7 +275,7 @@ def set_cudnn_switch(active: bool) -> None:
 
 
 def get_cudnn_switch() -> bool:
-    """Whether `set_cudnn_switch` lets convolutions be in TF32."""
+    """True while `set_cudnn_switch` lets convolutions be in TF32."""
     return _switches["cudnn"]
 
 

@@ -1,7 +1,7 @@
 """Kernels that passes choose where a measurement says that they are worth it.
 
 A pass makes the op with the kernel and asks; whoever runs programs measures it beside XLA's own
-code on the devices at hand. Passes that nobody answers go by their rules.
+code on the devices at hand. Passes without an answer go by their rules.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class KernelTime(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What a report says of a kernel that was chosen."""
+        """The words of a report on a kernel that was chosen."""
         return (
             f"in {self.ratio:.2f} of the time of XLA's own code" if self.ratio is not None else ""
         )

@@ -1,7 +1,7 @@
 """Attention that a library's own kernel computes, on GPUs (cuDNN) and TPUs (Pallas).
 
-The limits are those that the kernels state. Where nobody measures, short attention stays with XLA:
-the lengths from which kernels are faster are two and four of their tiles then.
+The limits are those that the kernels state. Where nothing is measured, short attention stays with
+XLA: the lengths from which kernels are faster are two and four of their tiles then.
 """
 
 from __future__ import annotations
@@ -190,8 +190,7 @@ def is_causal(mask: SSAValue | None, fill: float) -> bool:
     if mask is None:
         return False
     shape, op = shape_of(mask.type), mask.owner
-    square = len(shape) >= 2 and shape[-1] == shape[-2] and set(shape[:-2]) <= {1}
-    if not square:
+    if len(shape) < 2 or shape[-1] != shape[-2] or set(shape[:-2]) - {1}:
         return False
     is_bool = dtype_of(mask.type) == "bool"
     if isinstance(op, TriangleOf) and isinstance(op.x.owner, Full):
@@ -201,8 +200,8 @@ def is_causal(mask: SSAValue | None, fill: float) -> bool:
         return kind == (False, 1) and value <= HIDDEN
     if not isinstance(op, AssignValue) or (is_bool and fill > HIDDEN):
         return False
-    *_, size = shape
-    seen = np.tri(size, dtype=bool)
+    *_, length = shape
+    seen = np.tri(length, dtype=bool)
     held = np.asarray(op.attr("values")).reshape(seen.shape)
     if is_bool:
         return np.array_equal(held.astype(bool), seen)

@@ -31,7 +31,7 @@ class PassContext:
     platform: str = ""
     """The platform of the run: cpu, gpu or tpu. Empty when the program is to run anywhere."""
     precision: str = ""
-    """What float32 products are computed in on GPUs: TF32, or FLOAT32."""
+    """The precision of float32 products on GPUs: TF32, or FLOAT32."""
     attention_kernel: str = ""
     """The library with a kernel for attention on the devices: cudnn, pallas, or empty."""
     measure: Measure | None = None

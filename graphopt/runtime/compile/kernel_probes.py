@@ -41,6 +41,7 @@ from graphopt.lowering.evaluate import Context, evaluate_block, evaluate_op
 from graphopt.passes.engine.measured import KernelTime, discard
 from graphopt.runtime.devices.cache_place import is_private, machine_directory
 from graphopt.runtime.settings.progress import announced
+from graphopt.runtime.state.aside import call_aside
 
 FOLDER = "kernels"
 TURNS = 7
@@ -86,7 +87,8 @@ class KernelProbes:
             found = self._known.get(key) or self._failed.get(key)
             if found is None:
                 with announced(lambda: f"measuring the kernel of {op.name.removeprefix('pd.')}"):
-                    found = self._measured(key, op, trained)
+                    # where no handler of a signal raises, which would count as the kernel's error
+                    found = call_aside(lambda: self._measured(key, op, trained))
             return found
 
     def _measured(self, key: str, op: PdOp, trained: bool) -> KernelTime:
@@ -170,7 +172,7 @@ def _outcome(ratio: object, refusal: object) -> KernelTime:
 
 
 def _key(op: PdOp, trained: bool) -> str:
-    """What decides the time of an op: its properties, its ops, the types of what it reads."""
+    """The text that decides the time of an op: its properties, its ops, the types that it reads."""
     types = [str(value.type) for value in _read_by(op)]
     text = re.sub(r"%[\w.$-]+", "%", str(op))
     held = hashlib.sha256("\n".join([text, *types, str(trained)]).encode()).hexdigest()[:16]

@@ -72,7 +72,7 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
     ),
     "graphopt_tf32": (
         True,
-        "float32 products and convolutions may be computed in TF32 (10 bits behind the point) on "
+        "float32 products and convolutions may be computed in TF32 (10 bits after the point) on "
         "GPUs that have it, as by Paddle's defaults, from the next compilation on; `explain` says "
         "which it is (not Paddle's, which has `core.set_cublas_switch` and `set_cudnn_switch`)",
     ),

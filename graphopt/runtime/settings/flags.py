@@ -117,7 +117,7 @@ def hashes_dropout() -> bool:
 
 
 def allows_tf32() -> bool:
-    """True when float32 products may be in TF32 on GPUs, as they are in Paddle unless told not to.
+    """True when float32 products may be in TF32 on GPUs, as they are in Paddle by default.
 
     NVIDIA's own variable counts, too.
     """

@@ -128,7 +128,7 @@ class Slot:
             self.copy = NO_COPY
 
     def schedule(self, rate: float, shape: Shape, dtype: np.dtype[Any]) -> None:
-        """Let the value be a learning rate, which stays on its device as long as it is the same."""
+        """Let the value be a learning rate, which stays on its device until it changes."""
         if not (self.is_scheduled and self.scheduled is not None and self.scheduled[0] == rate):
             value = np.full(shape, rate, dtype)
             self.scheduled = rate, value
