@@ -173,7 +173,7 @@ bench: $(VENV)/.dev ## run the benchmark suite (make bench BENCH="--quick --work
 # network. What graphopt needs beside JAX then comes from out/gpu-packages.
 GPU_PYTHON ?=
 GPU_PACKAGES := out/gpu-packages
-ON_GPU := PYTHONPATH=benchmarks:$(CURDIR):$(CURDIR)/$(GPU_PACKAGES) $(or $(GPU_PYTHON),$(BIN)/python)
+ON_GPU := PYTHONPATH=$(CURDIR)/benchmarks:$(CURDIR):$(CURDIR)/$(GPU_PACKAGES) $(or $(GPU_PYTHON),$(BIN)/python)
 for_gpu := $(if $(GPU_PYTHON),,$(VENV)/.dev)
 
 .PHONY: bench-gpu

@@ -3,17 +3,31 @@
     make test-gpu GPU_PYTHON=python3                         the first part alone
     make bench-gpu GPU_PYTHON=python3                        all, into docs/benchmarks/gpu.{json,md}
     make bench-gpu GPU_PYTHON=python3 BENCH="--missing"      what an earlier run had no time for
+    make bench-gpu GPU_PYTHON=python3 BENCH="--minutes 9.5 --out $OUT"     where time is shorter
     make bench-gpu BENCH="--device cpu --size toy --out out/bench-gpu"           a trial on a CPU
+
+Without make, at the root of the repository:
+
+    PYTHONPATH=$PWD/benchmarks:$PWD:$PWD/out/gpu-packages python3 -m suite --gpu --out $OUT
 
 The Python of GPU_PYTHON has JAX with CUDA and, for the rows of PyTorch, torch; nothing is installed
 into it. `make gpu-packages`, where there is a network, puts what graphopt needs beside JAX into
-out/gpu-packages, which comes along. Rows are printed as they are measured, and each part writes the
-JSON and the page anew: a run that is cut off leaves what it had. A part begins only where the time
-that `SECONDS` says is left; those that did not begin are named on the page. A worker that does not
-answer in the time that is left is ended.
+out/gpu-packages (33 MB), which comes along; it is not under version control. Rows are printed as
+they are measured, and each part writes the JSON and the page anew: a run that is cut off leaves
+what it had. A part begins only where the time that `SECONDS` says is left; those that did not begin are
+named on the page. A worker that does not answer in the time that is left is ended.
 
-`SECONDS`, below, has the parts in their order with the time that is planned for each on an H100 or
-H200. The page has what each took beside it.
+How long each part takes on an H100 or H200, in seconds, as planned (`SECONDS`, below; the page has
+what each took beside it):
+
+    correct 110: recorded cases in 55, saved models in 55        limits 15: large products
+    tiny step 25, MLP 30, fed by NumPy 25                        attention of 2048 and 8192: 40 each
+    ResNet-50 inference 65 in bfloat16, 65 in float32            training 85; ResNet-18 training 60
+    Transformer 80 in bfloat16, 80 in float32                    GPT of 1.3 billion parameters 130
+    BERT-base 80, ViT-B 80, recommender 30                       again 70: first losses with caches
+    the Transformer on all GPUs, where there are several: 80
+
+That is more than twelve minutes hold: what matters most comes first, and `--missing` runs the rest.
 """
 
 from __future__ import annotations
