@@ -14,8 +14,8 @@ The Python of GPU_PYTHON has JAX with CUDA and, for the rows of PyTorch, torch; 
 into it. `make gpu-packages`, where there is a network, puts what graphopt needs beside JAX into
 out/gpu-packages (33 MB), which comes along; it is not under version control. Rows are printed as
 they are measured, and each part writes the JSON and the page anew: a run that is cut off leaves
-what it had. A part begins only where the time that `SECONDS` says is left; those that did not begin are
-named on the page. A worker that does not answer in the time that is left is ended.
+what it had. A part begins only where the time that `SECONDS` says is left; those that did not begin
+are named on the page. A worker that does not answer in the time that is left is ended.
 
 How long each part takes on an H100 or H200, in seconds, as planned (`SECONDS`, below; the page has
 what each took beside it):
