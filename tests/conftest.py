@@ -89,8 +89,8 @@ os.environ["GRAPHOPT_VERIFY_EACH"] = "1"
 os.environ["GRAPHOPT_CRASH_DIR"] = ""
 # one form of each program; tests of the other one ask for it
 os.environ["FLAGS_graphopt_tier"] = "full"
-# and its numbers are those of XLA, however long it runs
-os.environ["FLAGS_graphopt_kernels"] = "off"
+# and its numbers are those of XLA, however long it runs; on a GPU those of its kernels
+os.environ["FLAGS_graphopt_kernels"] = "on" if "GRAPHOPT_TEST_PLATFORM" in os.environ else "off"
 # nothing is kept in the cache directory of whoever runs the tests
 os.environ["FLAGS_graphopt_cache_dir"] = ""
 

@@ -179,8 +179,12 @@ class GpuRun:
 
 
 def variants_of(workload: Workload) -> Variants:
-    """The engines that have a workload."""
-    return {n: each for n, each in VARIANTS.items() if each[0].can_run(workload)}
+    """The engines that have a workload; PyTorch is spelled for one device."""
+    return {
+        name: (engine, more)
+        for name, (engine, more) in VARIANTS.items()
+        if engine.can_run(workload) and not (workload.parallel and engine.environment)
+    }
 
 
 def counted(workload: Workload, size: str) -> int:

@@ -162,6 +162,8 @@ def test_every_part_is_planned() -> None:
     """Workloads have a time, and the time of all that comes first is no more than a run has."""
     gpu, on_gpu = module("gpu"), module("workloads").ON_GPU
     assert {*on_gpu} == {name for name in gpu.SECONDS if name.startswith("gpu-")}
+    several = on_gpu["gpu-transformer-bf16-parallel"]
+    assert [*gpu.variants_of(several)] == ["graphopt", "graphopt-groups", "jax"]
     before = list(gpu.SECONDS)[: list(gpu.SECONDS).index("gpu-bert-base-bf16")]
     assert sum(gpu.SECONDS[name] for name in before) <= 12 * 60
 
