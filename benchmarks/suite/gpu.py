@@ -20,7 +20,7 @@ are named on the page. A worker that does not answer in the time that is left is
 How long each part takes on an H100 or H200, in seconds, as planned (`SECONDS`, below; the page has
 what each took beside it):
 
-    correct 110: recorded cases in 55, saved models in 55        limits 15: large products
+    correct 110: recorded cases in 44, saved models in 66        limits 15: large products
     tiny step 25, MLP 30, fed by NumPy 25                        attention of 2048 and 8192: 40 each
     ResNet-50 inference 65 in bfloat16, 65 in float32            training 85; ResNet-18 training 60
     Transformer 80 in bfloat16, 80 in float32                    GPT of 1.3 billion parameters 130
@@ -241,12 +241,12 @@ def correct(device: str, seconds: float, tell: Callable[[str], None]) -> dict[st
     jobs = max(2, min(8, machine.cores() // 2))  # this process holds no device
     found: dict[str, Any] = {"cases": 0, "failed": []}
     with children_of(FULL_PRECISION):
-        for outcome in run_cases(folder, chosen, jobs, device=device, seconds=0.5 * seconds):
+        for outcome in run_cases(folder, chosen, jobs, device=device, seconds=0.4 * seconds):
             found["cases"] += 1
             if outcome.complaints:
                 found["failed"].append(f"{outcome.id}: {outcome.complaints[0][:200]}")
                 tell(f"  {found['failed'][-1]}")
-    return found | {"all": len(chosen)} | saved_models(device, 0.5 * seconds)
+    return found | {"all": len(chosen)} | saved_models(device, 0.6 * seconds)
 
 
 @contextmanager

@@ -112,7 +112,7 @@ def correct_line(found: Row) -> str:
     left = found.get("all", found["cases"]) - found["cases"]
     said += f" ({left:,} more had no time)" if left else ""
     models, run = found["models"], found["models_run"]
-    return f"{said}; runs of saved models, plain and fused: {models} of {run}"
+    return f"{said}; runs of saved models, plain and fused, that had time: {models} of {run}"
 
 
 def step_s(row: Row, engine: str) -> float | None:
