@@ -16,8 +16,8 @@ from graphopt.device import get_device, set_device
 
 # Cases that a process gets at once: enough to share what it compiled.
 _BATCH = 40
-# Of so many batches one comes first, where time may not suffice for all.
-_APART = 8
+# Where time may not suffice for all, a batch is short, and of so many one comes first.
+_SMALL_BATCH, _APART = 10, 32
 
 
 def run(
@@ -32,8 +32,9 @@ def run(
 
     No batch begins after so many seconds. Batches of all parts of the folder come early then.
     """
-    end, step = time.monotonic() + seconds, 1 if seconds == math.inf else _APART
-    batches = [chosen[at : at + _BATCH] for at in range(0, len(chosen), _BATCH)]
+    end, has_end = time.monotonic() + seconds, seconds < math.inf
+    size, step = (_SMALL_BATCH, _APART) if has_end else (_BATCH, 1)
+    batches = [chosen[at : at + size] for at in range(0, len(chosen), size)]
     batches = [batch for first in range(step) for batch in batches[first::step]]
     if jobs == 1 or len(batches) < 2:
         for batch in batches:
