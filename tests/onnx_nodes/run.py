@@ -151,8 +151,9 @@ def differ(case: Case, found: Sequence[Any], wanted: Sequence[Any]) -> str:
                 return "other numbers"
             continue
         rtol = max(case.rtol, RELATIVE.get(kind, 0.0))
-        atol = max(case.atol, ABSOLUTE.get(kind, 0.0))
         wide = np.complex128 if old.dtype.kind == "c" else np.float64
+        largest = np.abs(old.astype(wide)[np.isfinite(old.astype(wide))]).max(initial=1)
+        atol = max(case.atol, ABSOLUTE.get(kind, 0.0) * float(largest))
         if not np.allclose(new.astype(wide), old.astype(wide), rtol, atol, equal_nan=True):
             return "other numbers"
     return ""

@@ -59,17 +59,17 @@ def _conditional_block(parser: BlockParser, op: Operator) -> Mapping[str, SSAVal
         holds = parser.known.truth(parser.read(both.condition))
     if holds is not None:
         return _inlined_branch(parser, both, holds=holds)
+    condition = parser.read(both.condition)
     try:
         if is_in_main(parser):
             return _branch(parser, both, arrays)
-        with undone(parser):
-            return _branch(parser, both, arrays)
-    except OpenBranch as error:
-        if is_in_main(parser):
-            raise
-        return _with_the_rest(parser, both, error)
+        try:
+            with undone(parser):
+                return _branch(parser, both, arrays)
+        except OpenBranch as error:
+            return _with_the_rest(parser, both, error)
     except ProgramError as error:
-        error.conditions = (*error.conditions, parser.read(both.condition))
+        error.conditions = (*error.conditions, condition)
         raise
 
 

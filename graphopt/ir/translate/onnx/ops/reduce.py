@@ -64,7 +64,7 @@ def _reduction(name: str) -> Rule:
         else:
             at = tuple(sorted({emit.axis(int(axis), rank(x)) for axis in numbers}))
             at = at or tuple(range(rank(x)))
-            of_none = _of_no_elements(emit, op_class, before, at, keepdims=bool(keepdims))
+            of_none = _of_no_elements(emit, op_class, x, at, keepdims=bool(keepdims))
             out = of_none or (emit(op_class, before, axis=at, **attrs) if at else before)
         if name == "ReduceLogSum":
             out = emit(Log, out)
@@ -79,7 +79,7 @@ def _of_no_elements(
     emit: OnnxEmitter, op_class: type[PdOp], x: SSAValue, axes: Sequence[int], *, keepdims: bool
 ) -> SSAValue | None:
     """The least or largest of no elements: the other end of the type. None where there are some."""
-    sizes = shape(x)
+    sizes, kind = shape(x), dtype(x)
     if op_class not in (ops.Max, ops.Min) or all(sizes[axis] for axis in axes):
         return None
     kept = [1 if i in axes else size for i, size in enumerate(sizes)]
@@ -87,12 +87,13 @@ def _of_no_elements(
         kept = [size for i, size in enumerate(sizes) if i not in axes]
     if UNKNOWN in kept:
         raise emit.open("sizes of an operand without elements")
-    kind = dtype(x).numpy
-    ends = (-np.inf, np.inf)
-    if kind.kind in "iu":
-        ends = (np.iinfo(kind).min, np.iinfo(kind).max)
+    ends: tuple[float, float] = (-np.inf, np.inf)
+    if kind == "bool":
+        ends = (0, 1)
+    elif not kind.is_floating:
+        ends = (np.iinfo(kind.numpy).min, np.iinfo(kind.numpy).max)
     value = float(ends[op_class is ops.Min])
-    return emit(Full, shape=tuple(kept), value=value, dtype=dtype(x))
+    return emit(Full, shape=tuple(kept), value=value, dtype=kind)
 
 
 def _wide(name: str, x: SSAValue) -> str:
