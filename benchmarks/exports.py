@@ -3,9 +3,11 @@
     python benchmarks/exports.py --models FOLDER
     python benchmarks/exports.py --openvino PYTHON --iree PYTHON --paddle2onnx PYTHON ...
 
-Each model of the folder (`inputs.npz`, `outputs.npz`, `model.json` or `model.pdmodel`) is written
-by graphopt and run by each reader in a process of its own, and so is what paddle2onnx and jax2onnx
-write of it. A reader needs the Python of an environment with it; its columns are left out without.
+Each model of the folder (with `inputs.npz`, `outputs.npz` and a program of Paddle 3 or 2) is
+written by graphopt and run by each reader in a process of its own, and so is what paddle2onnx and
+jax2onnx write of it. A reader needs the Python of an environment with it; its columns are left out
+without.
+
 Results count as equal at 1e-4 of Paddle's own. Prints Markdown.
 """
 

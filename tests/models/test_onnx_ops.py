@@ -26,7 +26,7 @@ from graphopt.ir.dialect.signature import FEED, FETCH, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, tensor
 from graphopt_tests.ir.test_ops import SAMPLES, with_floats
 from graphopt_tests.op_calls import flat, groups_of, rule_of, type_of
-from graphopt_tests.ops.base import Array, Sample, f32, f64
+from graphopt_tests.ops.base import Array, Sample, f32, f64, i32, sample
 
 onnx = pytest.importorskip("onnx")
 ir = pytest.importorskip("onnx_ir")
@@ -275,6 +275,87 @@ def test_open_sizes(name: str) -> None:
             wanted = wanted_of(op_class, case)
             if not is_random(op_class, case):
                 check(found, wanted, [value.dtype for value in wanted])
+
+
+RNG = np.random.default_rng(0)
+
+
+def boxes(*shape: int) -> Array:
+    low = RNG.uniform(0, 20, (*shape, 2))
+    return np.concatenate([low, low + RNG.uniform(1, 8, (*shape, 2))], -1).astype("float32")
+
+
+def numbers(*shape: int) -> Array:
+    return RNG.uniform(0, 1, shape).astype("float32")
+
+
+def choices() -> Iterator[tuple[str, Sample]]:
+    """Calls of the ops that choose boxes, with all their limits in turn."""
+    n, m, c, k = (int(RNG.integers(*ends)) for ends in ((1, 4), (3, 30), (1, 5), (1, 8)))
+    counts, anchors = i32([m // 2, m - m // 2]), (2, 3, 4)
+    some: dict[str, Any] = {
+        "score_threshold": float(RNG.choice([0.0, 0.3])),
+        "nms_top_k": int(RNG.choice([-1, 5, 100])),
+        "keep_top_k": int(RNG.choice([-1, 4, 50])),
+        "background_label": int(RNG.choice([-1, 0])),
+        "normalized": bool(RNG.integers(2)),
+    }
+    iou, scores = float(RNG.choice([0.2, 0.5])), numbers(n, c, m)
+    yield "multiclass_nms3", sample(boxes(n, m), scores, None, nms_threshold=iou, **some)
+    listed = boxes(m, c), numbers(m, c), counts
+    yield "multiclass_nms3", sample(*listed, nms_threshold=iou, **some)
+    gaussian = bool(RNG.integers(2))
+    yield "matrix_nms", sample(boxes(n, m), scores, use_gaussian=gaussian, **some)
+    yield (
+        "generate_proposals",
+        sample(
+            *(numbers(n, 4, 2, 3), numbers(n, 16, 2, 3) - 0.5),
+            np.tile(np.array([[20, 25]], "float32"), (n, 1)),
+            *(boxes(*anchors), np.full((*anchors, 4), 0.5, "float32")),
+            pre_nms_top_n=int(RNG.choice([0, 7, 100])),
+            post_nms_top_n=int(RNG.choice([3, 100])),
+            nms_thresh=0.4,
+            min_size=float(RNG.choice([0.1, 6])),
+            pixel_offset=bool(RNG.integers(2)),
+        ),
+    )
+    levels = {"min_level": 2, "max_level": 5, "refer_level": 4, "refer_scale": 56}
+    yield "distribute_fpn_proposals", sample(10 * boxes(m), counts, **levels)
+    rois = [boxes(m), boxes(k)], [numbers(m, 1), numbers(k, 1)], [counts, i32([k - 1, 1])]
+    yield "collect_fpn_proposals", sample(*rois, post_nms_top_n=int(RNG.choice([3, 100])))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("trial", range(12))
+def test_chosen_boxes(trial: int) -> None:
+    """Boxes of random places are chosen as the lowering does, in its order."""
+    for name, case in choices():
+        op_class = BY_NAME[f"pd.{name}"]
+        wanted = wanted_of(op_class, case)
+        found = ran(valid([(op_class, case)]), [(op_class, case)])
+        assert found is not None
+        check(found, wanted, [value.dtype for value in wanted])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("name", "case", "mean", "deviation"),
+    [
+        ("uniform", sample(shape=(4000,), min=-1.0, max=3.0), 1, 4 / 12**0.5),
+        ("gaussian", sample(shape=(4000,), mean=2.0, std=0.5), 2, 0.5),
+        ("truncated_gaussian", sample(shape=(4000,), mean=1.0, std=2.0), 1, 2 * 0.8796),
+        ("randint", sample(shape=(4000,), low=0, high=3), 1, (2 / 3) ** 0.5),
+        ("randperm", sample(n=4000), 1999.5, 4000 / 12**0.5),
+        ("bernoulli", sample(np.full(4000, 0.25, "float32")), 0.25, 0.1875**0.5),
+    ],
+)
+def test_distributions(name: str, case: Sample, mean: float, deviation: float) -> None:
+    """Random numbers have the mean and the deviation that they should."""
+    cases = [(BY_NAME[f"pd.{name}"], case)]
+    found = ran(valid(cases), cases)
+    assert found is not None
+    assert abs(found[0].mean() - mean) < 0.08 * deviation
+    assert abs(found[0].std() - deviation) < 0.08 * deviation
 
 
 @pytest.mark.exhaustive

@@ -28,6 +28,7 @@ from graphopt.models.export.onnx.nodes import (
     finished,
     initializer,
     read_by,
+    read_inside,
 )
 from graphopt.models.export.onnx.ops.complex import apart, joined
 from graphopt.models.export.onnx.patterns import as_one
@@ -215,10 +216,12 @@ def _written(
     shared.taken |= {*made, *fetched, *(value.name or "" for value in initial)}
     found = writer.block(emit, function.body.block)
     outputs: list[Value] = []
+    # OpenVINO's reader fails where a branch reads what is an output of the model
+    inner = {value for node in emit.nodes for value in read_inside(node)}
     for name, result in zip(fetched, found, strict=True):
         value = joined(emit, result) if isinstance(result, Parts) else result
         if value.name != name or value in outputs:
-            is_own = value.producer() in emit.nodes and value not in outputs
+            is_own = value.producer() in emit.nodes and value not in (*outputs, *inner)
             value = value if is_own else copied(emit, value)
             value.name = name
         outputs.append(value)

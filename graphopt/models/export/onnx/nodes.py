@@ -292,11 +292,16 @@ def read_by(nodes: Iterable[ir.Node]) -> Iterator[Value]:
     """All values that nodes read, in subgraphs too."""
     for node in nodes:
         yield from (value for value in node.inputs if value is not None)
-        for attribute in node.attributes.values():
-            if attribute.type == ir.AttributeType.GRAPH:
-                inner = attribute.as_graph()
-                yield from read_by(list(inner))
-                yield from inner.outputs
+        yield from read_inside(node)
+
+
+def read_inside(node: ir.Node) -> Iterator[Value]:
+    """The values that the subgraphs of a node read or give."""
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            inner = attribute.as_graph()
+            yield from read_by(list(inner))
+            yield from inner.outputs
 
 
 def initializer(name: str, array: Array) -> Value:

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from graphopt.ir.dialect.ops import random as ops
 from graphopt.ir.dtypes import DType
-from graphopt.models.export.onnx.nodes import Ints, Nodes, NotInOnnx, Value, sizes_of
+from graphopt.models.export.onnx.nodes import Ints, Nodes, NotInOnnx, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.ops.creation import full
 from graphopt.models.export.onnx.ops.elementary import erfinv
 from graphopt.models.export.onnx.registry import exports
@@ -81,7 +81,9 @@ def randperm(emit: Nodes, n: int, dtype: DType, seed: int) -> Value:
 
 @exports(ops.Bernoulli, wide=True)
 def bernoulli(emit: Nodes, x: Value, seed: int) -> Value:
-    return emit("Bernoulli", x, **_seed(seed))
+    """By a comparison: ONNX Runtime's Bernoulli draws 0 with the probability of 1."""
+    drawn = emit("RandomUniformLike", x, low=0.0, high=1.0, **_seed(seed))
+    return emit.cast(emit("Less", drawn, x), dtype_of(x))
 
 
 def _gumbel(emit: Nodes, like: Value, seed: int) -> Value:
