@@ -106,7 +106,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def how_to_run(exported: Exported, sizes: Sizes = None) -> str:
-    """A command that runs the written file, with zeros for inputs; empty for StableHLO."""
+    """A command that runs the written file, with zeros for inputs; empty where there is none."""
     path = exported.path
     if exported.format == "jaxexport":
         return _python(
@@ -125,6 +125,8 @@ def how_to_run(exported: Exported, sizes: Sizes = None) -> str:
             f'session = onnxruntime.InferenceSession("{path}")',
             f"print(session.run(None, {{{feed}}}))",
         )
+    if exported.format.startswith("stablehlo"):
+        return _by_iree(exported)
     return {
         "mlir": f"graphopt-opt {path} --emit stablehlo",
         "safetensors": _python(
@@ -133,6 +135,35 @@ def how_to_run(exported: Exported, sizes: Sizes = None) -> str:
         "npz": _python("import numpy", f'print(numpy.load("{path}").files)'),
         "pdmodel": f"graphopt run {path} --random",
     }.get(exported.format, "")
+
+
+# the element types in the words of MLIR
+_MLIR = {"float": "f", "bfloat": "bf", "int": "i", "uint": "ui"}
+
+
+def _by_iree(exported: Exported) -> str:
+    """Commands of iree-base-compiler and iree-base-runtime; empty with open sizes or a state."""
+    arguments = json.loads(exported.files[1].read_text("utf-8"))["arguments"]
+    sizes = [size for entry in arguments for size in entry["shape"]]
+    if any(entry["role"] != "input" for entry in arguments) or not all(
+        isinstance(size, int) for size in sizes
+    ):
+        return ""
+    path = exported.path
+    code = path.with_name(f"{path.name}.vmfb")
+    inputs = " ".join(f"--input={_mlir_type(entry)}" for entry in arguments)
+    return (
+        f"iree-compile {path} --iree-input-type=stablehlo --iree-hal-target-backends=llvm-cpu "
+        f"-o {code} && iree-run-module --module={code} --function=main {inputs}"
+    )
+
+
+def _mlir_type(entry: dict[str, Any]) -> str:
+    """An argument as `iree-run-module` names it, whose elements are 0 then: 2x3xf32."""
+    name = entry["dtype"]
+    kind = name.rstrip("0123456789")
+    element = "i1" if name == "bool" else f"{_MLIR.get(kind, kind)}{name[len(kind) :]}"
+    return "x".join([*map(str, entry["shape"]), element])
 
 
 def _python(*lines: str) -> str:
