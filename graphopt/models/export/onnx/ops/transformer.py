@@ -9,6 +9,7 @@ import onnx_ir as ir
 from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.ops import transformer as ops
+from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.ops.fused import activated
 from graphopt.models.export.onnx.ops.linear import transposed
@@ -37,8 +38,7 @@ def fused_dot_product_attention(
     kept = 1 - dropout_probability if dropout_implementation != "upscale_in_train" else 1.0
     if emit.shared.opset >= ATTENTION and ranks == {4} and _is_plain(mask, fill):
         k = transposed(emit, k) if transpose_k else k
-        if mask is not None and dtype_of(mask) != "bool":
-            mask = emit.cast(mask, dtype_of(q))
+        mask = None if mask is None else _whole_mask(emit, q, k, mask)
         out = emit("Attention", q, k, v, mask, scale=scaling_factor)
         return emit("Mul", out, emit.number(kept, out)) if kept != 1 else out
     columns = k if transpose_k else transposed(emit, k)
@@ -47,6 +47,14 @@ def fused_dot_product_attention(
 
 ATTENTION = 23
 """The first opset with attention as one operator."""
+
+
+def _whole_mask(emit: Nodes, q: Value, k: Value, mask: Value) -> Value:
+    """A mask of all pairs of queries and keys: ONNX Runtime repeats no row of it."""
+    wanted, own = (sizes_of(q)[-2], sizes_of(k)[-2]), sizes_of(mask)[-2:]
+    if UNKNOWN in wanted or wanted != own:
+        mask = emit("Expand", mask, emit.joined([emit.size(q, 2), emit.size(k, 2)]))
+    return mask if dtype_of(mask) == "bool" else emit.cast(mask, dtype_of(q))
 
 
 def _is_plain(mask: Value | None, fill: float) -> bool:
