@@ -357,12 +357,14 @@ def _step(op: RegionOp, region: Any) -> Step:
 def _loop(
     op: While, condition: Array, carried: Arrays, step: Step, outside: Arrays, key: Array
 ) -> Arrays:
-    if _changes_shapes(carried, step, outside, key):
+    # Traced once: a derivative has it in five places, and loops in loops 5 ** depth times.
+    once = jax.jit(step, inline=True)
+    if _changes_shapes(carried, once, outside, key):
         return stepped_loop(step, condition, carried, outside, key)
     trips = op.attr("trips")
     if trips is not None:
-        return fixed_loop(step, trips, carried, outside, key)
-    return open_loop(step, condition.reshape(()), carried, outside, key)
+        return fixed_loop(once, trips, carried, outside, key)
+    return open_loop(once, condition.reshape(()), carried, outside, key)
 
 
 def _changes_shapes(carried: Arrays, step: Step, outside: Arrays, key: Array) -> bool:
