@@ -244,6 +244,20 @@ def test_sequences_in_turns(model: Model) -> None:
             pair[:] = found[1:]
 
 
+def test_other_numbers_of_sequences_in_turns() -> None:
+    """The sizes of a step are compared with those of more than the step before it."""
+    model = Model(gpt)
+    pairs = [caches(3), [each[:1] for each in caches(4)]]
+    for ids in range(4):
+        for pair, rows in zip(pairs, (2, 1), strict=True):
+            feed = {"ids": np.full((rows, 1), ids), "k": pair[0], "v": pair[1]}
+            pair[:] = model.executor.run(
+                model.program, feed, model.fetches, scope=model.scope, return_numpy=False
+            )[1:]
+    assert all(map(is_held, pairs[0] + pairs[1]))
+    assert len(all_decoders(model)) == 2
+
+
 def test_arrays_that_a_script_writes(model: Model) -> None:
     """A fetched array is a copy: what is written into it is fed, and changes no other one."""
     k, v = started(model)

@@ -7,6 +7,7 @@ and `state/buffers` keeps them between steps. A program of which that is not pro
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -38,9 +39,13 @@ Names = tuple[str, ...]
 Types = tuple[tuple[str, tuple[int, ...], str], ...]
 Make = Callable[[Types], "Executables"]
 
+Shapes = Mapping[str, tuple[int, ...]]
+
 LEAST = 64
 """The rows of the smallest buffers."""
 fit = powers_of_two(LEAST)
+MOST_IN_TURNS = 4
+"""The sequences, each with other sizes, whose steps may alternate until they are known."""
 MOST_KINDS = 16
 """The sets of other sizes, such as numbers of sequences, that one program is compiled for."""
 
@@ -254,9 +259,9 @@ def _with_zeros(array: Any, axes: Axes, rows: Rows) -> np.ndarray[Any, Any]:
 
 @dataclass
 class _Growth:
-    """The sizes that a program with these fetches was fed last, and its decoders."""
+    """The sizes that a program with these fetches was fed lately, and its decoders."""
 
-    last: dict[str, tuple[int, ...]] | None = None
+    lately: deque[Shapes] = field(default_factory=lambda: deque[Shapes](maxlen=MOST_IN_TURNS))
     decoders: list[Decoder] = field(default_factory=list[Decoder])
     refused: Bounded[Types, str] = field(default_factory=lambda: Bounded[Types, str](MOST_KINDS))
 
@@ -290,9 +295,10 @@ class Decoders:
         """The decoder that a program is found to be with these feeds; None if it is none."""
         growths = self._met.setdefault(program, Bounded(MOST_KINDS))
         growth = growths.find((program.version, revision.number, names), _Growth)
-        last, now = growth.last, {name: array.shape for name, array in feeds.items()}
-        growth.last = now
-        types = None if last is None else _growing(last, now, feeds)
+        now = {name: array.shape for name, array in feeds.items()}
+        kinds = (_growing(before, now, feeds) for before in reversed(growth.lately))
+        types = next(filter(None, kinds), None)
+        growth.lately.append(now)
         if types is None or types in growth.refused or len(growth.decoders) >= MOST_KINDS:
             return None
         try:
@@ -340,12 +346,8 @@ def _joins(block: Block) -> bool:
     return False
 
 
-def _growing(
-    last: Mapping[str, tuple[int, ...]],
-    now: Mapping[str, tuple[int, ...]],
-    feeds: Mapping[str, Array],
-) -> Types | None:
-    """The types of feeds of which some sizes are larger than in the last step, and no other one.
+def _growing(last: Shapes, now: Shapes, feeds: Mapping[str, Array]) -> Types | None:
+    """The types of feeds of which some sizes are larger than in an earlier step, and no other one.
 
     None where other sizes changed, too, or none did.
     """
