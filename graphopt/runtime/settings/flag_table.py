@@ -106,7 +106,8 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
         "auto",
         "how feeds of many sizes run without buckets of one's own: `auto` pads sequences with "
         "lengths, and inputs of paddle.inference from their third size on, to a few sizes where "
-        "results stay the same; `off` compiles each size (not Paddle's)",
+        "results stay the same, and keeps the caches of decoders in buffers; `off` compiles each "
+        "size (not Paddle's)",
     ),
     "graphopt_tier": (
         "auto",
