@@ -123,8 +123,9 @@ def caches(rows: int, seed: int = 0) -> list[Array]:
 
 @pytest.fixture(autouse=True)
 def small_buffers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Buffers of 4, 8, 16 rows."""
+    """Buffers of 4, 8, 16 rows; what a thread would make is made at once."""
     monkeypatch.setattr(decoders, "fit", powers_of_two(4))
+    monkeypatch.setattr(decoders, "submit", lambda work: work.work())
     yield
 
 
@@ -284,6 +285,24 @@ def test_other_feeds(model: Model) -> None:
         model.program, feed=feed, fetch_list=model.fetches, scope=model.scope
     )
     assert found[1].shape[2] == k.shape[2] + 2
+
+
+def test_no_step_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until a thread has the form for buffers, NumPy computes steps; the next size comes early."""
+    model, work = Model(gpt), list[Any]()
+    monkeypatch.setattr(decoders, "submit", work.append)
+    monkeypatch.setenv("FLAGS_graphopt_tier", "auto")
+    k, v = started(model, return_numpy=False)
+    assert not is_held(k)
+    assert len(work) == 1
+    work.pop().work()
+    sizes = [8, 8, 8, 16]
+    for ids, size in enumerate(sizes, 2):
+        _, k, v = model.run(ids, k, v, return_numpy=False)
+        assert k._slot.value.buffer.size == size
+        for each in work:
+            each.work()
+    assert len(work) == 1
 
 
 def test_end_of_the_table(model: Model) -> None:

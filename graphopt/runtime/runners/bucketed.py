@@ -40,7 +40,7 @@ from graphopt.runtime.runners.runner import (
     rows_in,
     write_learning_rates,
 )
-from graphopt.runtime.settings.flags import checks_nan_inf, pads_sizes
+from graphopt.runtime.settings.flags import HOST, checks_nan_inf, pads_sizes
 from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.state.arrays import Array, Feed, Fetched, Stats, shapes_of, unchanging
 from graphopt.runtime.state.bounded import Bounded
@@ -161,7 +161,15 @@ class BucketedRunner(Runner):
             return found
 
         if isinstance(feed, dict) and feed and self.decoders.may_grow(program):
-            return self.decoders.meet(program, single_feed(program, feed), names, make)
+            forms = [
+                executable.tier()
+                for each in self._all()
+                if each.compiled.compilation.program.serial == program.serial
+                for executable in each.all()
+            ]
+            at_once = any(form.startswith(HOST) for form in forms)
+            fed = single_feed(program, feed)
+            return self.decoders.meet(program, fed, names, make, runs_at_once=at_once)
         return None
 
     def _fed_step(

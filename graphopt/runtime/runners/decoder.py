@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from graphopt.errors import GraphoptError
 from graphopt.ir.program import Block, Program
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Grown
 from graphopt.passes.padding.masked import PAST, Cache, buffer_name, count_name, mask_name
+from graphopt.runtime.compile.background import submit
 from graphopt.runtime.feeds.buckets import powers_of_two
 from graphopt.runtime.feeds.padded_rows import Rows, count_of, cut, mask_of, rows_of
 from graphopt.runtime.settings.flags import pads_sizes, revision
@@ -53,7 +55,12 @@ MOST_KINDS = 16
 class Decoder:
     """The steps of a program whose feeds have these types."""
 
-    def __init__(self, types: Types, names: Names, executables: Executables) -> None:
+    def __init__(
+        self, types: Types, names: Names, executables: Executables, *, runs_at_once: bool
+    ) -> None:
+        """With `runs_at_once` a step without buffers waits for no compilation."""
+        self._runs_at_once = runs_at_once
+        self._making: dict[int, _Making] = {}
         masked = executables.compiled.masked
         assert masked is not None
         self.names, self.masked, self._executables = names, masked, executables
@@ -101,8 +108,45 @@ class Decoder:
         feeds = self._fed(feed, past, size, wait=wait)
         if feeds is None:
             return None
+        if size not in self._ready and not self._has_executable(feeds, size, scope):
+            return None
+        self._look_ahead(feed, past, size, scope)
         with scope.lock:
             return self._run(given, feeds, past, size, scope)
+
+    def _has_executable(self, feeds: Mapping[str, Any], size: int, scope: Scope) -> bool:
+        """True when there is one for buffers of this size; False while a thread makes its form."""
+        executable = self._executables.find(size, 1, even=True)
+        if self._runs_at_once and not executable.is_ready:
+            own = {name: unchanging(array) for name, array in feeds.items()}
+            self._make_later(own, size, scope)
+            if not (executable.is_ready or self._making[size].has_ended):
+                return False
+        self._ready[size] = executable
+        return True
+
+    def _look_ahead(self, feed: Mapping[str, Any], past: int, size: int, scope: Scope) -> None:
+        """Have the form for the next size made once the buffers of this one are half full."""
+        ends = self._limit is not None and self._limit <= size
+        if 2 * past > size and not ends and 2 * size not in self._making:
+            later = self._fed(feed, past, 2 * size, wait=False)
+            assert later is not None
+            self._make_later(later, 2 * size, scope)
+
+    def _make_later(self, feeds: Mapping[str, Any], size: int, scope: Scope) -> None:
+        """Have a thread make the form for buffers of this size, once."""
+        if size not in self._making:
+            executable = self._executables.find(size, 1, even=True)
+            own = Scope(scope)
+            for kept in self._caches:
+                shape = tuple(size if axis == -1 else axis for axis in kept.shape)
+                zeros = np.zeros(shape, kept.dtype)
+                if kept.cache.in_place:
+                    own.var(kept.name).put(zeros)
+                else:
+                    feeds = {**feeds, kept.cache.feed: zeros}
+            self._making[size] = making = _Making(executable, feeds, own)
+            submit(making)
 
     def _fed(
         self, feed: Mapping[str, Any], past: int, size: int, *, wait: bool
@@ -161,9 +205,7 @@ class Decoder:
             slot.put(buffer.array, home=buffer.home)
             taken.append((buffer, slot, past + kept.cache.by))
             buffers.append(buffer)
-        executable = self._ready.get(size)
-        if executable is None:  # all other sizes follow from this one
-            executable = self._ready[size] = self._executables.find(size, 1, even=True)
+        executable = self._ready[size]
         has_run = False
         try:
             found = executable(feeds, scope)
@@ -191,6 +233,20 @@ class Decoder:
                 buffer = Buffer(found[place], cache.axis, past + cache.by, scope.lock)
             fetches.append([HeldRows(buffer, past + cache.by)])
         return fetches
+
+
+class _Making:
+    """A form that a thread makes; what fails there, the step that needs it makes, and says why."""
+
+    def __init__(self, executable: Executable, feeds: Mapping[str, Any], scope: Scope) -> None:
+        self._executable, self._feeds, self._scope = executable, feeds, scope
+        self.has_ended = False
+
+    def work(self) -> None:
+        """Make it, unless a step did so meanwhile."""
+        with suppress(Exception):
+            self._executable.make_ready(self._feeds, self._scope)
+        self._feeds, self._scope, self.has_ended = {}, Scope(), True
 
 
 class _KeptFeed:
@@ -290,9 +346,18 @@ class Decoders:
         return None
 
     def meet(
-        self, program: Program, feeds: Mapping[str, Array], names: Names, make: Make
+        self,
+        program: Program,
+        feeds: Mapping[str, Array],
+        names: Names,
+        make: Make,
+        *,
+        runs_at_once: bool,
     ) -> Decoder | None:
-        """The decoder that a program is found to be with these feeds; None if it is none."""
+        """The decoder that a program is found to be with these feeds; None if it is none.
+
+        `runs_at_once` is as for Decoder.
+        """
         growths = self._met.setdefault(program, Bounded(MOST_KINDS))
         growth = growths.find((program.version, revision.number, names), _Growth)
         now = {name: array.shape for name, array in feeds.items()}
@@ -302,7 +367,7 @@ class Decoders:
         if types is None or types in growth.refused or len(growth.decoders) >= MOST_KINDS:
             return None
         try:
-            decoder = Decoder(types, names, make(types))
+            decoder = Decoder(types, names, make(types), runs_at_once=runs_at_once)
         except (CannotPad, GraphoptError) as error:
             reason = getattr(error, "reason", None)
             is_none = reason is not None and reason.name == "no-cache"
