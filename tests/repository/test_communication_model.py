@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,12 @@ def test_bytes(script: ModuleType, devices: int) -> None:
     assert script.all_reduce(model, devices, link).sent == pytest.approx(4 * (scatter + gather))
     assert script.reduce(model, devices, link).sent == pytest.approx(4 * (scatter + gather))
     assert script.reduce(model, devices, link).state_bytes == 8 * elements / devices
+    parts = script.in_parts(model, devices, link)
+    assert parts.sent == pytest.approx(4 * (scatter + 2 * gather))
+    assert (parts.state_bytes, parts.parameter_bytes) == (
+        8 * elements / devices,
+        4 * elements / devices,
+    )
 
 
 def test_growth(script: ModuleType) -> None:
@@ -45,3 +52,23 @@ def test_growth(script: ModuleType) -> None:
     assert apart.seconds - script.all_reduce(model, 64, link).seconds == pytest.approx(
         99 * 2 * 63 * link.latency
     )
+
+
+def test_beside_what_others_measured(script: ModuleType) -> None:
+    """The measured share is between the bounds, or within 20 % of them, for some usual step."""
+    for (devices, share), cases in grouped(script.PUBLISHED).items():
+        fits = [case.tokens for case in cases if close_to(case.predicted(), share)]
+        assert fits, (devices, share)
+
+
+def grouped(cases: Any) -> dict[tuple[int, float], list[Any]]:
+    found: dict[tuple[int, float], list[Any]] = {}
+    for case in cases:
+        found.setdefault((case.devices, case.share), []).append(case)
+    return found
+
+
+def close_to(bounds: tuple[float, float], share: float) -> bool:
+    """True when nothing hidden is within 20 % of what was measured, and all hidden is no less."""
+    least, most = bounds
+    return abs(least / share - 1) <= 0.2 and most >= share * 0.8
