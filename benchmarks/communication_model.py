@@ -7,8 +7,9 @@
 A ring moves the gradients of N bytes in D pieces. `AllReduce` sums them everywhere: a
 reduce-scatter and an all-gather of gradients. `Reduce` stops after the reduce-scatter, updates the
 piece that a device owns, and gathers parameters instead. With `shard_parameters` they are gathered
-twice, before a layer computes forward and backward, and nothing is whole between steps. Nothing here is measured but the bytes of
-`simulate`, which moves arrays around a ring and counts; see docs/explanation/communication.md.
+twice, before a layer computes forward and backward, and nothing is whole between steps. Nothing
+here is measured but the bytes of `simulate`, which moves arrays around a ring and counts; see
+docs/explanation/communication.md.
 """
 
 from __future__ import annotations
@@ -155,8 +156,8 @@ def published() -> Iterator[str]:
     for each in PUBLISHED:
         least, most = each.predicted()
         yield (
-            f"| {each.name}, {each.link.name} | {each.devices} | {each.tokens} | {each.share:.0%} | "
-            f"{least:.0%} | {most:.0%} |"
+            f"| {each.name}, {each.link.name} | {each.devices} | {each.tokens} | "
+            f"{each.share:.0%} | {least:.0%} | {most:.0%} |"
         )
 
 
