@@ -225,23 +225,26 @@ print(f"trainer {env.rank} of {env.nranks} is done")
 """
 
 
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable]
+LAUNCH = [sys.executable, "-m", "graphopt.launch", "--nproc", "2", "--devices-per-proc", "2"]
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(
-    shutil.which("mpirun") is None, reason="needs Open MPI: apt install openmpi-bin"
-)
-def test_mpirun(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", [MPIRUN, LAUNCH], ids=["mpirun", "launch"])
+def test_two_processes(start: list[str], tmp_path: Path) -> None:
     """Two processes of two devices each train as one with four, with parameters in parts.
 
     A failing one is named by both of them in one line, and all end.
     """
+    if shutil.which(start[0]) is None:
+        pytest.skip("needs Open MPI: apt install openmpi-bin")
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     root = str(Path(engine.__file__).parents[3])
-    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"]
 
     def run(start: list[str], devices: int, *more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*start, sys.executable, str(script), str(tmp_path), str(devices), *more],
+            [*start, str(script), str(tmp_path), str(devices), *more],
             capture_output=True,
             text=True,
             timeout=300,
@@ -252,16 +255,16 @@ def test_mpirun(tmp_path: Path) -> None:
             },
         )
 
-    done = run(command, 2)
+    done = run(start, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "trainer 1 of 2 is done" in done.stdout
-    assert run([], 4).returncode == 0
+    assert run([sys.executable], 4).returncode == 0
     wanted = np.load(tmp_path / "1-0.npz")
     for rank in range(2):
         found = np.load(tmp_path / f"2-{rank}.npz")
         for name in wanted.files:
             np.testing.assert_allclose(found[name], wanted[name], 1e-5, 1e-6, err_msg=name)
-    failed = run(command, 2, "fail")
+    failed = run(start, 2, "fail")
     assert failed.returncode != 0
-    assert "stops: trainer 1" in failed.stderr
-    assert "failed: ValueError: on purpose" in failed.stderr
+    assert "stops: trainer 1" in failed.stdout + failed.stderr
+    assert "failed: ValueError: on purpose" in failed.stdout + failed.stderr
