@@ -226,18 +226,26 @@ print(f"trainer {env.rank} of {env.nranks} is done")
 
 
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable]
+SRUN = ["srun", "-n", "2", "--overcommit", sys.executable]
 LAUNCH = [sys.executable, "-m", "graphopt.launch", "--nproc", "2", "--devices-per-proc", "2"]
 
 
+def present(command: str) -> bool:
+    """True where a command can start processes: `srun` needs a Slurm that runs."""
+    if command == "srun" and shutil.which("sinfo") is not None:
+        return subprocess.run(["sinfo"], capture_output=True, check=False).returncode == 0
+    return shutil.which(command) is not None
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("start", [MPIRUN, LAUNCH], ids=["mpirun", "launch"])
+@pytest.mark.parametrize("start", [MPIRUN, SRUN, LAUNCH], ids=["mpirun", "srun", "launch"])
 def test_two_processes(start: list[str], tmp_path: Path) -> None:
     """Two processes of two devices each train as one with four, with parameters in parts.
 
     A failing one is named by both of them in one line, and all end.
     """
-    if shutil.which(start[0]) is None:
-        pytest.skip("needs Open MPI: apt install openmpi-bin")
+    if not present(start[0]):
+        pytest.skip("needs Open MPI (openmpi-bin), or a Slurm that runs (slurm-wlm)")
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     root = str(Path(engine.__file__).parents[3])
