@@ -13,13 +13,13 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import is_side_effect_free
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.regions import ancestor_in, values_read
+from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.signature import main_function, signature_of
 from graphopt.passes.engine import bisect
 from graphopt.passes.engine.fusion import Applied, Outcome
+from graphopt.passes.engine.grouping import waits_for
 from graphopt.passes.engine.naming import show_op
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewritePass
@@ -62,7 +62,7 @@ def sorted_ops(module: ModuleOp) -> list[Operation]:
         for argument, port in zip(block.args, ports, strict=True)
     }
     *ops, last = block.ops
-    waits = _waits_for(ops)
+    waits = waits_for(ops)
     readers: dict[Operation, list[Operation]] = {}
     for op, others in waits.items():
         for other in others:
@@ -80,22 +80,6 @@ def sorted_ops(module: ModuleOp) -> list[Operation]:
             if not waits[reader]:
                 heapq.heappush(ready, (_key(reader, number), position[reader]))
     return [*found, last]
-
-
-def _waits_for(ops: list[Operation]) -> dict[Operation, set[Operation]]:
-    """The ops that have to come before each op."""
-    found: dict[Operation, set[Operation]] = {}
-    effect: Operation | None = None
-    for op in ops:
-        assert op.parent is not None
-        makers = {value.owner for value in values_read(op) if isinstance(value.owner, Operation)}
-        around = {ancestor_in(op.parent, maker) for maker in makers}
-        found[op] = {maker for maker in around if maker is not None}
-        if not is_side_effect_free(op):
-            if effect is not None:
-                found[op].add(effect)
-            effect = op
-    return found
 
 
 def _key(op: Operation, number: dict[SSAValue, Number]) -> tuple[Any, ...]:

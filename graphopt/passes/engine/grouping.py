@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from xdsl.ir import Block, Operation
+from xdsl.traits import is_side_effect_free
 
-from graphopt.ir.dialect.regions import ancestor_in
+from graphopt.ir.dialect.regions import ancestor_in, values_read
 from graphopt.passes.engine.pattern import Reason
 from graphopt.passes.engine.rewrite import RewriteLog
 
@@ -45,3 +46,22 @@ def _early_reader(
             if reader is not None and place[reader] <= end:
                 return use.operation
     return None
+
+
+def waits_for(ops: Sequence[Operation]) -> dict[Operation, set[Operation]]:
+    """The ops that have to come before each op of a block, in its order.
+
+    They compute what it reads; ops that print or check values keep their order.
+    """
+    found: dict[Operation, set[Operation]] = {}
+    effect: Operation | None = None
+    for op in ops:
+        assert op.parent is not None
+        makers = {value.owner for value in values_read(op) if isinstance(value.owner, Operation)}
+        around = {ancestor_in(op.parent, maker) for maker in makers}
+        found[op] = {maker for maker in around if maker is not None}
+        if not is_side_effect_free(op):
+            if effect is not None:
+                found[op].add(effect)
+            effect = op
+    return found

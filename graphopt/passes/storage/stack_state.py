@@ -71,7 +71,7 @@ class StackState(RewritePass):
 
 
 @dataclass
-class _One:
+class OneUpdate:
     """The update of one parameter: operands and results by the names of the single update."""
 
     op: Update
@@ -91,7 +91,7 @@ class _One:
         return self.kind, self.op.parent, self.rate, types, frozenset(self.attrs.items())
 
 
-def ones_of(op: Update) -> list[_One]:
+def ones_of(op: Update) -> list[OneUpdate]:
     """The updates of one parameter each that an op is; none for a kind that has no fused form."""
     fused = isinstance(op, FusedUpdate)
     kind = type(op) if fused else FUSED.get(type(op))
@@ -99,12 +99,12 @@ def ones_of(op: Update) -> list[_One]:
         return []
     attrs = op.attr_values() if fused else fused_properties(op)
     attrs.pop("stacked", None)
-    found: list[_One] = []
+    found: list[OneUpdate] = []
     for single in op.singles():
         operands = {name: op.operands[at] for name, at in single.operands.items()}
         rate = operands.pop("learning_rate")
         results = {name: op.results[at] for name, at in single.results.items()}
-        found.append(_One(op, kind, rate, operands, results, attrs))
+        found.append(OneUpdate(op, kind, rate, operands, results, attrs))
     return found
 
 
@@ -134,14 +134,14 @@ class _Stacking:
                 taken |= set(names)
         return list(found)
 
-    def groups(self) -> list[list[_One]]:
+    def groups(self) -> list[list[OneUpdate]]:
         """The updates that become one each, in the order of the stacks of their parameters."""
-        alike: dict[Any, list[_One]] = {}
+        alike: dict[Any, list[OneUpdate]] = {}
         for op in self.block.ops:
             if isinstance(op, Update):
                 for one in ones_of(op):
                     alike.setdefault(one.key(), []).append(one)
-        found: list[list[_One]] = []
+        found: list[list[OneUpdate]] = []
         for ones in alike.values():
             left = {self.state.get(one.param, ""): one for one in self._free(ones)}
             for names in self.layers:
@@ -153,10 +153,10 @@ class _Stacking:
                 found.append(rest)
         return found
 
-    def _free(self, ones: Sequence[_One]) -> list[_One]:
+    def _free(self, ones: Sequence[OneUpdate]) -> list[OneUpdate]:
         """Those that can wait for the last one and whose state is theirs alone."""
         ends = self._returned()
-        fit: list[_One] = []
+        fit: list[OneUpdate] = []
         for one in ones:
             names = {role: self.state.get(one.operands[role]) for role in one.results}
             kept = all(ends.get(one.results[role]) == names[role] for role in one.results)
@@ -176,7 +176,7 @@ class _Stacking:
         pairs = zip(end.operands, ports, strict=True)
         return {value: port.name for value, port in pairs if port.kind == STATE}
 
-    def _pays(self, ones: Sequence[_One]) -> bool:
+    def _pays(self, ones: Sequence[OneUpdate]) -> bool:
         """True when stacking the gradients costs less than it saves."""
         first, size = ones[0], byte_count(ones[0].param.type)
         if not self.fewest or UNKNOWN in shape_of(first.param.type):
@@ -191,7 +191,7 @@ class _Stacking:
             return False
         return True
 
-    def apply(self, groups: Sequence[Sequence[_One]]) -> None:
+    def apply(self, groups: Sequence[Sequence[OneUpdate]]) -> None:
         """Let the groups be updated as stacks."""
         chosen = [group for group in groups if self.log.allow(group[-1].op)]
         names = dict.fromkeys(self.layers)
@@ -206,7 +206,7 @@ class _Stacking:
         stack_at_rest(self.module, list(names))
         fold_stacks(self.module)
 
-    def _update(self, group: Sequence[_One]) -> None:
+    def _update(self, group: Sequence[OneUpdate]) -> None:
         """One op on stacks in front of the last update; its results are taken apart again."""
         place = {op: number for number, op in enumerate(self.block.ops)}
         last, first = max((one.op for one in group), key=place.__getitem__), group[0]
@@ -217,7 +217,7 @@ class _Stacking:
             self.block.insert_op_before(made, last)
             return [made.results[0]]
 
-        fused = _made(group, stack)
+        fused = made_of(group, stack)
         fused.location = location
         self.block.insert_op_before(fused, last)
         values: dict[SSAValue, SSAValue] = {}
@@ -228,13 +228,13 @@ class _Stacking:
             values |= {one.results[role]: new for one, new in pairs}
         replace_uses(values)
 
-    def _drop(self, taken: Sequence[_One]) -> None:
+    def _drop(self, taken: Sequence[OneUpdate]) -> None:
         """Remove the updates that stacks do; ops with other updates keep those."""
         gone = {result for one in taken for result in one.results.values()}
         for op in dict.fromkeys(one.op for one in taken):
             rest = [one for one in ones_of(op) if gone.isdisjoint(one.results.values())]
             if rest:
-                fused = _made(rest, lambda role, rest=rest: [one.operands[role] for one in rest])
+                fused = made_of(rest, lambda role, rest=rest: [one.operands[role] for one in rest])
                 fused.location = op.location
                 self.block.insert_op_before(fused, op)
                 old = [result for one in rest for result in one.results.values()]
@@ -243,7 +243,7 @@ class _Stacking:
             op.erase()
 
 
-def _made(ones: Sequence[_One], values: Callable[[str], Sequence[SSAValue]]) -> FusedUpdate:
+def made_of(ones: Sequence[OneUpdate], values: Callable[[str], Sequence[SSAValue]]) -> FusedUpdate:
     """The op that does these updates, with the values of each operand of the single update.
 
     One value for several updates is a stack.

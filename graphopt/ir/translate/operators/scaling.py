@@ -18,7 +18,7 @@ from graphopt.ir.dialect.ops.math import (
     Where,
 )
 from graphopt.ir.dialect.ops.rearrange import TriangleOf, Unbind
-from graphopt.ir.dialect.ops.reduce import All, Any
+from graphopt.ir.dialect.ops.reduce import Any, Sum
 from graphopt.ir.dialect.ops.shape import Expand, Reshape, Stack
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
@@ -43,7 +43,8 @@ def check_finite_and_unscale(emit: Emitter) -> Written:
     if not sources:
         return {}
     gradients = [emit.read(source) for source in sources]
-    finite = [emit(All, emit(Isfinite, x)) for x in gradients]
+    # a number times 0 is 0 if it is finite, else NaN; XLA compiles sums quicker than reduced flags
+    finite = [emit(Isfinite, emit(Sum, _times(emit, x, nothing))) for x in gradients]
     bad = emit(LogicalNot, emit(Stack, finite))
     factors = emit.all(Unbind, emit(Where, _some_before(emit, bad, len(finite)), nothing, inverse))
     scaled = (_times(emit, x, shrink, factor) for x, factor in zip(gradients, factors, strict=True))
