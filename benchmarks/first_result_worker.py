@@ -6,8 +6,10 @@ JSON: seconds by the clock and of the CPU, since the process was started.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import resource
 import runpy
 import sys
 import time
@@ -142,6 +144,88 @@ def of_script(path: str, *, seeded: bool) -> dict[str, Any]:
     return {"first": times[0], "new": [], "known": [], "results": []}
 
 
+def of_timeline(work: dict[str, Any], *, full: bool) -> dict[str, float]:
+    """CPU seconds of each stage to the first loss, with graphopt, and the memory of the process.
+
+    `work` is as for a training or a script. With `full` the full form is compiled afterwards, too.
+    """
+    time.perf_counter = time.process_time  # by which the stages of a compilation are timed
+    seconds: dict[str, float] = {}
+
+    def spend(stage: str, spent: float) -> None:
+        seconds[stage] = seconds.get(stage, 0.0) + spent
+
+    def timed(owner: Any, name: str, stage: str) -> None:
+        function = getattr(owner, name)
+
+        def run(*given: Any, **named: Any) -> Any:
+            began, before = time.process_time(), sum(seconds.values())
+            try:
+                return function(*given, **named)
+            finally:
+                inside = sum(seconds.values()) - before
+                spend(stage, time.process_time() - began - inside)
+
+        setattr(owner, name, run)
+
+    from graphopt.optimizer.optimizer import Optimizer
+    from graphopt.optimizer.wrapping import WrappingOptimizer
+    from graphopt.runtime.compile import compiling
+    from graphopt.runtime.compile.compilation import Compilation
+    from graphopt.runtime.settings.jax_import import import_jax
+    from paddle import static
+
+    spend("imports", time.process_time())
+    timed(Optimizer, "minimize", "backward")
+    timed(WrappingOptimizer, "minimize", "backward")
+    timed(Compilation, "masked", "parse")
+    timed(compiling, "optimize", "passes")
+    timed(static.Executor, "run", "startup")
+    execute = static.Executor.run
+
+    def first_loss(self: Any, *given: Any, **named: Any) -> Any:
+        began = time.process_time()
+        if "build" not in seconds:
+            spend("build", began - sum(seconds.values()))
+            import_jax()
+            spend("JAX", time.process_time() - began)
+        if not named.get("fetch_list"):
+            return execute(self, *given, **named)
+        from graphopt.runtime.steps.xla_forms import XlaForms
+
+        make, note, forms = XlaForms.make, XlaForms._note, list[Any]()
+
+        def kept(own: Any, name: str) -> Any:
+            forms[:] = [own]
+            return make(own, name)
+
+        def noted(own: Any, name: str, spent: float, form: str = "") -> None:
+            spend(name, spent)
+            note(own, name, spent, form)
+
+        XlaForms.make, XlaForms._note = kept, noted
+        startup = seconds.get("startup", 0.0)
+        execute(self, *given, **named)
+        end = time.process_time()
+        seconds["other"] = end - sum(seconds.values()) + seconds.get("startup", 0.0) - startup
+        seconds["startup"] = startup
+        seconds["first loss"] = end
+        seconds["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        if full and forms:
+            XlaForms._note = lambda *_: None
+            make(forms[0], "full")
+            seconds["XLA full"] = time.process_time() - end
+        raise SystemExit
+
+    static.Executor.run = first_loss
+    with contextlib.suppress(SystemExit):
+        if "path" in work:
+            of_script(**work)
+        else:
+            of_training(**work)[1](0)
+    return seconds
+
+
 def measured(items: list[Any], run: Callable[[Any], Any]) -> dict[str, Any]:
     """The times of the first item, of each further one, and of the last one again."""
     result = run(items[0])
@@ -172,6 +256,9 @@ def main() -> None:
     kind, given = task["kind"], task["given"]
     if kind == "script":
         print("FIRST_RESULT " + json.dumps(of_script(**given)))
+        return
+    if kind == "timeline":
+        print("FIRST_RESULT " + json.dumps(of_timeline(**given)))
         return
     if kind == "training":
         items, run = of_training(**given)

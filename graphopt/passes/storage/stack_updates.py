@@ -171,7 +171,7 @@ class _Packing:
         self.packed |= dict.fromkeys(ops)
 
     def _operand(self, ops: Sequence[PdOp], place: int, rank: int) -> SSAValue:
-        """The value that all ops read in a place, or a stack of theirs, for results of this rank."""
+        """The value that all ops read in a place, or a stack, for results of this rank."""
         column = tuple(op.operands[place] for op in ops)
         if len(set(column)) == 1:
             return column[0]
