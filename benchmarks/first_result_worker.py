@@ -168,12 +168,13 @@ def of_timeline(work: dict[str, Any], *, full: bool) -> dict[str, float]:
 
         setattr(owner, name, run)
 
+    from paddle import static
+
     from graphopt.optimizer.optimizer import Optimizer
     from graphopt.optimizer.wrapping import WrappingOptimizer
     from graphopt.runtime.compile import compiling
     from graphopt.runtime.compile.compilation import Compilation
     from graphopt.runtime.settings.jax_import import import_jax
-    from paddle import static
 
     spend("imports", time.process_time())
     timed(Optimizer, "minimize", "backward")
