@@ -99,7 +99,7 @@ class Context:
         return self.replicas.axis is None and self.lanes == 1 and not (self.by_op or self.hashes)
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
-        """What `make` gives; of a program that runs op by op the same in each run."""
+        """The result of `make`, which is kept for all runs of a program that runs op by op."""
         if not self.by_op:
             return make()
         found = self.shared.get(key)

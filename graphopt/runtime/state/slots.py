@@ -45,7 +45,7 @@ NO_COPY: Copy = (None, AS_IT_IS, None)
 
 @dataclass
 class Latest:
-    """What happened to slots last: a step stored its results, of which there is a mark, or other.
+    """The last event in any slot: the `mark` of a step that stored its results, None for another.
 
     No attribute of a class: whenever one changes, Python forgets what it knows of the class.
     """
