@@ -424,6 +424,25 @@ def test_graphs_are_not_nested_without_end(tmp_path: Path) -> None:
         load_model(tmp_path / "m.onnx", limits=Limits(blocks=100))
 
 
+@pytest.mark.parametrize(
+    ("kind", "attributes", "operand", "text"),
+    [
+        ("Split", {"num_outputs": 2**40}, None, "parts under 1 names"),
+        ("Resize", {"mode": "cubic"}, ["", "", [3, 2**40]], "rows of the result, and at most"),
+        ("LRN", {"size": 2**40}, None, "neighbouring channels, and at most 1024"),
+    ],
+)
+def test_counts_are_bounded(
+    tmp_path: Path, kind: str, attributes: dict[str, Any], operand: Any, text: str
+) -> None:
+    """A number in a file does not decide how much is computed before anything runs."""
+    names = ["x"] if operand is None else ["x", "", "", "n"]
+    tensors = [] if operand is None else [tensor("n", operand[-1], "int64")]
+    nodes = [helper.make_node(kind, names, ["y"], **attributes)]
+    with pytest.raises(UnsupportedError, match=text):
+        read(tmp_path, made(nodes, [value("x", [3, 4])], [value("y", None)], tensors, opset=18))
+
+
 def test_every_cut_file_is_refused_by_name(tmp_path: Path) -> None:
     data = classifier().SerializeToString()
     for end in range(2, len(data), 7):

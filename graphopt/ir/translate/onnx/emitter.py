@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -76,6 +77,11 @@ class OnnxEmitter(Emitter):
         if UNKNOWN in shape:
             raise self.open(f"{what} {list(shape)} are open, and have to be known")
         return shape
+
+    def bounded(self, what: str, *counts: int, most: int = 1 << 20) -> None:
+        """UnsupportedError where the product of counts is more than a program should have."""
+        if math.prod(counts) > most:
+            raise self.refuse(f"{math.prod(counts)} {what}, and at most {most} are supported")
 
     # Constants -------------------------------------------------------------------------------
 

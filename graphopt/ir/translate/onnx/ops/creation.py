@@ -75,8 +75,8 @@ def eye_like(emit: OnnxEmitter, x: SSAValue, *, dtype: int | None = None, k: int
     kind = emit_dtype(emit, dtype, x)
     if k == 0:
         return emit(Eye, num_rows=rows, num_columns=columns, dtype=kind)
-    ones = emit.constant(np.eye(rows, columns, k).astype(int), kind)
-    return ones
+    emit.bounded("numbers of a diagonal beside the main one", rows, columns)
+    return emit.constant(np.eye(rows, columns, k).astype(int), kind)
 
 
 def emit_dtype(emit: OnnxEmitter, number: int | None, like: SSAValue) -> DType:

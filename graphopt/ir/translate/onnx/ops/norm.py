@@ -161,6 +161,7 @@ def lrn(
     size: int,
 ) -> SSAValue:
     """x over (bias + alpha * the mean of squares of `size` neighbouring channels) ** beta."""
+    emit.bounded("neighbouring channels", size, most=1024)
     around = [0] * (2 * rank(x))
     around[2:4] = [(size - 1) // 2, size - 1 - (size - 1) // 2]
     squares = emit(Pad, emit(Square, x), paddings=tuple(around))

@@ -86,6 +86,7 @@ def _padded(emit: OnnxEmitter, x: SSAValue, pads: Pairs, value: float) -> SSAVal
 def _parts(emit: OnnxEmitter, x: SSAValue, windows: _Windows, value: float) -> list[SSAValue]:
     """For each place in a window, the elements there of all windows."""
     sizes = emit.sizes(x)[2:]
+    emit.bounded("elements in a window that leaves some out", *windows.kernel, most=1024)
     padded = _padded(emit, x, windows.whole, value)
     axes = tuple(range(2, rank(x)))
     counts = [
@@ -152,6 +153,7 @@ def _with_places(
 ) -> Sequence[SSAValue]:
     """The maxima, and their places among all elements of x."""
     sizes, parts = emit.sizes(x), _parts(emit, x, windows, _least(x))
+    emit.bounded("channels of all images", *sizes[:2])
     spatial = sizes[2:]
     strides = [prod(spatial[i + 1 :]) for i in range(len(spatial))]
     if column_major:

@@ -160,7 +160,9 @@ def split(
 ) -> Sequence[SSAValue]:
     """Into sizes that are given, or as equal parts as possible, the last one smaller."""
     at = emit.axis(axis, rank(x))
-    count = num_outputs or len(emit.op.output("Out"))
+    count = len(emit.op.output("Out"))
+    if num_outputs is not None and num_outputs != count:
+        raise emit.refuse(f"{num_outputs} parts under {count} names")
     found = emit.numbers(given, "sizes of parts") if given is not None else split
     if found is None:
         whole = shape(x)[at]

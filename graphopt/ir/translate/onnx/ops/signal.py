@@ -90,6 +90,8 @@ def stft(
     total = emit.sizes(x)[1]
     count = (total - size) // hop + 1
     sides = size // 2 + 1 if onesided else size
+    emit.bounded("numbers of waves", size, sides, most=1 << 22)
+    emit.bounded("frames", max(count, 1), most=1 << 14)
     frames = [
         emit(Slice, x, axes=(1,), starts=(i * hop,), ends=(i * hop + size,)) for i in range(count)
     ]
@@ -115,6 +117,7 @@ def _window(*terms: float) -> Rule:
         emit: OnnxEmitter, size: SSAValue, *, output_datatype: int = 1, periodic: int = 1
     ) -> SSAValue:
         count = int(emit.numbers(size, "size")[0])
+        emit.bounded("numbers of a window", count)
         length = count if periodic else max(count - 1, 1)
         numbers = [
             sum(
@@ -147,6 +150,7 @@ def mel_weights(
     """Triangles in the spectrum whose corners are evenly spaced as people hear."""
     given = (count, length, rate, lowest, highest)
     bins, size, hertz, low, high = (emit.numbers(value, "numbers")[0] for value in given)
+    emit.bounded("weights", int(bins), int(size))
     low, high = (2595 * log10(1 + f / 700) for f in (low, high))
     step = (high - low) / (int(bins) + 2)
     points = [low + i * step for i in range(int(bins) + 2)]

@@ -185,6 +185,7 @@ def _resized(
     sizes = emit.sizes(x)
     new = wanted or [floor(s * f) for s, f in zip(sizes, factors or (), strict=True)]
     scales = factors or [n / s for n, s in zip(new, sizes, strict=True)]
+    emit.bounded("rows of the result", max(new, default=1))
     kept = dtype(x)
     is_whole = not kept.is_floating and way.mode != "nearest"
     out = emit.cast(x, "float32") if is_whole else x
@@ -303,6 +304,7 @@ def _weights(emit: OnnxEmitter, ratio: Vector, scale: float, way: _Way) -> tuple
     """The elements that count, from the one before a position on, and their weights there."""
     reach = 1 if emit.one_of(way.mode, ("linear", "cubic")) == "linear" else 2
     narrow = min(scale, 1.0) if way.antialias else 1.0
+    emit.bounded("elements that count", len(ratio), int(2 * reach / narrow) + 2, most=1 << 22)
     start = floor(-reach / narrow) + 1
     offsets = np.arange(start, start + 2 - 2 * start, dtype=np.float64)
     distance = np.abs(offsets[None] - ratio[:, None]) * narrow
