@@ -37,7 +37,7 @@ Request = Mapping[str, Any]
 Answer = dict[str, Any]
 MEMORY, SECONDS, WRITTEN = 6 << 30, 120, 1 << 30
 """The most bytes of memory, seconds of CPU time and bytes of a file."""
-SUFFIXES = (".mlir", ".pdmodel", ".json")
+SUFFIXES = (".mlir", ".pdmodel", ".json", ".onnx")
 BESIDE = (".pdiparams", ".pdiparams.info", ".pdparams")
 ROWS = 3
 """The size that unknown dimensions have for a run, unless another one is given."""

@@ -100,6 +100,21 @@ def test_a_model_with_its_parameters(tmp_path: Path) -> None:
     assert ran["random"] == []
 
 
+def test_an_onnx_file(tmp_path: Path) -> None:
+    """A model with its parameters, in one file."""
+    onnx = pytest.importorskip("onnx")
+    values = [onnx.helper.make_tensor_value_info(name, 1, [2, 3]) for name in "xy"]
+    weights = [onnx.numpy_helper.from_array(np.full((3, 3), 2, np.float32), "w")]
+    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])]
+    graph = onnx.helper.make_graph(nodes, "g", values[:1], values[1:], weights)
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "m.onnx")
+    files = [dropped(tmp_path / "m.onnx")]
+    assert "pd.matmul" in work.analyse({"files": files, "flags": ""}, tmp_path)["text"]
+    given = {"x": [[1.0, 2, 3], [0, 0, 1]]}
+    ran = work.run({"files": files, "inputs": given}, tmp_path)
+    assert [float(each) for each in ran["outputs"][0]["values"]] == [12, 12, 12, 2, 2, 2]
+
+
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
