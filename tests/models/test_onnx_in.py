@@ -119,6 +119,37 @@ def test_it_trains(tmp_path: Path) -> None:
     assert changed == {"w", "s", "b"}
 
 
+def test_names_that_are_numbers(tmp_path: Path) -> None:
+    """As PyTorch wrote them: of an underscore and a number xDSL keeps nothing."""
+    nodes = [
+        helper.make_node("Relu", ["0"], ["1"]),
+        helper.make_node("Neg", ["1"], ["2"]),
+        helper.make_node("Abs", ["1"], ["3"]),  # that nothing reads
+    ]
+    model = read(tmp_path, made(nodes, [value("0", [3, 4])], [value("2", [3, 4])]))
+    assert "%v1 = pd.relu(%v0)" in str(model.module())
+    np.testing.assert_array_equal(model.run([X])[0], -np.maximum(X, 0))
+
+
+def test_sizes_follow_through_what_pytorch_writes(tmp_path: Path) -> None:
+    """Padding as a vector that is padded, reversed by pairs, and transposed."""
+    nodes = [
+        helper.make_node("Concat", ["two", "none"], ["four"], axis=0),
+        helper.make_node("Reshape", ["four", "pairs"], ["p"]),
+        helper.make_node("Slice", ["p", "last", "first", "zero", "last"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["t"], perm=[1, 0]),
+        helper.make_node("Reshape", ["t", "flat"], ["around"]),
+        helper.make_node("Pad", ["x", "around"], ["y"]),
+    ]
+    numbers = {"two": [1, 2], "none": [0, 0], "pairs": [-1, 2], "flat": [-1], "zero": [0]}
+    numbers |= {"last": [-1], "first": [-9]}
+    tensors = [tensor(name, array, "int64") for name, array in numbers.items()]
+    model = read(tmp_path, made(nodes, [value("x", [3, 4])], [value("y", None)], tensors))
+    assert model.program.global_block().var("y").shape == (3, 7)
+    (found,) = model.run([X])
+    np.testing.assert_array_equal(found, np.pad(X, ((0, 0), (1, 2))))
+
+
 def test_what_is_a_number_and_what_a_parameter(tmp_path: Path) -> None:
     """Shapes, and a number without axes, are known; what is large or has axes is state."""
     nodes = [
