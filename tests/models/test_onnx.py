@@ -50,6 +50,26 @@ def test_recorded_outputs(name: str, tmp_path: Path) -> None:
         check_outputs(exported, model, run)
 
 
+FUSED = [name for name in CASES if any(part in name for part in ("bert", "vit", "former", "llama"))]
+FLAGS = ("fused_attention", "fused_feedforward"), ("fuse_dot_product_attention",)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("opset", [20, 23])
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("name", FUSED)
+def test_fused_models(name: str, flags: tuple[str, ...], opset: int, tmp_path: Path) -> None:
+    """Attention is one node of opset 23 at least once, and the outputs stay."""
+    model, strategy = load(name), static.BuildStrategy()
+    for flag in flags:
+        setattr(strategy, flag, True)
+    exported = model.export(tmp_path / "m.onnx", build_strategy=strategy, opset=opset)
+    found = {node.op_type for node in checked(exported).graph.node}
+    assert ("Attention" in found) == (opset == 23)
+    for run in recorded(CASES[name]):
+        check_outputs(exported, model, run)
+
+
 def program(build: Any, *inputs: tuple[str, Any, str]) -> paddle.ImportedModel:
     """A program as a saved model has it."""
     main = static.Program()
