@@ -347,6 +347,13 @@ def test_chosen_boxes(trial: int) -> None:
         ("randint", sample(shape=(4000,), low=0, high=3), 1, (2 / 3) ** 0.5),
         ("randperm", sample(n=4000), 1999.5, 4000 / 12**0.5),
         ("bernoulli", sample(np.full(4000, 0.25, "float32")), 0.25, 0.1875**0.5),
+        (
+            "multinomial",
+            sample(f32([0.2, 0.3, 0.5]), num_samples=4000, replacement=True),
+            1.3,
+            0.781,
+        ),
+        ("multinomial", sample(f32([1.0] * 4000), num_samples=4000), 1999.5, 4000 / 12**0.5),
     ],
 )
 def test_distributions(name: str, case: Sample, mean: float, deviation: float) -> None:
