@@ -14,6 +14,7 @@ from jax._src import config
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.lowering.kernels.onednn_here import why_not_half
 from graphopt.passes.target.choose_kernel import (
     BATCHED,
     CONVOLUTION,
@@ -30,6 +31,7 @@ from graphopt.runtime.compile.kernel_forms import (
     read_verdicts,
     write_verdicts,
 )
+from graphopt.runtime.devices.cache_place import _machine
 from graphopt.runtime.settings.flags import for_other_machines, uses_kernels
 from graphopt.runtime.steps.xla_forms import nothing_kept
 from graphopt.testing import parse
@@ -160,6 +162,18 @@ def test_no_instructions_for_half(monkeypatch: pytest.MonkeyPatch) -> None:
     verdicts = read_verdicts()
     assert verdicts is not None
     assert verdicts[HALF] == "it has none"
+
+
+def test_limits_of_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With fewer instructions oneDNN is another library: what was found with all does not count."""
+    before = _machine()
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    assert _machine() != before
+    why_not_half.cache_clear()
+    try:
+        assert why_not_half()
+    finally:
+        why_not_half.cache_clear()
 
 
 def test_wrong_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import platform
 import sys
 from importlib.metadata import version
 
-from graphopt.lowering.kernels.processor import instructions
+from graphopt.lowering.kernels.processor import instructions, limit_of_half
 
 JAXLIBS = ("0.10.2", "0.12.0.1")
 
@@ -32,4 +32,6 @@ def why_not_half() -> str:
         return reason
     if not instructions() & {"avx512_bf16", "amx_bf16"}:
         return "the processor has no instructions for bfloat16"
+    if limit := limit_of_half():
+        return f"{limit} keeps oneDNN from the instructions for bfloat16"
     return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from pathlib import Path
 
 # Words of /proc/cpuinfo that name instructions of x86. Others name what a kernel or a microcode
@@ -26,3 +27,18 @@ def instructions() -> frozenset[str]:
     if found.startswith("flags"):
         words = [word for word in words if word.startswith(_INSTRUCTIONS)]
     return frozenset(words)
+
+
+_LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_CPU_ISA_HINTS", "DNNL_CPU_ISA_HINTS")
+_WITHOUT_HALF = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI")
+
+
+def limits() -> dict[str, str]:
+    """The settings that keep oneDNN from some of the instructions, as far as there are any."""
+    return {name: value for name in _LIMITS if (value := os.environ.get(name, ""))}
+
+
+def limit_of_half() -> str:
+    """The setting that keeps oneDNN from the instructions for bfloat16, "" without one."""
+    found = (f"{name}={value}" for name, value in limits().items() if value in _WITHOUT_HALF)
+    return next(found, "")

@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 
 from graphopt.ir.program.location import caller_level
-from graphopt.lowering.kernels.processor import instructions
+from graphopt.lowering.kernels.processor import instructions, limits
 from graphopt.runtime.settings.flags import cache_directory
 
 
@@ -74,6 +74,11 @@ def _home() -> Path:
 
 
 def _machine() -> str:
-    """A name for this kind of processor: machines that share a directory may differ in theirs."""
+    """A name for this kind of processor: machines that share a directory may differ in theirs.
+
+    What was measured, or ended a process, without some instructions is of another kind.
+    """
     kind = f"{platform.machine()} {platform.processor()} {sorted(instructions())}"
+    if kept_from := limits():
+        kind += f" {sorted(kept_from.items())}"
     return hashlib.sha256(kind.encode()).hexdigest()[:12]
