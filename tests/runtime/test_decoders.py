@@ -15,6 +15,7 @@ import graphopt.nn.functional as F
 from graphopt import static
 from graphopt.errors import FeedError
 from graphopt.ir.program import unique_name
+from graphopt.passes.padding.dims import CannotPad
 from graphopt.runtime.feeds.buckets import powers_of_two
 from graphopt.runtime.runners import decoder as decoders
 from graphopt.runtime.state.buffers import HeldRows
@@ -377,6 +378,22 @@ def test_refusal() -> None:
         _, k, v = found
     (reason,) = model.executor.stats.get("caches", [])
     assert reason.startswith("counts-rows: pd.slice")
+
+
+def test_few_refusals() -> None:
+    """A program that is found to be no decoder a few times is not parsed for other sizes."""
+    met, sizes = decoders.Decoders(), list[Any]()
+    program = Model(windowed).program
+
+    def refuses(types: Any) -> Any:
+        sizes.append(types)
+        raise CannotPad("counts-rows", "it cuts rows")
+
+    for batch in range(1, 20):
+        for rows in (3, 4):
+            feeds = {"x": np.zeros((batch, rows))}
+            assert met.meet(program, feeds, ("y",), refuses, runs_at_once=False) is None
+    assert len(sizes) == decoders.MOST_REFUSED
 
 
 @pytest.mark.parametrize(

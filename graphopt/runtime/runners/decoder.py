@@ -48,6 +48,8 @@ LEAST = 64
 fit = powers_of_two(LEAST)
 MOST_IN_TURNS = 4
 """The sequences, each with other sizes, whose steps may alternate until they are known."""
+MOST_REFUSED = 4
+"""The sets of sizes with which a program is found to be no decoder; no other ones are looked at."""
 MOST_KINDS = 16
 """The sets of other sizes, such as numbers of sequences, that one program is compiled for."""
 
@@ -365,6 +367,8 @@ class Decoders:
         types = next(filter(None, kinds), None)
         growth.lately.append(now)
         if types is None or types in growth.refused or len(growth.decoders) >= MOST_KINDS:
+            return None
+        if len(growth.refused) >= MOST_REFUSED:
             return None
         try:
             decoder = Decoder(types, names, make(types), runs_at_once=runs_at_once)
