@@ -54,6 +54,8 @@ class Replay:
         """
         number = segment_of(op)
         if number is None or number not in self.members:
+            if not self.gathered:
+                return self.env
             self._gather([op], cotangents)
             return cast(Environment, ChainMap[Any, Any](self.again, self.env))
         if number != self.number:

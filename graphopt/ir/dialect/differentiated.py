@@ -92,7 +92,7 @@ def gathered_again(ops: Iterable[Operation]) -> dict[SSAValue, PdOp]:
     for op in ops:
         if isinstance(op, AllGather) and op.attr("again"):
             found |= dict.fromkeys(op.results, op)
-        elif isinstance(op, PureOp) and not isinstance(op, Collective):
+        elif found and isinstance(op, PureOp) and not isinstance(op, Collective):
             read = values_read(op)
             if read and all(value in found for value in read):
                 found |= dict.fromkeys(op.results, op)
