@@ -116,7 +116,8 @@ def apart(context: PassContext) -> Options:
 def rolling(context: PassContext) -> Options:
     """Loops over layers keep activations, or compute them again, as other ops do."""
     wanted = context.recompute or bool(context.flags.get("memory_optimize"))
-    if context.communicates and context.trainers == 1 and context.flags.get("shard_parameters"):
+    in_parts = context.communicates and context.reduction == "Reduce"
+    if in_parts and context.flags.get("shard_parameters"):
         return {"recompute": wanted}  # a loop gathers the parameters of a layer at a time
     return {"recompute": wanted, **apart(context)}
 
