@@ -104,7 +104,7 @@ def test_strategy_names_its_passes() -> None:
     assert (status, err) == (0, f"{first},recognise-gelu,fuse-gemm-epilogue,cse\n")
     assert opt(model, "-p", err.strip() + ",dce")[1] == by_flag
     status, by_flag, err = opt(*given)
-    assert (status, err.split(",")[-1]) == (0, "store-filters\n")  # as programs run here
+    assert (status, err.split(",")[-1]) == (0, "fence-casts\n")  # as programs run here
     assert opt(model, "-p", err.strip() + ",dce")[1] == by_flag
 
 

@@ -12,6 +12,7 @@ from graphopt.ir.dtypes import DType
 from graphopt.ir.operators import operators
 from graphopt.ir.program import AttrKind
 from graphopt.ir.translate import operators as translations
+from graphopt.ir.translate.onnx.naming import is_onnx_type
 from graphopt.ir.translate.operators.registry import TRANSLATIONS
 from graphopt.ir.translate.operators.table import BY_TYPE
 from graphopt_tests.ir.record_operators import joined, wrapped
@@ -44,7 +45,9 @@ def test_attributes_have_kinds_of_paddle_and_defaults_that_are_read() -> None:
 
 
 def test_every_operator_that_is_translated_has_a_row() -> None:
-    assert {*TRANSLATIONS, *BY_TYPE} <= ROWS.keys()
+    """Those of ONNX are described by the signatures of their rules."""
+    translated = {*TRANSLATIONS, *BY_TYPE}
+    assert {name for name in translated if not is_onnx_type(name)} <= ROWS.keys()
 
 
 def test_an_op_of_the_dialect_fits_its_row() -> None:

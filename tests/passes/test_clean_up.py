@@ -160,6 +160,7 @@ def test_every_pass_has_a_class() -> None:
         "scale-loss-grad",
         "all-reduce-gradients",
         "shard-updates",
+        "shard-parameters",
         "sort-ops",
         "einsum-to-matmul",
         "recognise-gelu",
@@ -178,6 +179,7 @@ def test_every_pass_has_a_class() -> None:
         "choose-group-kernel",
         "choose-kernel",
         "choose-pooling",
+        "stack-updates",
         "store-filters",
     }
 

@@ -118,6 +118,8 @@ def test_every_reason_has_a_page() -> None:
     elsewhere.add("no-kernel")  # see runtime/test_kernels.py: it depends on the machine
     # in test_convolutions.py, because other ops change
     elsewhere |= {"layout-dependent", "image-kept"}
+    # in runtime/test_kernel_probes.py and lowering/test_attention_kernels.py: they are measured
+    elsewhere |= {"kernel-scores", "not-quicker", "not-causal"}
     elsewhere.add("state-apart")  # see runtime/test_roll_layers.py: it depends on the strategy
     assert named - shown == elsewhere
 

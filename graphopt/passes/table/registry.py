@@ -26,8 +26,8 @@ _XDSL = {
     "canonicalize": ("canonicalize", "CanonicalizePass"),
     "dce": ("dead_code_elimination", "DeadCodeElimination"),
 }
-# of no row of the table: the runtime applies them where feeds show that they are of use
-_APART = {"keep-caches": ("graphopt.passes.padding.growing", "KeepCaches")}
+APART = {"keep-caches": ("graphopt.passes.padding.growing", "KeepCaches")}
+"""Of no row of the table: the runtime applies them where feeds show that they are of use."""
 XDSL_PASSES = {
     "canonicalize": "Apply the canonicalization patterns of all ops.",
     "dce": "Remove ops without readers.",
@@ -48,7 +48,7 @@ def all_passes() -> dict[str, Loader]:
     """
     found = own_passes()
     found |= {name: _loader(f"xdsl.transforms.{m}", c) for name, (m, c) in _XDSL.items()}
-    found |= {name: _loader(module, c) for name, (module, c) in _APART.items()}
+    found |= {name: _loader(module, c) for name, (module, c) in APART.items()}
     taken = frozenset(found)
     for point in entry_points(group=GROUP):
         if point.name in taken:
@@ -68,7 +68,7 @@ def register_pass(added: P) -> P:
     if not isinstance(name, str):
         raise PassError(f"{added.__qualname__} needs a class attribute `name`, a string")
     other = _registered.get(name)
-    if name in {*own_passes(), *_XDSL, *_APART} or (other is not None and not _same(other, added)):
+    if name in {*own_passes(), *_XDSL, *APART} or (other is not None and not _same(other, added)):
         raise PassError(f"a pass named '{name}' exists already; give {added.__qualname__} another")
     _registered[name] = added
     return added

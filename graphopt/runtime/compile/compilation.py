@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphopt.ir.program import GRAD_SUFFIX, LENGTHS, Program
 from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
-from graphopt.passes.engine.measured import refuse
 from graphopt.passes.padding.dims import Axes
 from graphopt.passes.padding.masked import Masked
 from graphopt.passes.table.context import FLOAT32, TF32, PassContext
@@ -212,6 +211,8 @@ def _about(platform: str) -> dict[str, Any]:
     if platform == "gpu":
         found["precision"] = TF32 if allows_tf32() else FLOAT32
     if why := no_kernels():
+        from graphopt.passes.engine.measured import refuse
+
         return found | {"measure": refuse(why)}
     devices = devices_of(platform)
     found["attention_kernel"] = kernel_of(platform, devices)

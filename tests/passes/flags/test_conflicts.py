@@ -134,9 +134,14 @@ def settings_for(flag: str) -> dict[str, Any]:
     return {flag: True, **rules[flag]}
 
 
-# reduce_strategy: see distributed/test_job.py
+# what shares state: see distributed/test_job.py
 @pytest.mark.parametrize(
-    "flag", [n for n, flag in BUILD_FLAGS.items() if flag.ruled_out and n != "reduce_strategy"]
+    "flag",
+    [
+        name
+        for name, flag in BUILD_FLAGS.items()
+        if flag.ruled_out and name not in ("reduce_strategy", "shard_parameters")
+    ],
 )
 def test_what_is_ruled_out_is_refused(flag: str) -> None:
     """`explain` names the other flag, and strict is an error; Paddle switches it off in silence."""
