@@ -16,6 +16,7 @@ from graphopt.passes.table.registry import APART, GROUP, XDSL_PASSES
 
 # where the words begin
 _COLUMN = 28
+_PACKAGES = Path(__file__).parents[2]
 
 
 _ROOMS = {
@@ -36,9 +37,9 @@ def summaries() -> dict[str, dict[str, str]]:
         known |= _docstrings(path, {row.pass_name for row in ROWS})
     for row in ROWS:
         found[_ROOMS[row.room]][row.pass_name] = known.get(row.pass_name, "")
-    found["passes for the sizes of feeds"] = {
-        name: _of_module(name, module) for name, (module, _) in APART.items()
-    }
+    for name, (module, _) in APART.items():
+        path = _PACKAGES.joinpath(*module.split(".")).with_suffix(".py")
+        found["passes for the sizes of feeds"] = _docstrings(path, {name})
     found["passes of xDSL"] = dict(XDSL_PASSES)
     for point in entry_points(group=GROUP):
         package = "another package" if point.dist is None else point.dist.name
@@ -62,18 +63,13 @@ def listed() -> str:
 def _of_plugin(point: EntryPoint) -> str:
     """The words of a pass of another package: read from its file, or else of what is loaded."""
     try:
-        words = _of_module(point.name, point.module)
-        words = words or (point.load().__doc__ or "").partition("\n\n")[0]
+        spec = find_spec(point.module)
+        path = Path(spec.origin) if spec is not None and spec.origin else None
+        found = _docstrings(path, {point.name}) if path is not None else {}
+        words = found.get(point.name) or (point.load().__doc__ or "").partition("\n\n")[0]
     except Exception as error:  # a broken package must not break the help
         return f"({point.value} does not load: {error})"
     return " ".join(words.split()) or point.value
-
-
-def _of_module(name: str, module: str) -> str:
-    """The words of a pass of a module; "" without a file that has some."""
-    spec = find_spec(module)
-    path = Path(spec.origin) if spec is not None and spec.origin else None
-    return "" if path is None else _docstrings(path, {name}).get(name, "")
 
 
 def _docstrings(path: Path, names: set[str]) -> dict[str, str]:
