@@ -100,11 +100,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns the exit code."""
     options = _parser().parse_args(arguments)
     trainers: list[Trainer] = []
-    stop = Stop(options.stop_timeout)
+    stop, reached = Stop(options.stop_timeout), 0
 
     def pass_on(number: int, _: Any) -> None:
+        nonlocal reached
         stop.begin(number)
-        for trainer in trainers:
+        reached = len(trainers)
+        for trainer in trainers[:reached]:
             trainer.signal(number)
 
     before = {number: signal.signal(number, pass_on) for number in _SIGNALS}
@@ -116,9 +118,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         for environment in environments:
             trainers.append(_start(options, environment))
-        for (
-            trainer
-        ) in trainers:  # threads start after the forks: a process with threads should not fork
+        # a signal may come while a trainer is started
+        for trainer in trainers[reached:] if stop.number else ():
+            trainer.signal(stop.number)
+        # threads start after the forks: a process with threads should not fork
+        for trainer in trainers:
             trainer.show()
         explain = Timeouts.of(environments[0]).grace + 1.5
         return _watch(trainers, stop, explain)

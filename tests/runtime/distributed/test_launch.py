@@ -105,7 +105,6 @@ def test_the_first_failure_ends_all(launch: Callable[..., Started], tmp_path: Pa
 def test_a_signal_reaches_all(launch: Callable[..., Started], tmp_path: Path) -> None:
     """SIGTERM is passed on, and so is what the launcher then reports."""
     started = launch(
-        # an exception that a handler raises is lost in the middle of some calls
         "told = []\nsignal.signal(signal.SIGTERM, lambda *_: told.append(1))\n"
         + WRITE_PID
         + 'while not told: time.sleep(0.02)\nprint("told")\n'
