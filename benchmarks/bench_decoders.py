@@ -33,7 +33,7 @@ KINDS = ("gpt", "llama", "t5", "beams")
 Array = Any
 
 
-class Decoder:
+class DecoderCase:
     """One decoder: its program, and its step in JAX."""
 
     def __init__(self, kind: str, layers: int, width: int) -> None:
@@ -195,7 +195,7 @@ class Decoder:
         return times
 
 
-def measured(decoder: Decoder, steps: int, *, as_numpy: bool) -> str:
+def measured(decoder: DecoderCase, steps: int, *, as_numpy: bool) -> str:
     """A row of the table: milliseconds of both, and the ratio."""
     decoder.run(6, as_numpy)  # compiles
     ours, theirs = (each[4:] for each in decoder.run(steps, as_numpy))
@@ -215,7 +215,7 @@ def main(show: Callable[[str], None] = print) -> None:
     options = parser.parse_args()
     show("| decoder | graphopt, ms | JAX by hand, ms | ratio |\n|---|---|---|---|")
     for kind in options.only.split(","):
-        decoder = Decoder(kind, options.layers, options.width)
+        decoder = DecoderCase(kind, options.layers, options.width)
         for as_numpy in (False, True):
             show(measured(decoder, options.steps, as_numpy=as_numpy))
         caches = decoder.executor.stats.get("caches")

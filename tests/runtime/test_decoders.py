@@ -203,7 +203,7 @@ def test_saved_model() -> None:
     assert executor.stats.get("caches", []) == ["kept in buffers: c0, c1"]
 
 
-def all_decoders(model: Model) -> list[decoders.Decoder]:
+def all_decoders(model: Model) -> list[decoders.CachedDecoder]:
     """The decoders of a model's executor."""
     met = model.executor._runner.decoders._met[model.program]  # pyright: ignore
     return [decoder for growth in met.values() for decoder in growth.decoders]

@@ -122,7 +122,7 @@ def _both(x: str, y: str) -> dict[str, list[str]]:
     return {"X": [x], "Y": [y]}
 
 
-class _Parts:
+class _OperatorParts:
     """The parts of an operator on one tensor, in the order in which they are computed."""
 
     def __init__(self, rewriter: Rewriter, op: Operator) -> None:
@@ -151,18 +151,18 @@ class _Parts:
 
 
 def _square(rewriter: Rewriter, op: Operator) -> None:
-    parts = _Parts(rewriter, op)
+    parts = _OperatorParts(rewriter, op)
     parts.ends("elementwise_mul", parts.x, parts.x)
 
 
 def _mish(rewriter: Rewriter, op: Operator) -> None:
-    parts = _Parts(rewriter, op)
+    parts = _OperatorParts(rewriter, op)
     soft = parts("softplus", parts.x, beta=1.0, threshold=20.0)
     parts.ends("elementwise_mul", parts.x, parts("tanh", soft))
 
 
 def _log_softmax(rewriter: Rewriter, op: Operator) -> None:
-    parts, axis = _Parts(rewriter, op), op.attrs.get("axis", -1)
+    parts, axis = _OperatorParts(rewriter, op), op.attrs.get("axis", -1)
     rank = len(rewriter.shape(parts.x))
     reduced: dict[str, Any] = {"dim": [axis % rank], "keep_dim": True, "reduce_all": False}
     away = parts("elementwise_sub", parts.x, parts("reduce_max", parts.x, **reduced))
@@ -171,7 +171,7 @@ def _log_softmax(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _sign(rewriter: Rewriter, op: Operator) -> None:
-    parts = _Parts(rewriter, op)
+    parts = _OperatorParts(rewriter, op)
     zero, dtype = parts.filled(parts.x, 0.0), _dtype(rewriter, parts.x)
     attrs = {"in_dtype": DType("bool"), "out_dtype": dtype}
     above, below = (
@@ -188,18 +188,21 @@ def _dtype(rewriter: Rewriter, name: str) -> DType:
 
 
 def _log_sigmoid(rewriter: Rewriter, op: Operator) -> None:
-    parts = _Parts(rewriter, op)
+    parts = _OperatorParts(rewriter, op)
     soft = parts("softplus", parts.scaled(parts.x, -1.0), beta=1.0, threshold=20.0)
     parts.ends_scaled(soft, -1.0)
 
 
 def _hardtanh(rewriter: Rewriter, op: Operator) -> None:
-    parts, bounds = _Parts(rewriter, op), (op.attrs.get("t_min", 0.0), op.attrs.get("t_max", 24.0))
+    parts, bounds = (
+        _OperatorParts(rewriter, op),
+        (op.attrs.get("t_min", 0.0), op.attrs.get("t_max", 24.0)),
+    )
     parts.ends("clip", parts.x, min=bounds[0], max=bounds[1])
 
 
 def _tan(rewriter: Rewriter, op: Operator) -> None:
-    parts = _Parts(rewriter, op)
+    parts = _OperatorParts(rewriter, op)
     parts.ends("elementwise_div", parts("sin", parts.x), parts("cos", parts.x))
 
 
@@ -207,7 +210,7 @@ def _of_exponentials(sign: float) -> FormRule:
     """sinh and cosh."""
 
     def rule(rewriter: Rewriter, op: Operator) -> None:
-        parts = _Parts(rewriter, op)
+        parts = _OperatorParts(rewriter, op)
         other = parts("exp", parts.scaled(parts.x, -1.0))
         total = parts("elementwise_add", parts("exp", parts.x), parts.scaled(other, sign))
         parts.ends_scaled(total, 0.5)
@@ -219,7 +222,7 @@ def _logarithm(scale: float, bias: float) -> FormRule:
     """A multiple of the logarithm of x and a number."""
 
     def rule(rewriter: Rewriter, op: Operator) -> None:
-        parts = _Parts(rewriter, op)
+        parts = _OperatorParts(rewriter, op)
         moved = parts.scaled(parts.x, 1.0, bias) if bias else parts.x
         parts.ends_scaled(parts("log", moved), scale)
 
@@ -227,28 +230,28 @@ def _logarithm(scale: float, bias: float) -> FormRule:
 
 
 def _expm1(rewriter: Rewriter, op: Operator) -> None:
-    parts = _Parts(rewriter, op)
+    parts = _OperatorParts(rewriter, op)
     parts.ends_scaled(parts("exp", parts.x), 1.0, -1.0)
 
 
 def _reciprocal(rewriter: Rewriter, op: Operator) -> None:
-    parts = _Parts(rewriter, op)
+    parts = _OperatorParts(rewriter, op)
     parts.ends("elementwise_div", parts.filled(parts.x, 1.0), parts.x)
 
 
 def _softsign(rewriter: Rewriter, op: Operator) -> None:
-    parts = _Parts(rewriter, op)
+    parts = _OperatorParts(rewriter, op)
     parts.ends("elementwise_div", parts.x, parts.scaled(parts("abs", parts.x), 1.0, 1.0))
 
 
 def _selu(rewriter: Rewriter, op: Operator) -> None:
-    parts, scale, alpha = _Parts(rewriter, op), op.attrs.get("scale"), op.attrs.get("alpha")
+    parts, scale, alpha = _OperatorParts(rewriter, op), op.attrs.get("scale"), op.attrs.get("alpha")
     inner = parts("elu", parts.x, alpha=1.6732632 if alpha is None else alpha)
     parts.ends_scaled(inner, 1.050701 if scale is None else scale)
 
 
 def _celu(rewriter: Rewriter, op: Operator) -> None:
-    parts, alpha = _Parts(rewriter, op), op.attrs.get("alpha", 1.0)
+    parts, alpha = _OperatorParts(rewriter, op), op.attrs.get("alpha", 1.0)
     parts.ends_scaled(parts("elu", parts.scaled(parts.x, 1 / alpha), alpha=1.0), alpha)
 
 
@@ -256,7 +259,7 @@ def _kept_where(size: bool, default: float) -> FormRule:
     """x where it, or its size, is above the threshold, and 0 elsewhere."""
 
     def rule(rewriter: Rewriter, op: Operator) -> None:
-        parts, limit = _Parts(rewriter, op), op.attrs.get("threshold", default)
+        parts, limit = _OperatorParts(rewriter, op), op.attrs.get("threshold", default)
         compared = parts("abs", parts.x) if size else parts.x
         above = parts("greater_than", compared, parts.filled(compared, limit))
         attrs = {"in_dtype": DType("bool"), "out_dtype": _dtype(rewriter, parts.x)}
@@ -266,14 +269,14 @@ def _kept_where(size: bool, default: float) -> FormRule:
 
 
 def _stanh(rewriter: Rewriter, op: Operator) -> None:
-    parts, attrs = _Parts(rewriter, op), op.attrs
+    parts, attrs = _OperatorParts(rewriter, op), op.attrs
     inner = parts("tanh", parts.scaled(parts.x, attrs.get("scale_a", 0.67)))
     parts.ends_scaled(inner, attrs.get("scale_b", 1.7159))
 
 
 def _prelu(rewriter: Rewriter, op: Operator) -> None:
     """relu(x) less alpha times relu(-x)."""
-    parts, (alpha,) = _Parts(rewriter, op), op.input("Alpha")
+    parts, (alpha,) = _OperatorParts(rewriter, op), op.input("Alpha")
     rank, sizes = len(rewriter.shape(parts.x)), rewriter.shape(alpha)
     first = op.attrs.get("data_format", "NCHW")[1:2] == "C"
     if op.attrs.get("mode") == "channel" and first and len(sizes) == 1:
@@ -285,7 +288,7 @@ def _prelu(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _mean(rewriter: Rewriter, op: Operator) -> None:
-    parts = _Parts(rewriter, op)
+    parts = _OperatorParts(rewriter, op)
     parts.ends("reduce_mean", parts.x, dim=[], keep_dim=False, reduce_all=True)
 
 
@@ -313,19 +316,19 @@ def _mul(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _is_nan(rewriter: Rewriter, op: Operator) -> None:
-    parts = _Parts(rewriter, op)
+    parts = _OperatorParts(rewriter, op)
     parts.ends("not_equal", parts.x, parts.x)
 
 
 def _dot(rewriter: Rewriter, op: Operator) -> None:
-    parts, (y,) = _Parts(rewriter, op), op.input("Y")
+    parts, (y,) = _OperatorParts(rewriter, op), op.input("Y")
     product, last = parts("elementwise_mul", parts.x, y), len(rewriter.shape(parts.x)) - 1
     parts.ends("reduce_sum", product, dim=[last], keep_dim=False, reduce_all=False)
 
 
 def _bce_loss(rewriter: Rewriter, op: Operator) -> None:
     """Logarithms below -100 are -100."""
-    parts, (label,) = _Parts(rewriter, op), op.input("Label")
+    parts, (label,) = _OperatorParts(rewriter, op), op.input("Label")
 
     def share(x: str, weight: str) -> str:
         logarithm = parts("log", x)
@@ -338,7 +341,7 @@ def _bce_loss(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _atan(rewriter: Rewriter, op: Operator) -> None:
-    parts = _Parts(rewriter, op)
+    parts = _OperatorParts(rewriter, op)
     become(op, "atan2", {"X1": [parts.x], "X2": [parts.filled(parts.x, 1.0)]})
 
 
@@ -348,7 +351,7 @@ _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
 def _erf(rewriter: Rewriter, op: Operator) -> None:
     """By a polynomial of 1 / (1 + 0.3275911 |x|), right to 1.5e-7."""
-    parts = _Parts(rewriter, op)
+    parts = _OperatorParts(rewriter, op)
     size = parts("abs", parts.x)
     share = parts.scaled(size, 0.3275911, 1.0)
     share = parts("elementwise_div", parts.filled(share, 1.0), share)
@@ -365,7 +368,7 @@ def _erf(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _logsumexp(rewriter: Rewriter, op: Operator) -> None:
-    parts, attrs = _Parts(rewriter, op), op.attrs
+    parts, attrs = _OperatorParts(rewriter, op), op.attrs
     rank = len(rewriter.shape(parts.x))
     axes = [int(axis) % rank for axis in attrs.get("axis", [0])]
     axes = list(range(rank)) if attrs.get("reduce_all") or not axes else axes

@@ -41,8 +41,8 @@ from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Grown
 from graphopt.passes.padding.mask import mask_padding
-from graphopt.passes.padding.masked import PAST, Cache, Masked, buffer_name
-from graphopt.passes.padding.positions import Limit, settle_positions
+from graphopt.passes.padding.masked import PAST, FedCache, Masked, buffer_name
+from graphopt.passes.padding.positions import SizeLimit, settle_positions
 from graphopt.passes.padding.rules import MeetsOther
 
 
@@ -110,7 +110,7 @@ def keep_caches(module: ModuleOp) -> Masked:
     )
 
 
-def _limit(limit: Limit, masked: Masked) -> tuple[Grown, int]:
+def _limit(limit: SizeLimit, masked: Masked) -> tuple[Grown, int]:
     """A limit as a size that must not be larger than a number."""
     axes = masked.feeds.get(limit.feed, ())
     dim = axes[limit.axis] if axes else None
@@ -139,7 +139,7 @@ def _refine_types(module: ModuleOp) -> None:
                 new.name_hint = hint
 
 
-def find_caches(module: ModuleOp) -> list[Cache]:
+def find_caches(module: ModuleOp) -> list[FedCache]:
     """The feeds that are fetched with rows joined to them, along an axis of open size."""
     block, signature = main_function(module).body.block, signature_of(module)
     ports = dict(zip(block.args, signature.arguments, strict=True))
@@ -157,7 +157,7 @@ def find_caches(module: ModuleOp) -> list[Cache]:
         for port, value in zip(signature.results, end.operands, strict=True)
         if port.kind == FETCH
     ]
-    caches: list[Cache] = []
+    caches: list[FedCache] = []
     for feed, (axis, by) in growth.items():
         taken = {cache.fetch for cache in caches}
         own = [
@@ -167,7 +167,7 @@ def find_caches(module: ModuleOp) -> list[Cache]:
         ]
         if own:
             copied, fetch = min(own, key=lambda each: each[0])
-            caches.append(Cache(ports[feed].name, fetch, axis, by, not copied))
+            caches.append(FedCache(ports[feed].name, fetch, axis, by, not copied))
     return caches
 
 
@@ -213,7 +213,7 @@ def _differentiates(module: ModuleOp) -> bool:
     return any(isinstance(op, Grad) for op in module.walk())
 
 
-def _masked(module: ModuleOp, caches: Sequence[Cache]) -> Masked:
+def _masked(module: ModuleOp, caches: Sequence[FedCache]) -> Masked:
     """The module with masks; feeds whose axes meet those of caches have such axes, too."""
     block, signature = main_function(module).body.block, signature_of(module)
     names = {value: port.name for value, port in zip(block.args, signature.arguments, strict=True)}
@@ -251,7 +251,7 @@ def _fed(size: Amount) -> tuple[BlockArgument, int] | None:
     return None
 
 
-def _keep_in_place(module: ModuleOp, caches: Sequence[Cache]) -> None:
+def _keep_in_place(module: ModuleOp, caches: Sequence[FedCache]) -> None:
     """The caches that are only written after their rows become state."""
     function, signature = main_function(module), signature_of(module)
     own = {cache.feed: cache for cache in caches if cache.in_place}

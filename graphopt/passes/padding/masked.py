@@ -27,7 +27,7 @@ def count_name(dim: Dim) -> str:
 
 
 @dataclass(frozen=True)
-class Cache:
+class FedCache:
     """A feed that a fetch of the step before is, with `by` rows more along an axis.
 
     One `in_place` is state of the module, `buffer_name(feed)`: the step adds rows and changes none.
@@ -60,6 +60,6 @@ class Masked:
     fetches: Mapping[str, Axes]
     extents: frozenset[Extent] = frozenset()
     equal: frozenset[tuple[Dim, Dim]] = frozenset()
-    caches: tuple[Cache, ...] = ()
+    caches: tuple[FedCache, ...] = ()
     feeds: Mapping[str, Axes] = field(default_factory=dict[str, Axes])
     limits: frozenset[tuple[Grown, int]] = frozenset()

@@ -30,7 +30,7 @@ from graphopt.passes.engine.inserting import Before
 from graphopt.passes.engine.rewrite import replace
 
 
-class Limit(NamedTuple):
+class SizeLimit(NamedTuple):
     """The size of an axis of a feed, and `more`, must be `most` at most."""
 
     feed: str
@@ -39,14 +39,14 @@ class Limit(NamedTuple):
     most: int
 
 
-class _Place(NamedTuple):
+class _RowCount(NamedTuple):
     """A number of rows: `more` than those of a cache, or than 0 without one."""
 
     cache: BlockArgument | None
     more: int
 
 
-def settle_positions(module: ModuleOp) -> list[Limit]:
+def settle_positions(module: ModuleOp) -> list[SizeLimit]:
     """Rewrite the ops of `@main` with a place or a size that is a number more than a cache's rows.
 
     Returns what must hold in addition: a slice past the end of a table would have fewer rows.
@@ -96,7 +96,7 @@ class _Settling:
     caches: dict[BlockArgument, int]
     names: dict[BlockArgument, str]
     known: KnownValues = field(default_factory=KnownValues)
-    limits: list[Limit] = field(default_factory=list[Limit])
+    limits: list[SizeLimit] = field(default_factory=list[SizeLimit])
 
     def made(self, op: Dynamic) -> SSAValue | None:
         """The value that takes the place of the op's; None for an op that stays."""
@@ -130,7 +130,7 @@ class _Settling:
             if rows is None or shape[at] == UNKNOWN or last.cache is None:
                 return None
             limit = self.caches[last.cache], last.more, shape[at]
-            self.limits.append(Limit(self.names[last.cache], *limit))
+            self.limits.append(SizeLimit(self.names[last.cache], *limit))
             value = new(Gather.make(value, rows, axis=at))
         dropped = [normalize_axis(axis, len(shape)) for axis in attrs["decrease_axis"]]
         return new(Squeeze.make(value, axis=dropped)) if dropped else value
@@ -139,7 +139,7 @@ class _Settling:
         """Numbers from the end of a cache on, or up to it."""
         found = [_one(attrs[name]) for name in ("start", "end", "step")]
         first, last, step = (self._place(each) for each in found)
-        if first is None or last is None or step != _Place(None, 1):
+        if first is None or last is None or step != _RowCount(None, 1):
             return None
         rows, dtype = self._numbers(first, last, new), dtype_of(op.results[0].type)
         return rows if rows is None or dtype == "int64" else new(Cast.make(rows, dtype=dtype))
@@ -160,25 +160,25 @@ class _Settling:
         ones = [1 if size != -1 else -1 for size in sizes]
         return new(Expand.make(new(Reshape.make(row, shape=ones)), shape=sizes))
 
-    def _place(self, amount: Amount | None) -> _Place | None:
+    def _place(self, amount: Amount | None) -> _RowCount | None:
         """A number, or the rows of a cache and a number; None for anything else."""
         if amount is None or isinstance(amount, int):
-            return None if amount is None else _Place(None, amount)
+            return None if amount is None else _RowCount(None, amount)
         for cache, axis in self.caches.items():
             size = self.known.sizes(cache)[axis]
             more = amount - size
             if isinstance(more, int):
-                return _Place(cache, more)
+                return _RowCount(cache, more)
         return None
 
-    def _numbers(self, first: _Place, last: _Place, new: Before) -> SSAValue | None:
+    def _numbers(self, first: _RowCount, last: _RowCount, new: Before) -> SSAValue | None:
         """The whole numbers from one place up to another one, int64; None for other places."""
         if last.cache is None:
             return None
         count = last.more - first.more
         if first.cache is last.cache and first.more >= 0 and count > 0:
             return self._after(last.cache, first.more, count, new)
-        if first != _Place(None, 0) or last.more < 0:
+        if first != _RowCount(None, 0) or last.more < 0:
             return None
         ones = new(FullLike.make(self._row(last.cache, new), value=1.0, dtype="int64"))
         one = new(Full.make(shape=[], value=1.0, dtype="int64"))

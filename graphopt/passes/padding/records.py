@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any, cast
 
 from graphopt.passes.padding.dims import Axes, Dim, Extent, Factor, Grown
-from graphopt.passes.padding.masked import Cache, Masked
+from graphopt.passes.padding.masked import FedCache, Masked
 
 Record = dict[str, Any]
 
@@ -53,8 +53,8 @@ def masked_of(record: Mapping[str, Any]) -> Masked:
     )
 
 
-def _cache_of(record: Mapping[str, Any]) -> Cache:
-    return Cache(
+def _cache_of(record: Mapping[str, Any]) -> FedCache:
+    return FedCache(
         *(str(record["feed"]), str(record["fetch"])),
         *(int(record["axis"]), int(record["by"]), bool(record["in_place"])),
     )

@@ -59,13 +59,13 @@ class ShardParameters(RewritePass):
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log = RewriteLog(self.name)
-        run = _Sharding(module, self.parts, self.smallest, log)
+        run = _ParameterSharding(module, self.parts, self.smallest, log)
         with edit_signature(run.function) as edit:
             run.rewrite(edit)
         return log.outcomes
 
 
-class _Sharding:
+class _ParameterSharding:
     """One run of the pass: the parameters that are kept in parts."""
 
     def __init__(self, module: ModuleOp, count: int, smallest: int, log: RewriteLog) -> None:

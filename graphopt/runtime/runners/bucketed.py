@@ -32,7 +32,7 @@ from graphopt.runtime.feeds.sequence_rows import (
     rows_of_sequences,
     takes_sequences,
 )
-from graphopt.runtime.runners.decoder import Decoder, Decoders, Types
+from graphopt.runtime.runners.decoder import CachedDecoder, Decoders, Types
 from graphopt.runtime.runners.runner import (
     Names,
     Runner,
@@ -143,7 +143,7 @@ class BucketedRunner(Runner):
             return super()._checked_step(program, feed, names, scope, signature, wait=wait)
         return self._fed_step(program, single_feed(program, feed), names, scope, wait=wait)
 
-    def _met(self, program: Program, feed: Feed, names: Names) -> Decoder | None:
+    def _met(self, program: Program, feed: Feed, names: Names) -> CachedDecoder | None:
         """The decoder that a program is found to be; None if it is none, or not yet."""
 
         def make(types: Types) -> Executables:

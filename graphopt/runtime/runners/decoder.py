@@ -20,7 +20,7 @@ import numpy as np
 from graphopt.errors import GraphoptError
 from graphopt.ir.program import Block, Program
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Grown
-from graphopt.passes.padding.masked import PAST, Cache, buffer_name, count_name, mask_name
+from graphopt.passes.padding.masked import PAST, FedCache, buffer_name, count_name, mask_name
 from graphopt.runtime.compile.background import submit
 from graphopt.runtime.feeds.buckets import powers_of_two
 from graphopt.runtime.feeds.padded_rows import Rows, count_of, cut, mask_of, rows_of
@@ -54,7 +54,7 @@ MOST_KINDS = 16
 """The sets of other sizes, such as numbers of sequences, that one program is compiled for."""
 
 
-class Decoder:
+class CachedDecoder:
     """The steps of a program whose feeds have these types."""
 
     def __init__(
@@ -254,7 +254,7 @@ class _Making:
 class _KeptFeed:
     """A cache, with the type of its feed."""
 
-    def __init__(self, cache: Cache, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, cache: FedCache, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.cache, self.shape, self.dtype = cache, shape, dtype
         self.name = buffer_name(cache.feed)
         self._sizes = shape[: cache.axis], shape[cache.axis + 1 :]
@@ -320,7 +320,7 @@ class _Growth:
     """The sizes that a program with these fetches was fed lately, and its decoders."""
 
     lately: deque[Shapes] = field(default_factory=lambda: deque[Shapes](maxlen=MOST_IN_TURNS))
-    decoders: list[Decoder] = field(default_factory=list[Decoder])
+    decoders: list[CachedDecoder] = field(default_factory=list[CachedDecoder])
     refused: Bounded[Types, str] = field(default_factory=lambda: Bounded[Types, str](MOST_KINDS))
 
 
@@ -355,10 +355,10 @@ class Decoders:
         make: Make,
         *,
         runs_at_once: bool,
-    ) -> Decoder | None:
+    ) -> CachedDecoder | None:
         """The decoder that a program is found to be with these feeds; None if it is none.
 
-        `runs_at_once` is as for Decoder.
+        `runs_at_once` is as for CachedDecoder.
         """
         growths = self._met.setdefault(program, Bounded(MOST_KINDS))
         growth = growths.find((program.version, revision.number, names), _Growth)
@@ -371,7 +371,7 @@ class Decoders:
         if len(growth.refused) >= MOST_REFUSED:
             return None
         try:
-            decoder = Decoder(types, names, make(types), runs_at_once=runs_at_once)
+            decoder = CachedDecoder(types, names, make(types), runs_at_once=runs_at_once)
         except (CannotPad, GraphoptError) as error:
             reason = getattr(error, "reason", None)
             is_none = reason is not None and reason.name == "no-cache"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphopt.errors import FormatError, LimitError, UnsupportedError
-from graphopt.ir.formats.onnx.importer import Controls, Importer
+from graphopt.ir.formats.onnx.importer import Controls, OnnxImporter
 from graphopt.ir.formats.onnx.reader import GraphSpan, OnnxGraph, OnnxNode
 from graphopt.ir.formats.quote import quote
 from graphopt.ir.program import AttrKind, Block, Variable, VarKind
@@ -22,7 +22,7 @@ _END = 2**31 - 1
 class _Body:
     """A graph of a node as a block: entered, its nodes imported, and left."""
 
-    def __init__(self, importer: Importer, node: OnnxNode, attribute: str) -> None:
+    def __init__(self, importer: OnnxImporter, node: OnnxNode, attribute: str) -> None:
         self.importer, self.node = importer, node
         span = node.attributes.get(attribute)
         if not isinstance(span, GraphSpan):
@@ -78,7 +78,7 @@ class _Body:
             )
 
 
-def _branches(importer: Importer, node: OnnxNode) -> None:
+def _branches(importer: OnnxImporter, node: OnnxNode) -> None:
     """Two `conditional_block`s with opposite conditions, and a `select_input` for each result."""
     condition = importer.read(node.inputs[0], f"node {quote(node.name)}")
     # what both branches read becomes a variable of the block around them
@@ -112,7 +112,7 @@ def _branches(importer: Importer, node: OnnxNode) -> None:
         importer.emit("select_input", inputs, {"Out": target}, {}, node)
 
 
-def _loop(importer: Importer, node: OnnxNode) -> None:
+def _loop(importer: OnnxImporter, node: OnnxNode) -> None:
     """A `while` over a counter, a flag and what the body carries; results of steps in arrays."""
     where = f"node {quote(node.name)}"
     names = [importer.read(n, where) if n else "" for n in (*node.inputs, "", "")]
@@ -167,7 +167,9 @@ def _loop(importer: Importer, node: OnnxNode) -> None:
             importer.emit("tensor_array_to_tensor", {"X": [array]}, outputs, attrs, node)
 
 
-def _going(importer: Importer, node: OnnxNode, at: str, limit: str, holds: str, going: str) -> None:
+def _going(
+    importer: OnnxImporter, node: OnnxNode, at: str, limit: str, holds: str, going: str
+) -> None:
     """Set the condition of a next step: the flag holds, and the counter is below the limit."""
     if not limit:
         importer.emit("assign", {"X": [holds]}, {"Out": [going]}, {}, node)
@@ -177,7 +179,7 @@ def _going(importer: Importer, node: OnnxNode, at: str, limit: str, holds: str, 
     _emit(importer, node, "And", [below, holds], going)
 
 
-def _scan(importer: Importer, node: OnnxNode) -> None:
+def _scan(importer: OnnxImporter, node: OnnxNode) -> None:
     """A `recurrent`: states from step to step, and slices of the sequences."""
     if node.version < 9:
         raise UnsupportedError(
@@ -250,7 +252,7 @@ def _scan(importer: Importer, node: OnnxNode) -> None:
             importer.emit(type_, {"X": [source]}, {"Out": target}, attrs, node)
 
 
-def _turned(importer: Importer, node: OnnxNode, name: str, axis: int, is_reversed: int) -> str:
+def _turned(importer: OnnxImporter, node: OnnxNode, name: str, axis: int, is_reversed: int) -> str:
     """A sequence whose steps are along its first axis."""
     own = importer.new(f"{node.name}.steps")
     attrs = {OPSET: node.version, "axis": axis, "reverse": is_reversed, "back": 0}
@@ -276,7 +278,7 @@ def _list(node: OnnxNode, name: str, count: int) -> list[int]:
 
 
 def _assign_all(
-    importer: Importer, node: OnnxNode, sources: list[str], targets: Sequence[str]
+    importer: OnnxImporter, node: OnnxNode, sources: list[str], targets: Sequence[str]
 ) -> None:
     """Copy all at once: no copy overwrites a value that a later one reads."""
     kept: list[str] = []
@@ -292,24 +294,24 @@ def _assign_all(
 
 
 def _emit(
-    importer: Importer, node: OnnxNode, type: str, inputs: Sequence[str], output: str
+    importer: OnnxImporter, node: OnnxNode, type: str, inputs: Sequence[str], output: str
 ) -> None:
     attrs = {OPSET: node.version}
     importer.emit(operator_type("", type), {"X": inputs}, {"Out": [output]}, attrs, node)
 
 
-def _constant(importer: Importer, node: OnnxNode, name: str, value: int, dtype: str) -> None:
+def _constant(importer: OnnxImporter, node: OnnxNode, name: str, value: int, dtype: str) -> None:
     attrs = {OPSET: node.version, "value": [value], "value_dtype": dtype, "value_shape": []}
     importer.emit(operator_type("", "Constant"), {}, {"Out": [name]}, attrs, node)
 
 
-def _array(importer: Importer, name: str) -> str:
+def _array(importer: OnnxImporter, name: str) -> str:
     own = importer.new(name)
     importer.block.vars[own].kind = VarKind.TENSOR_ARRAY
     return own
 
 
-def _scope(importer: Importer, node: OnnxNode) -> str:
+def _scope(importer: OnnxImporter, node: OnnxNode) -> str:
     own = importer.new(f"{node.name}.scope")
     importer.block.vars[own].kind = VarKind.STEP_SCOPES
     return own

@@ -53,19 +53,19 @@ _STATISTICS: Mapping[str, Sequence[int]] = {"BatchNormalization": (3, 4)}
 
 Scope = dict[str, str]
 """The variable of the program for each name that is visible in a graph."""
-Controls = Mapping[str, Callable[["Importer", OnnxNode], None]]
+Controls = Mapping[str, Callable[["OnnxImporter", OnnxNode], None]]
 
 
 def import_onnx(
     model: OnnxModel, controls: Controls, title: str
 ) -> tuple[Program, dict[str, Array]]:
     """The program, and the values of its parameters; `title` is the file's name in locations."""
-    importer = Importer(model, controls, title)
+    importer = OnnxImporter(model, controls, title)
     importer.run()
     return importer.program, importer.parameters
 
 
-class Importer:
+class OnnxImporter:
     """State of one import: the names of the graphs that are open, and the block that grows."""
 
     def __init__(self, model: OnnxModel, controls: Controls, title: str) -> None:

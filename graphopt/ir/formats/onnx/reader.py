@@ -18,7 +18,7 @@ from graphopt.ir.formats.onnx.tensors import StoredTensor, stored_tensor
 from graphopt.ir.formats.protobuf.message import Message, decode
 from graphopt.ir.formats.protobuf.wire import WireReader
 from graphopt.ir.formats.quote import quote
-from graphopt.ir.translate.onnx.element_types import element_type
+from graphopt.ir.translate.onnx.naming import element_type
 
 OPSETS = range(1, 29)
 """The versions of ONNX's operators that are read."""

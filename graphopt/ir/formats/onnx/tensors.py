@@ -15,7 +15,7 @@ from graphopt.ir.formats.files import path_of_variable
 from graphopt.ir.formats.protobuf.message import Message
 from graphopt.ir.formats.protobuf.wire import WireReader
 from graphopt.ir.formats.quote import quote
-from graphopt.ir.translate.onnx.element_types import element_type
+from graphopt.ir.translate.onnx.naming import element_type
 
 Array = np.ndarray[Any, Any]
 

@@ -17,8 +17,7 @@ from graphopt.ir.dialect.ops.math import Add, Cast, LogicalOr, Scale
 from graphopt.ir.dialect.ops.shape import Expand, Reshape, ShapeOf, Squeeze, Transpose, Unsqueeze
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
 from graphopt.ir.dtypes import DType
-from graphopt.ir.translate.onnx.element_types import element_type
-from graphopt.ir.translate.onnx.naming import OPSET
+from graphopt.ir.translate.onnx.naming import OPSET, element_type
 from graphopt.ir.translate.operators.emitter import Emitter
 
 # Whole numbers up to this one are floats, too.

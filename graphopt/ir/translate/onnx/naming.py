@@ -1,7 +1,8 @@
-"""The names of ONNX's nodes among the operators of a program."""
+"""The names of ONNX's nodes among the operators of a program, and of its element types."""
 
 from __future__ import annotations
 
+from graphopt.ir.dtypes import ALL, DType
 from graphopt.ir.program import Program
 
 # The attribute of an operator that has the version of ONNX's operators which it belongs to.
@@ -23,3 +24,40 @@ def opset_of(program: Program) -> int:
     """The version of ONNX's operators in a program; 0 when it has none."""
     ops = (op for block in program.blocks for op in block.ops)
     return max((op.attrs.get(OPSET, 0) for op in ops if is_onnx_type(op.type)), default=0)
+
+
+# The name of each element type by its number in TensorProto.DataType.
+_ELEMENTS = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    8: "string",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    12: "uint32",
+    13: "uint64",
+    14: "complex64",
+    15: "complex128",
+    16: "bfloat16",
+    17: "float8e4m3fn",
+    18: "float8e4m3fnuz",
+    19: "float8e5m2",
+    20: "float8e5m2fnuz",
+    21: "uint4",
+    22: "int4",
+    23: "float4e2m1",
+    24: "float8e8m0",
+    25: "uint2",
+    26: "int2",
+}
+
+
+def element_type(number: int) -> DType | str:
+    """The dtype of an element type; its name where the dialect has none."""
+    name = _ELEMENTS.get(number, f"type {number}")
+    return DType(name) if name in ALL else name
