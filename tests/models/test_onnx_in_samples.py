@@ -19,6 +19,8 @@ from graphopt_tests.models.test_onnx_ops import (
     Case,
     check,
     flat,
+    is_random,
+    parts,
     rule_of,
     sixty_four_bits,
     valid,
@@ -40,13 +42,14 @@ def came_in(cases: list[Case], folder: Path, opset: int = 20) -> list[Any]:
     path.write_bytes(valid(cases, opset).SerializeToString())
     model = read_model(path)
     arrays = [np.asarray(array) for _, case in cases for array in flat(case)]
-    given = {f"x{at}": array for at, array in enumerate(arrays)}
+    given = {f"x{at}": parts(array) for at, array in enumerate(arrays)}
     return model.run({name: given[name] for name in model.feed_names})
 
 
 def wanted_of(cases: list[Case]) -> list[Any]:
     with np.errstate(all="ignore"):
-        return [each for op, case in cases for each in rule_of(op, case)(*flat(case))]
+        results = [each for op, case in cases for each in rule_of(op, case)(*flat(case))]
+    return [parts(np.asarray(each)) for each in results]
 
 
 @pytest.mark.parametrize("family", ["logic", "linear"])
@@ -69,5 +72,8 @@ def test_every_sample(name: str, opset: int, tmp_path: Path) -> None:
             valid(cases, opset)
         except UnsupportedError:
             continue
-        wanted = wanted_of(cases)
-        check(came_in(cases, tmp_path, opset), wanted, [np.asarray(v).dtype for v in wanted])
+        found, wanted = came_in(cases, tmp_path, opset), wanted_of(cases)
+        if is_random(*cases[0]):  # other numbers of the same distribution
+            assert [(v.dtype, v.shape) for v in found] == [(v.dtype, v.shape) for v in wanted]
+            continue
+        check(found, wanted, [value.dtype for value in wanted])

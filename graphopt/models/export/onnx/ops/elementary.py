@@ -251,10 +251,15 @@ def _asymptotic(emit: Nodes, x: Value) -> Value:
 
 @exports(ops.Polygamma)
 def polygamma(emit: Nodes, x: Value, n: int) -> Value:
-    """n! times Hurwitz' zeta function of n + 1, by the formula of Euler and Maclaurin."""
+    """n! times Hurwitz' zeta function of n + 1, by the formula of Euler and Maclaurin.
+
+    Below 0 by that at 1 - x and the derivative of the cotangent.
+    """
     if n == 0:
         return digamma(emit, x)
-    wide = emit.cast(x, "float64")
+    given = emit.cast(x, "float64")
+    low = emit("Less", given, emit.number(0, given))
+    wide = emit("Where", low, emit("Sub", emit.number(1, given), given), given)
 
     def power(base: Value, exponent: float) -> Value:
         return emit("Pow", base, emit.number(exponent, wide))
@@ -270,8 +275,23 @@ def polygamma(emit: Nodes, x: Value, n: int) -> Value:
         terms.append(emit("Mul", power(far, -order - 2 * at + 1), emit.number(factor, wide)))
     sign = 1 if n % 2 else -1
     total = emit("Mul", emit("Sum", *terms), emit.number(sign * math.factorial(n), wide))
-    low = emit("Less", wide, emit.number(0, wide))
-    return emit.cast(emit("Where", low, emit.number(math.nan, wide), total), dtype_of(x))
+    mirrored = emit("Neg", total) if n % 2 else total
+    mirrored = emit("Sub", mirrored, _cotangent(emit, given, n))
+    found = emit("Where", low, mirrored, total)
+    whole = emit("Equal", emit("Floor", given), given)
+    pole = emit("And", whole, emit("LessOrEqual", given, emit.number(0, given)))
+    found = emit("Where", pole, emit.number(sign * math.inf, given), found)
+    return emit.cast(found, dtype_of(x))
+
+
+def _cotangent(emit: Nodes, x: Value, n: int) -> Value:
+    """The n-th derivative of pi cot(pi x), a polynomial of cot(pi x)."""
+    derivative = np.polynomial.Polynomial([0.0, math.pi])
+    for _ in range(n):
+        derivative = derivative.deriv() * [-math.pi, 0.0, -math.pi]
+    angle = emit("Mul", emit("Sub", x, emit("Round", x)), emit.number(math.pi, x))
+    at = emit("Reciprocal", emit("Tan", angle))
+    return polynomial(emit, at, derivative.coef[::-1].tolist())
 
 
 # Giles' polynomials for the middle and for both ends
