@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.utils.hints import isa
 
 from graphopt.debug.compare import random_inputs, run_module
-from graphopt.ir.dialect.ops.creation import AssignValue
+from graphopt.ir.dialect.ops.creation import AssignValue, Full
 from graphopt.ir.dialect.types import Tensor, dtype_of
 from graphopt.reference import Unsupported, evaluate
 
@@ -18,7 +19,7 @@ Array = np.ndarray[Any, Any]
 Results = Mapping[str, Array]
 # in float64 what is equal in real arithmetic is equal to this, relative to the largest number
 ALIKE = 1e-7
-# and to this where constants of a half type were folded, with its rounding
+# and to this where a half type rounds constants: folded ones, or those of a formula made one op
 ALIKE_FOLDED = 2.0**-7
 
 
@@ -49,10 +50,18 @@ def special_inputs_of(module: ModuleOp, seed: int = 0) -> dict[str, Array]:
 def alike_of(module: ModuleOp) -> float:
     """The tolerance in float64 of programs that are made from this one."""
     ops = list(module.walk())
-    constants = any(isinstance(op, AssignValue) for op in ops)
+    constants = any(isinstance(op, AssignValue) or _is_rounded(op) for op in ops)
     types = (result.type for op in ops for result in op.results)
     half = any(isa(type_, Tensor) and dtype_of(type_) in HALF_TYPES for type_ in types)
     return ALIKE_FOLDED if constants and half else ALIKE
+
+
+def _is_rounded(op: Operation) -> bool:
+    """True for a full tensor whose number its dtype cannot hold."""
+    if not isinstance(op, Full):
+        return False
+    value = op.attr("value")
+    return float(np.asarray(value, dtype_of(op.out.type).numpy)) != value
 
 
 def other_bits(wanted: Results, found: Results) -> str:
