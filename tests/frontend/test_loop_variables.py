@@ -357,3 +357,16 @@ def test_parameters_that_are_exchanged() -> None:
     start()
     for wanted in ([1, 0], [0, 1]):
         assert [float(v[0]) for v in run([a, b])] == wanted
+
+
+def test_what_starts_without_a_gradient_has_none_in_the_loop() -> None:
+    """As in Paddle 2.6.2 and 3.3.1, whatever the loop adds to it."""
+    x, y = static.data("x", [2], "float64"), static.data("y", [2], "float64")
+    x.stop_gradient = False
+    body = lambda i, x, y: [i + 1, x * 3.0, y + x]  # noqa: E731
+    found = []
+    for stops in (True, False):
+        y.stop_gradient = stops
+        outs = while_loop(lambda i, *_: i < 2, body, [paddle.full([], 0, "int64"), x, y])
+        found += static.gradients([paddle.add_n(outs[1:])], [x])
+    np.testing.assert_array_equal(run(found, x=X, y=X), [[9.0, 9.0], [13.0, 13.0]])

@@ -52,12 +52,43 @@ def interpolate(
     for at, (old, new) in enumerate(zip(sizes, wanted, strict=True)):
         ratio = _ratio(old, new, scales[at] if scales else 0, align_corners)
         taps = _taps(mode, old, new, ratio, align_corners, align_mode)
+        x = _resampled(x, first + at, taps, _transposed(taps, old, new))
+    return x.astype(dtype)
+
+
+# Inputs that more outputs read than this are rare; their derivative is added up by a scatter.
+_MOST_READERS = 32
+
+
+def _transposed(taps: Taps, old: int, new: int) -> Taps:
+    """For each input position the output positions that read it, with their weights."""
+    pairs = np.concatenate([index * new + np.arange(new) for index, _ in taps])
+    pairs, places = np.unique(pairs, return_inverse=True)
+    weights = np.bincount(places, np.concatenate([weight for _, weight in taps]))
+    inputs, outputs = np.divmod(pairs, new)
+    rank = np.arange(len(pairs)) - np.searchsorted(inputs, inputs)
+    found = [(np.zeros(old, int), np.zeros(old)) for _ in range(rank.max() + 1)]
+    for number, (index, weight) in enumerate(found):
+        chosen = rank == number
+        index[inputs[chosen]], weight[inputs[chosen]] = outputs[chosen], weights[chosen]
+    return found
+
+
+def _resampled(x: Array, axis: int, taps: Taps, back: Taps) -> Array:
+    """The sums of taps along an axis; the derivative is that of the taps back, not a scatter."""
+
+    def weighted(x: Array) -> Array:
         parts = [
-            jnp.take(x, index, first + at) * _along(weight.astype(x.dtype), x.ndim, first + at)
+            jnp.take(x, index, axis) * _along(weight.astype(x.dtype), x.ndim, axis)
             for index, weight in taps
         ]
-        x = sum(parts[1:], parts[0])
-    return x.astype(dtype)
+        return sum(parts[1:], parts[0])
+
+    if len(back) > _MOST_READERS:
+        return weighted(x)
+    computed = jax.custom_vjp(weighted)
+    computed.defvjp(lambda x: (weighted(x), None), lambda _, g: (_resampled(g, axis, back, taps),))
+    return computed(x)
 
 
 def _along(vector: np.ndarray[Any, Any], rank: int, axis: int) -> np.ndarray[Any, Any]:
