@@ -145,15 +145,14 @@ def unfold(x: Array, kernel_sizes: Ints, strides: Ints, paddings: Ints, dilation
     zero = np.zeros((), x.dtype)
     pads = [(*pair, 0) for pair in ops.unfold_pads(paddings, kernel_sizes)]
     x = lax.pad(x, zero, [(0, 0, 0), (0, 0, 0), *pads])
-    places: list[np.ndarray[Any, Any]] = []
-    for size, k, stride, d in zip(x.shape[2:], kernel_sizes, strides, dilations, strict=True):
-        starts = np.arange(0, size - d * (k - 1), stride)
-        places.append(np.arange(k)[:, None] * d + starts)
-    rows, columns = places
-    windows = jnp.take(jnp.take(x, columns, 3), rows, 2)  # n, c, kh, oh, kw, ow
-    windows = windows.transpose(0, 1, 2, 4, 3, 5)
-    n, c, kh, kw, oh, ow = windows.shape
-    return windows.reshape(n, c * kh * kw, oh * ow)
+    # slices for each place in a window, of rows and then of columns: n, c, kh, kw, oh, ow
+    for at, (k, stride, d) in enumerate(zip(kernel_sizes, strides, dilations, strict=True)):
+        axis = 2 * at + 2
+        last = x.shape[axis] - d * (k - 1)
+        parts = [lax.slice_in_dim(x, i * d, last + i * d, stride, axis) for i in range(k)]
+        x = jnp.stack(parts, at + 2)
+    n, c, kh, kw, oh, ow = x.shape
+    return x.reshape(n, c * kh * kw, oh * ow)
 
 
 @lowers(ops.Fold)
