@@ -45,7 +45,8 @@ SAID = (
 )
 HEARD = re.compile(
     r"(FLAGS|GRAPHOPT|JAX|PADDLE|XLA|ONEDNN|DNNL)_\w+|CPU_NUM|XDG_CACHE_HOME"
-    r"|COLUMNS|LINES|(NO|FORCE)_COLOR|PYTHON(OPTIMIZE|WARNINGS)|OMP_NUM_THREADS|(PJRT_)?NPROC"
+    r"|COLUMNS|LINES|(NO|FORCE)_COLOR|PYTHON(OPTIMIZE|WARNINGS|DONTWRITEBYTECODE)"
+    r"|OMP_NUM_THREADS|(PJRT_)?NPROC"
 )
 
 
@@ -82,6 +83,8 @@ def name_this_folder(name: str) -> None:
 
 assert "jax" not in sys.modules, "JAX was imported before its settings: see tests/conftest.py"
 set_environment()
+# and bytecode is kept: without it each process that a test starts compiles the package again
+sys.dont_write_bytecode = False
 
 # passes are checked one by one, and a wrong one is named
 os.environ["GRAPHOPT_VERIFY_EACH"] = "1"

@@ -81,9 +81,10 @@ def matched(module: ModuleOp, rule: Fusion) -> Match | None:
 def firing_rules() -> Iterator[tuple[Case, Fusion]]:
     """Each rule of each fusion, with a case of its page in which it matches."""
     for name, fusion in FUSIONS.items():
+        cases = [(case, parse(case.before)) for case in FIRING if case.pass_name == name]
         for rule in fusion.RULES:
-            for case in FIRING:
-                if case.pass_name == name and matched(parse(case.before), rule) is not None:
+            for case, module in cases:
+                if matched(module, rule) is not None:
                     yield case, rule
                     break
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ def test_a_stream_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_terminal_counts_and_is_clean_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress.os, "get_terminal_size", lambda _: SimpleNamespace(columns=30))
+    monkeypatch.setattr(progress.os, "get_terminal_size", lambda _: os.terminal_size((30, 24)))
     with announced(lambda: "compiling a program of many operators"):
         time.sleep(0.6)
     assert "graphopt: compiling a program" in stream.getvalue()
@@ -71,7 +71,7 @@ def test_a_terminal_alone(
     assert capsys.readouterr().err == "graphopt: bisecting ...\n"
     stream, counts = Terminal(), iter(range(9))
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress.os, "get_terminal_size", lambda _: SimpleNamespace(columns=60))
+    monkeypatch.setattr(progress.os, "get_terminal_size", lambda _: os.terminal_size((60, 24)))
     with announced(lambda: f"bisecting: {next(counts)} runs", files=False):
         time.sleep(1.2)
     assert "bisecting: 1 runs" in stream.getvalue() and "bisecting: 2 runs" in stream.getvalue()
@@ -103,7 +103,7 @@ def test_a_terminal_has_the_part_under_way(monkeypatch: pytest.MonkeyPatch) -> N
         return made
 
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress.os, "get_terminal_size", lambda _: SimpleNamespace(columns=80))
+    monkeypatch.setattr(progress.os, "get_terminal_size", lambda _: os.terminal_size((80, 24)))
     monkeypatch.setattr(XlaForms, "make", slow)
     with static.program_guard(static.Program(), static.Program()):
         y = paddle.tanh(static.data("x", [2, 4], "float32"))
