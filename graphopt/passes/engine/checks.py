@@ -33,10 +33,11 @@ class ModuleChecks:
         self.each = asked_for() if verify_each is None else verify_each
         self.module = module
         self.names = _names(module) if self.each else ((), ())
+        self.checked: list[object] = []
 
     def after(self, name: str, *, changes_signature: bool = False) -> None:
         """PassError, naming the pass, unless the module is valid."""
-        fault = self._fault(self.module, changes_signature)
+        fault = self._new_fault(changes_signature)
         if fault:
             raise PassError(f"the IR is not valid after {name}; this is a bug there: {fault}")
 
@@ -44,12 +45,24 @@ class ModuleChecks:
         """Apply a sweep of fusions and check it; PassError names the first wrong fusion."""
         before = self.module.clone() if self.each else None
         apply(self.module)
-        fault = self._fault(self.module, False)
+        fault = self._new_fault(False)
         if not fault:
             return
         if before is not None:
             name = self._culprit(before, apply) or name
         raise PassError(f"the IR is not valid after {name}; this is a bug there: {fault}")
+
+    def _new_fault(self, changes_signature: bool) -> str:
+        """The fault of the module. One that is as it was checked is not verified again."""
+        if not self.each:
+            return self._fault(self.module, changes_signature)
+        parts = _parts(self.module)
+        if parts == self.checked:
+            return ""
+        fault = self._fault(self.module, changes_signature)
+        if not fault:
+            self.checked = parts
+        return fault
 
     def _fault(self, module: ModuleOp, changes_signature: bool) -> str:
         try:
@@ -80,6 +93,19 @@ class ModuleChecks:
                 apply(attempt)
             low, high = (low, middle) if self._fault(attempt, False) else (middle, high)
         return lines[high - 1].partition(") ")[2] if lines else ""
+
+
+def _parts(module: ModuleOp) -> list[object]:
+    """All that is verified: each op with its place, operands, attributes and types, in order."""
+    return [
+        (
+            *(op, op.parent, *op.operands, *(result.type for result in op.results)),
+            *(*op.properties.items(), *op.attributes.items()),
+            *(arg for region in op.regions for block in region.blocks for arg in block.args),
+            *(arg.type for region in op.regions for block in region.blocks for arg in block.args),
+        )
+        for op in module.walk()
+    ]
 
 
 def _names(module: ModuleOp) -> tuple[Ports, Ports]:

@@ -374,9 +374,9 @@ def _fusions(steps: Sequence[PassStep]) -> list[tuple[str, Fusion]]:
 
 def apply_steps(module: ModuleOp, steps: Sequence[PassStep], *, verify_each: bool | None) -> None:
     """Run steps on a module as a run did; a failure leaves no file."""
-    run = PassRun(module, PassContext({}), verify_each=verify_each)
+    run, context = PassRun(module, PassContext({}), verify_each=verify_each), new_context()
     for step in steps:
-        run.do(replace(step, ctx=step.ctx or new_context()))
+        run.do(replace(step, ctx=step.ctx or context))
 
 
 def _again(verify_each: bool) -> Callable[[ModuleOp, Sequence[PassStep]], None]:
