@@ -27,6 +27,10 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 PADDLE = sorted(path.stem for path in (EXAMPLES / "paddle_docs").glob("*.py"))
 SCRIPTS = sorted(path.name for path in (EXAMPLES / "scripts").glob("*.py"))
+LONGER = (
+    *("resnet_data_parallel.py", "char_lstm.py", "gan.py", "metrics_ema.py"),
+    "half_precision.py",
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -136,7 +140,10 @@ def test_properties(name: str) -> None:
     assert run(name)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.exhaustive if n in LONGER else ()) for n in SCRIPTS],
+)
 def test_script(name: str) -> None:
     """A script that imports paddle runs as it is; it asserts what it has learnt."""
     assert run_script(EXAMPLES / "scripts" / name) == 0

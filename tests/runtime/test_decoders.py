@@ -246,6 +246,7 @@ def test_sequences_in_turns(model: Model) -> None:
             pair[:] = found[1:]
 
 
+@pytest.mark.exhaustive
 def test_other_numbers_of_sequences_in_turns() -> None:
     """The sizes of a step are compared with those of more than the step before it."""
     model = Model(gpt)

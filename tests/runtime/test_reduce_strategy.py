@@ -36,12 +36,22 @@ from graphopt_tests.runtime.trainings import (
     trained,
 )
 
-QUICK = ("Adam", "Lamb", "Lars", "NAdam", "Rprop")
+# with moments, and with norms of a whole parameter
+QUICK = ("Adam", "Lamb")
+EXHAUSTIVE = ("Lars", "NAdam", "Rprop")
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in OPTIMIZERS],
+    [
+        *QUICK,
+        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in EXHAUSTIVE),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in OPTIMIZERS
+            if name not in (*QUICK, *EXHAUSTIVE)
+        ),
+    ],
 )
 def test_every_optimizer(name: str) -> None:
     """Losses, parameters and state are those of AllReduce; w [3, 2] has padding on 4 devices."""
@@ -86,7 +96,12 @@ def test_clips_and_decay(clip: str | None, decay: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("devices", "count", "mapper"),
-    [(1, 4, "alone"), (2, 4, "shard_map"), (3, 7, "lockstep"), (6, 12, "vmap")],
+    [
+        (2, 4, "shard_map"),
+        (3, 7, "lockstep"),
+        pytest.param(1, 4, "alone", marks=pytest.mark.exhaustive),
+        pytest.param(6, 12, "vmap", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_every_mapper(devices: int, count: int, mapper: str) -> None:
     """One device, several, uneven rows, more places than devices."""

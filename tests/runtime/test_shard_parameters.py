@@ -62,6 +62,7 @@ COUNT = examples(12)
 WITH_PARAMETERS = programs(plant=[*FuseGemmEpilogue.RULES, *FuseBnAct.RULES])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("any_size")
 def test_random_programs() -> None:
     """On 2, 4 and 8 replicas the results are those of parameters that are whole everywhere."""
@@ -197,7 +198,11 @@ def weights(net: Net) -> list[str]:
 
 @pytest.mark.parametrize(
     ("devices", "count", "mapper"),
-    [(4, 8, "shard_map"), (3, 7, "lockstep"), (12, 12, "vmap")],
+    [
+        (4, 8, "shard_map"),
+        pytest.param(3, 7, "lockstep", marks=pytest.mark.exhaustive),
+        pytest.param(12, 12, "vmap", marks=pytest.mark.exhaustive),
+    ],
 )
 @pytest.mark.parametrize("layers", [2, pytest.param(12, marks=pytest.mark.slow)])
 def test_every_mapper(layers: int, devices: int, count: int, mapper: str) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 MODEL = Path(__file__).parents[2] / "data" / "models" / "infer_lenet"
 
 RUNS = """
@@ -112,6 +114,7 @@ def test_the_import_of_jax_is_no_part_of_a_run() -> None:
     assert "'host: " in said(DRAWS)
 
 
+@pytest.mark.exhaustive
 def test_a_startup_program_needs_no_jax() -> None:
     """The state is that of the form of XLA, and a program that trains goes on from it."""
     assert "a startup program" in said(STARTS)
