@@ -15,6 +15,7 @@ every module of a folder, use `graphopt_tests.sample_modules`.
 from __future__ import annotations
 
 import gc
+import importlib
 import importlib.util
 import itertools
 import os
@@ -22,6 +23,7 @@ import random
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import version
@@ -120,6 +122,18 @@ def share_contexts() -> None:
 
 pytest.register_assert_rewrite("graphopt_tests")
 name_this_folder("graphopt_tests")
+
+
+def pytest_pycollect_makemodule(module_path: Path) -> None:
+    """Import a test module once, also where another one imports it from `graphopt_tests`.
+
+    pytest has another name for it. What fails here fails again where pytest reports it.
+    """
+    parts = module_path.relative_to(ROOT).with_suffix("").parts
+    with suppress(Exception, pytest.skip.Exception):
+        module = importlib.import_module(".".join(("graphopt_tests", *parts[1:])))
+        sys.modules[".".join(parts)] = module
+
 
 # `ci` and `all` (make test-all) try the same examples every time; `search` looks for new ones:
 # HYPOTHESIS_PROFILE=search make test

@@ -136,7 +136,7 @@ def of_each_kind() -> Iterator[Any]:
         seen.add(kind)
 
 
-@pytest.mark.parametrize("name", of_each_kind())
+@pytest.mark.parametrize("name", [*of_each_kind()])
 def test_bisect_names_the_wrong_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pass that was made wrong, and nothing while it is right."""
     suspect = next(s for s in suspects(name) if any(n.startswith(name) for n in s.passed().asked))

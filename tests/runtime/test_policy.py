@@ -27,6 +27,7 @@ from graphopt.runtime.steps.policy import (
     Rival,
     choose,
 )
+from graphopt_tests.example_counts import share
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "compile-once.md"
 BEGUN, CHEAP = History(runs=1), History(runs=2, ended=True, spent=0.1)
@@ -406,7 +407,7 @@ def test_a_caller_compiles_only_what_it_needs(states: list[Step]) -> None:
 @pytest.mark.parametrize("end", ENDS)
 def test_the_full_form_is_reached(states: list[Step], host: str, how: str, end: str) -> None:
     """Runs that go on lead to a form that stays: the full one, or another for a final reason."""
-    for state in states:
+    for state in share(states):
         step = state.copy()
         for _ in range(12):
             run(host, how)(step)
