@@ -29,7 +29,9 @@ LENET, RESNET = MODELS / "infer_lenet", MODELS / "infer_resnet18"
 
 
 @pytest.fixture(autouse=True)
-def _fresh_scope() -> Iterator[None]:
+def _fresh_scope(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A new scope, and no line about work that takes long, however busy the machine is."""
+    monkeypatch.setattr("graphopt.display.progress.AFTER", 600.0)
     with static.scope_guard(static.Scope()):
         yield
 
