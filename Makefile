@@ -71,8 +71,9 @@ test-slow: $(VENV)/.dev ## run the slow tests: exports of every model, every mod
 		$(BIN)/python -m pytest $(PARALLEL) -m slow $(TESTS)
 
 .PHONY: test-pages
-test-pages: $(VENV)/.browser ## test the report's page in headless Chromium, which the system must have
-	$(BIN)/python -m pytest -m slow tests/report/test_in_browser.py tests/playground/test_in_browser.py
+test-pages: $(VENV)/.browser docs ## test reports, the playground and the site in headless Chromium, which the system must have
+	$(BIN)/python -m pytest -m slow tests/report/test_in_browser.py \
+		tests/playground/test_in_browser.py tests/repository/test_site_in_browser.py
 
 .PHONY: test-notebooks
 test-notebooks: $(VENV)/.notebook ## run a notebook and test what its cells show

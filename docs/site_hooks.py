@@ -17,7 +17,8 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-LINK = re.compile(r"(\]\()([^)#:\s]+)(#[^)\s]*)?\)")
+LINK = re.compile(r"(\]\()([^)#:\s]+)(#[^)\s]*)?(\))")
+IMAGE = re.compile(r'(<img src=")([^"#:\s]+)()(")')
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 # what a file does that has names of Paddle: it wraps them, or imports them when they are used
 IS_OF_NAMES = re.compile(r"^(publish\(globals|_?lazy\.attach)", re.MULTILINE)
@@ -55,7 +56,10 @@ def offered(module: str) -> list[str]:
     """What a module offers: its functions and classes, and names that it imports as themselves."""
     path = source(module)
     found: list[str] = []
-    for node in ast.parse(path.read_text("utf-8")).body:
+    body = ast.parse(path.read_text("utf-8")).body
+    # what is there with a package of an extra only is imported under `try`
+    body += [inner for node in body if isinstance(node, ast.Try) for inner in node.body]
+    for node in body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("graphopt"):
             found += [each.name for each in node.names if each.asname == each.name]
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -140,7 +144,7 @@ def on_files(files: Files, config: Any) -> Files:
                 is_page = target.suffix == ".md" and target.is_file()
                 text = target.read_text("utf-8") if is_page else file_page(target)
                 files.append(File.generated(config, name, content=text))
-                if is_page:
+                if is_page or target.is_dir():  # a folder links to the pages in it
                     waiting.append(files.src_uris[name])
     return files
 
@@ -169,10 +173,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         if not path.exists():
             return found[0]
         to = posixpath.relpath(address(path), posixpath.dirname(page.file.src_uri))
-        return f"{found[1]}{to}{found[3] or ''})"
+        return f"{found[1]}{to}{found[3] or ''}{found[4]}"
 
-    parts = FENCE.split(markdown)
-    return "".join(part if part.startswith("```") else LINK.sub(moved, part) for part in parts)
+    def of_site(part: str) -> str:
+        return part if part.startswith("```") else IMAGE.sub(moved, LINK.sub(moved, part))
+
+    return "".join(map(of_site, FENCE.split(markdown)))
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
@@ -181,7 +187,7 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
         page.meta["hide"] = ["navigation", "toc"]
         head, *ways = re.split(r"(?=<h2 )", html)
         sections = "".join(f"<section>{way}</section>" for way in ways)
-        return f'{head}<div class="ways">{sections}</div>'
+        return f'<div class="first">{head}</div><div class="ways">{sections}</div>'
     to = posixpath.relpath("how-to/ask-and-report.html", posixpath.dirname(page.file.src_uri))
     asked = f'<a href="{to}">Ask, or report it</a>'
     return f'{html}<p class="asked">Something unclear, wrong or missing? {asked}.</p>'

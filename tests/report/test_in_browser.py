@@ -139,7 +139,6 @@ class Browser:
 
     def open(self, width: int, height: int) -> None:
         """Start the browser."""
-        self.width = width
         options = webdriver.ChromeOptions()
         options.binary_location = CHROMIUM
         for argument in ("--headless=new", "--no-sandbox", f"--window-size={width},{height}"):
