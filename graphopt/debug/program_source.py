@@ -131,11 +131,12 @@ def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject
         status = run_script(path, arguments)
     if not seen:
         raise ValueError(
-            f"{path} ended with {status} and ran no program, which static.Executor.run does"
+            f"{path} ended with exit status {status} and ran no program; static.Executor.run runs "
+            "one (a script of dynamic mode has none: graphopt has static mode only)"
         )
     if not found:
         raise ValueError(
-            f"{path} ended with {status} and ran no program that a pass changes; give "
+            f"{path} ended with exit status {status} and ran no program that a pass changes; give "
             "--build-strategy or -p, which stand for all programs"
         )
     return [subject for _, subject in found.values()]

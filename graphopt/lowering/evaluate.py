@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import jax
 from jax.ad_checkpoint import checkpoint_name
 from jax.core import Tracer
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation
 
@@ -344,7 +344,10 @@ def _kept(results: Sequence[Lanes]) -> Sequence[Lanes]:
 def _note_place(error: Exception, op: PdOp, env: Environment) -> None:
     """Add the op to an error, of nested ops the innermost; JAX adds notes of its own."""
     if not any(note.startswith(_COMPUTING) for note in getattr(error, "__notes__", ())):
-        error.add_note(f"{_COMPUTING} {op!s} at {op.location}{_refusal(op, env)}")
+        location = op.location
+        known = isinstance(location, FileLineColLoc)
+        at = f" at {location.filename.data}:{location.line.data}" if known else ""
+        error.add_note(f"{_COMPUTING} {op!s}{at}{_refusal(op, env)}")
 
 
 def _refusal(op: PdOp, env: Environment) -> str:

@@ -204,7 +204,10 @@ def _path_prefix(path_prefix: Any) -> str:
     if not isinstance(path_prefix, str):
         raise ValueError("'path_prefix' should be a string.")
     if path_prefix.endswith("/"):
-        raise ValueError("'path_prefix' should not be a directory")
+        raise ValueError(
+            f"'path_prefix' should not be a directory, as '{path_prefix}' is; it is the path of "
+            f"the files without their suffixes, as in '{path_prefix}model'"
+        )
     return os.path.abspath(os.path.normpath(path_prefix))
 
 

@@ -121,7 +121,7 @@ def test_a_page_of_a_script_without_programs(tmp_path: Path) -> None:
     script = tmp_path / "nothing.py"
     script.write_text("print(1)\n", "utf-8")
     status, _, error = graphopt("report", str(script), "-o", str(tmp_path / "page.html"))
-    assert (status, "nothing.py ended with 0 and ran no program, which" in error) == (1, True)
+    assert (status, "nothing.py ended with exit status 0 and ran no program; static" in error) == (1, True)
 
 
 def zipped(*names: str) -> bytes:

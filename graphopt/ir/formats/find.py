@@ -30,11 +30,13 @@ def find_program(path: Path) -> Path:
     stem = _without_suffix(path, _PARAMETERS)
     if stem == path and path.is_file():
         return path
-    candidates = [path, *(Path(f"{stem}{suffix}") for suffix in (*_PROGRAMS, _ONNX))]
-    for candidate in candidates[1:]:
+    suffixed = [Path(f"{stem}{suffix}") for suffix in (*_PROGRAMS, _ONNX)]
+    for candidate in suffixed:
         if candidate.is_file():
             return candidate
-    raise MissingModelError(f"no model: looked for {', '.join(map(str, candidates))}")
+    is_whole = path.suffix in (*_PROGRAMS, _ONNX)
+    looked = map(str, [path] if is_whole else [path, *suffixed])
+    raise MissingModelError(f"no model: looked for {', '.join(looked)}")
 
 
 def _without_suffix(path: Path, suffixes: Iterable[str]) -> Path:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,9 +53,9 @@ def format_of(path: Path, format: str | None = None) -> str:
     for suffix, name in FORMATS.items():
         if path.name.endswith(suffix):
             return name
-    raise ValueError(
-        f"{path} has none of the suffixes {', '.join(FORMATS)}; use one, or say the format"
-    )
+    near = get_close_matches(path.suffix, FORMATS, 1)
+    hint = f"; did you mean {near[0]}?" if near else "; use one, or say the format"
+    raise ValueError(f"{path} has none of the suffixes {', '.join(FORMATS)}{hint}")
 
 
 def export(

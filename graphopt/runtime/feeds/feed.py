@@ -213,7 +213,14 @@ def as_array(variable: Variable, value: object) -> Array:
     try:
         array = np.array(value, dtype=variable.dtype.numpy)
     except (TypeError, ValueError) as error:
-        raise FeedError(f"the feed of '{variable.name}' is not an array: {error}") from None
+        ragged = "inhomogeneous" in str(error)
+        reason = (
+            "its rows have different lengths; pad them to one length, or feed "
+            "fluid.create_lod_tensor(rows, lengths, place)"
+            if ragged
+            else error
+        )
+        raise FeedError(f"the feed of '{variable.name}' is not an array: {reason}") from None
     if not array.shape and len(variable.shape) == 1:
         return array.reshape(1)
     return _with_last_axes(variable, array)
@@ -243,7 +250,17 @@ def check_feed(variable: Variable, shape: Sequence[int], dtype: DTypeLike) -> No
         raise FeedError(
             f"The fed Variable '{variable.name}' should have dimensions = {len(declared)}, "
             f"shape = {declared}, but received fed shape {list(shape)} on each device"
+            f"{_difference(shape, declared)}"
         )
+
+
+def _difference(shape: Sequence[int], declared: Sequence[int]) -> str:
+    """The first size that does not fit, in words; "" where the ranks differ."""
+    if len(shape) != len(declared):
+        return ""
+    sizes = zip(shape, declared, strict=True)
+    axis = next(i for i, (got, want) in enumerate(sizes) if want not in (-1, got))
+    return f": axis {axis} is {shape[axis]} and has to be {declared[axis]}"
 
 
 def fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
