@@ -159,6 +159,11 @@ docs: $(VENV)/.dev $(DOCS_VENV)/.installed ## write the reference pages and stub
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet
 	@echo "out/site; to read it with its search: $(BIN)/python -m http.server --bind 127.0.0.1 -d out/site"
 
+.PHONY: pictures
+pictures: $(VENV)/.browser demo docs ## what visitors see first, in headless Chromium: README, report, site, playground
+	$(BIN)/python docs/pictures.py
+	@echo "out/pictures; look at each"
+
 .PHONY: wheel
 wheel: $(VENV)/.dev ## build wheel and sdist into dist/ and check what is in the wheel
 	rm -rf dist

@@ -18,6 +18,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(\]\()([^)#:\s]+)(#[^)\s]*)?(\))")
+REMOTE = re.compile(r"!\[[^]]*\]\(https:[^)]*\)\n?")
 IMAGE = re.compile(r'(<img src=")([^"#:\s]+)()(")')
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 # what a file does that has names of Paddle: it wraps them, or imports them when they are used
@@ -176,7 +177,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return f"{found[1]}{to}{found[3] or ''}{found[4]}"
 
     def of_site(part: str) -> str:
-        return part if part.startswith("```") else IMAGE.sub(moved, LINK.sub(moved, part))
+        if part.startswith("```"):
+            return part
+        # the site shows nothing from elsewhere, so no badges
+        return IMAGE.sub(moved, LINK.sub(moved, REMOTE.sub("", part)))
 
     return "".join(map(of_site, FENCE.split(markdown)))
 

@@ -177,3 +177,10 @@ def comes_again(call: Callable[[], Any], error: Exception) -> bool:
     except Exception as again:
         return type(again.__cause__ or again) is type(error.__cause__ or error)
     return False
+
+
+def message_of(error: Exception) -> str:
+    """The message of an error; of the system's, the file and what is wrong, without its number."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

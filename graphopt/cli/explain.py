@@ -1,7 +1,8 @@
 """graphopt explain: what passes do to a program, what they leave alone, and the edit that helps.
 
 A script (.py) is run, with the arguments after it, and its programs are explained as they ran, each
-with its strategy. Nothing is compiled for the program of a file.
+with its strategy, or with the flags of --build-strategy in place of it. Nothing is compiled for the
+program of a file.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphopt.cli.replay import add_import
-from graphopt.cli.report_options import add_platform, platform_of
+from graphopt.cli.report_options import add_platform, check_platform_of, platform_of
 
 if TYPE_CHECKING:
     from graphopt.debug.program_source import Subject
@@ -29,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("arguments", nargs="*", help="of the script")
     parser.add_argument(
-        "--build-strategy", metavar="FLAG=VALUE,...", help="the optimisations (a bare flag means 1)"
+        "--build-strategy",
+        metavar="FLAG=VALUE,...",
+        help="the optimisations (a bare flag means 1), for a script in place of its own",
     )
     parser.add_argument(
         "-p", "--passes", default="", metavar="a,b{x=1}", help="more passes, after the fusions"
@@ -64,6 +67,7 @@ def main(arguments: argparse.Namespace) -> int:
     from graphopt.models.feeds import sizes_of
     from graphopt.runtime.explain import Explanation
 
+    check_platform_of(arguments.program, arguments)
     load_imports(arguments.imports)
     found = fed_first(arguments.program, arguments.arguments)
     if arguments.dim:
@@ -95,7 +99,8 @@ def _report(subject: Subject, arguments: argparse.Namespace) -> Report:
 
     text = arguments.build_strategy
     strategy = None if text is None else strategy_of(text)
-    context = subject.context_or(pass_context_for(strategy, platform_of(arguments)))
+    given = pass_context_for(strategy, platform_of(arguments))
+    context = subject.context_or(given, by_flags=strategy is not None)
     context = replace(context, added=(*context.added, *passes_of(arguments.passes))).quiet()
     validator = standard_validator() if arguments.validate else None
     with announced(lambda: f"explaining {subject.origin}", files=False):

@@ -28,7 +28,7 @@ from graphopt.cli import (
     serve,
     tune,
 )
-from graphopt.errors import GraphoptError
+from graphopt.errors import GraphoptError, message_of
 
 COMMANDS = {
     "info": (info, "show the contents of a model, and whether graphopt can run it"),
@@ -131,7 +131,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _one_line(error: Exception) -> str:
     """The message of an error in one line, and the op that it came from."""
-    text = " ".join(part.strip() for part in str(error).strip().splitlines())
+    text = " ".join(part.strip() for part in message_of(error).strip().splitlines())
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("while ")]
     where = f" [{notes[0].splitlines()[0].partition(' : ')[0]}]" if notes else ""
     return (text or type(error).__name__) + where

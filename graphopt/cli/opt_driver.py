@@ -23,7 +23,7 @@ from graphopt.cli.opt_arguments import MODEL_EXPLORER, SVG, declare
 from graphopt.cli.report_options import platform_of
 from graphopt.cli.universe import UNIVERSE
 from graphopt.display.units import several
-from graphopt.errors import GraphoptError, UnsupportedError
+from graphopt.errors import GraphoptError, UnsupportedError, message_of
 from graphopt.ir.formats.foreign import foreign_kind, is_ir
 from graphopt.passes.table.instrumentation import Together
 from graphopt.passes.table.parts import PARSE, CompilationPart
@@ -319,7 +319,7 @@ def run(args: Sequence[str]) -> int:
         TypeError,
         ValueError,
     ) as error:
-        print(f"graphopt-opt: error: {error}", file=sys.stderr)
+        print(f"graphopt-opt: error: {message_of(error)}", file=sys.stderr)
         return 1
     except RecursionError:
         print("graphopt-opt: error: regions are nested too deeply", file=sys.stderr)

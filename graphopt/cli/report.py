@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphopt.cli.replay import add_import
-from graphopt.cli.report_options import add_platform, platform_of
+from graphopt.cli.report_options import add_platform, check_platform_of, platform_of
 
 if TYPE_CHECKING:
     from graphopt.debug.program_source import Subject
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--build-strategy",
         metavar="FLAG=VALUE,...",
-        help="the passes of these flags (a bare flag means 1); a script has its own",
+        help="the passes of these flags (a bare flag means 1), for a script in place of its own",
     )
     parser.add_argument(
         "--run",
@@ -78,10 +78,11 @@ def main(arguments: argparse.Namespace) -> int:
     from graphopt.runtime.settings.progress import announced
     from graphopt.runtime.settings.strategy_text import strategy_of
 
+    check_platform_of(arguments.program, arguments)
     load_imports(arguments.imports)
     text = arguments.build_strategy
     strategy = None if text is None else strategy_of(text)
-    context = pass_context_for(strategy, platform_of(arguments))
+    context, by_flags = pass_context_for(strategy, platform_of(arguments)), strategy is not None
     run = _run(arguments, strategy)
     found = fed_first(arguments.program, arguments.arguments)
     if arguments.run:
@@ -93,10 +94,15 @@ def main(arguments: argparse.Namespace) -> int:
             made = optimization(
                 each.origin,
                 each.module.clone,
-                each.context_or(context),
-                compiled=run or each.report,
+                each.context_or(context, by_flags=by_flags),
+                compiled=run or (None if by_flags else each.report),
                 parts=each.parts,
-                other=other and Other(other.origin, other.module.clone, other.context_or(context)),
+                other=other
+                and Other(
+                    other.origin,
+                    other.module.clone,
+                    other.context_or(context, by_flags=by_flags),
+                ),
                 measured=_measured(each, arguments, strategy),
             )
             programs.append(made)
@@ -117,6 +123,11 @@ def _run(arguments: argparse.Namespace, strategy: BuildStrategy | None) -> Repor
     if arguments.platform is not None:
         raise ValueError("--run is on this machine: leave --platform out")
     if arguments.program.endswith(".py"):
+        if strategy is not None:
+            raise ValueError(
+                "--run measures the programs of a script with the strategies that it gives them: "
+                "leave --build-strategy out, or --run"
+            )
         return None  # each of its programs has its own report
     from graphopt.debug.made_up_run import report_of_run
     from graphopt.models.feeds import sizes_of

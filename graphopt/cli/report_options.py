@@ -19,6 +19,15 @@ def add_platform(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def check_platform_of(program: str, args: argparse.Namespace) -> None:
+    """ValueError for `--platform` with a script, whose programs have run on this one."""
+    if args.platform is not None and program.endswith(".py"):
+        raise ValueError(
+            f"--platform is for files: {program} runs here, and its programs are shown for the "
+            "platform that they ran on"
+        )
+
+
 def platform_of(args: argparse.Namespace) -> str:
     """The platform of `--platform`, as a PassContext has it; empty for a portable result."""
     from graphopt.runtime.devices.places import likely_place

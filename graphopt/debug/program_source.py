@@ -53,9 +53,18 @@ class Subject:
     compilation: Compilation | None = None
     """The compilation, of a program that has operators."""
 
-    def context_or(self, given: PassContext) -> PassContext:
-        """The context that a script ran it with; the given one where no script did."""
-        return given if self.report is None else self.report.context
+    def context_or(self, given: PassContext, *, by_flags: bool = False) -> PassContext:
+        """The context that a script ran it with; the given one where no script did.
+
+        `by_flags` puts the flags of the given one in place of those of the script's strategy.
+        """
+        if self.report is None:
+            return given
+        ran = self.report.context
+        if not by_flags:
+            return ran
+        flags = {**given.flags, "num_trainers": ran.trainers}
+        return replace(ran, flags=flags, asked=given.asked)
 
 
 def subjects(path: str, arguments: Sequence[str], *, plain: bool) -> list[Subject]:

@@ -121,7 +121,8 @@ def test_a_page_of_a_script_without_programs(tmp_path: Path) -> None:
     script = tmp_path / "nothing.py"
     script.write_text("print(1)\n", "utf-8")
     status, _, error = graphopt("report", str(script), "-o", str(tmp_path / "page.html"))
-    assert (status, "nothing.py ended with exit status 0 and ran no program; static" in error) == (1, True)
+    assert status == 1
+    assert "nothing.py ended with exit status 0 and ran no program; static" in error
 
 
 def zipped(*names: str) -> bytes:
@@ -392,6 +393,12 @@ def test_explain(tmp_path: Path) -> None:
         "static.Executor().run(main, {'x': [[1.0] * 3] * 2}, [y])\n"
     )
     assert "program 1 of " in output("explain", script)
+    told = output("explain", script, "--build-strategy", "fuse_gemm_epilogue")
+    assert "fuse_gemm_epilogue" in told and "cse" in told
+    assert "--platform is for files" in error("explain", script, "--platform", "gpu")
+    flag = ("--build-strategy", "fuse_gemm_epilogue")
+    page = ("-o", tmp_path / "page.html")
+    assert "measures the programs of a script" in error("report", script, "--run", *flag, *page)
 
 
 def test_explain_validates(tmp_path: Path) -> None:

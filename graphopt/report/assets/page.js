@@ -21,7 +21,7 @@
       const ops = stages[at].nodes.filter(node => node.k === "op" && !node.e);
       const fused = ops.filter(node => node.u).length;
       const name = stages[at].name.includes("program") ? stages[at].name : ["before", "after"][side];
-      return {label: `${name} · ${ops.length} ops${fused ? ` · ${fused} fused` : ""}`, parent: -1, side: true};
+      return {label: `${name} · ${ops.length} ${ops.length === 1 ? "op" : "ops"}${fused ? ` · ${fused} fused` : ""}`, parent: -1, side: true};
     });
     const nodes = [];
     pair.forEach((at, side) => {
