@@ -67,7 +67,7 @@ def _why_only_full(compiled: Compiled, replicated: Replicated) -> str:
     if replicated.name == "by_op":
         return "its operators are compiled one by one"
     if replicated.name != "alone":
-        return "replicas, here and in other processes, run one form"
+        return "several devices run one executable, so none is compiled quickly before it"
     if compiled.calls_python:
         return "it calls Python"
     return ""
