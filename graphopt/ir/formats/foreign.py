@@ -114,7 +114,7 @@ def _text_kind(data: bytes) -> str | None:
     if _IMPORT.search(text):
         return (
             "a Python script, not a saved model; graphopt run runs a script, graphopt explain and "
-            "graphopt report tell of its programs; its name has to end with .py"
+            "graphopt report show its programs; its name has to end with .py"
         )
     return (
         "a text file, not a saved model; graphopt run SCRIPT.py runs a script, whose name ends "
