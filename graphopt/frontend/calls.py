@@ -8,14 +8,55 @@ between the parts of graphopt do without: packages wrap only the names that they
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
+from dis import opmap
 from functools import wraps
-from types import FunctionType, ModuleType
-from typing import Any
+from types import FunctionType, ModuleType, TracebackType
+from typing import Any, TypeVar
 
+from graphopt.errors import GraphoptError
 from graphopt.frontend.accepted import Check, checks_of
 from graphopt.frontend.missing import explain
-from graphopt.frontend.tracebacks import shorten
 from graphopt.ir.program import undo
+from graphopt.ir.program.location import is_users
+from graphopt.runtime.settings.flags import full_traceback
+
+_RAISE = opmap["RAISE_VARARGS"]
+_Error = TypeVar("_Error", bound=BaseException)
+
+
+def shorten(error: _Error) -> _Error:
+    """The error, with only the frames of the caller's code if graphopt meant to raise it."""
+    if not full_traceback() and _is_meant(error):
+        error.__traceback__ = _users(error.__traceback__)
+    return error
+
+
+def _is_meant(error: BaseException) -> bool:
+    if isinstance(error, GraphoptError):
+        return True
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is not None and not is_users(last.tb_frame.f_code) and _raises(last)
+
+
+def _raises(entry: TracebackType) -> bool:
+    """True when the frame was left by its own `raise` statement, not by one in a callee."""
+    return entry.tb_frame.f_code.co_code[entry.tb_lasti] == _RAISE
+
+
+def _users(entry: TracebackType | None) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    while entry is not None:
+        if is_users(entry.tb_frame.f_code):
+            kept.append(entry)
+        entry = entry.tb_next
+    following = None
+    for one in reversed(kept):
+        one.tb_next = following
+        following = one
+    return following
+
 
 _PLAIN = "_plain"
 _PACKAGE = __name__.partition(".")[0] + "."

@@ -9,9 +9,14 @@ from typing import Any
 from graphopt.frontend.multi_slot import SlotDataset
 from graphopt.frontend.prefetch import Prefetch
 from graphopt.io.batch_sampler import BatchSampler
-from graphopt.io.collate import arrays_in, default_collate_fn, default_convert_fn, map_arrays
+from graphopt.io.collate import (
+    BatchRecipe,
+    arrays_in,
+    default_collate_fn,
+    default_convert_fn,
+    map_arrays,
+)
 from graphopt.io.dataset import IterableDataset
-from graphopt.io.fetcher import BatchRecipe
 from graphopt.io.worker import Workers
 from graphopt.reader.loaders import DatasetLoader, GeneratorLoader
 from graphopt.runtime.devices.places import place_of

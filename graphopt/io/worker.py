@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.frontend.prefetch import Prefetch
-from graphopt.io.fetcher import BatchRecipe
+from graphopt.io.collate import BatchRecipe
 from graphopt.reader.processes import start
 
 _BATCH, _FAILED, _END = "batch", "failed", "end"

@@ -8,6 +8,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from graphopt.errors import comes_again
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.signature import (
     PREPARED,
@@ -18,12 +19,19 @@ from graphopt.ir.dialect.signature import (
 )
 from graphopt.ir.dtypes import as_dtype
 from graphopt.passes.engine.numerics import Numbers, Numerics
-from graphopt.passes.engine.validation import FAILED, NOT_VALIDATED, VALIDATED, Programs, Verdict
+from graphopt.passes.engine.validation import (
+    FAILED,
+    NOT_VALIDATED,
+    VALIDATED,
+    Instance,
+    Programs,
+    Verdict,
+)
 from graphopt.reference.boundary import bound, rounds, sizes
 from graphopt.reference.interpreter import evaluate, supports
 from graphopt.reference.registry import Unsupported
 from graphopt.reference.stored import Array, by_variable, stored
-from graphopt.reference.validate import LARGEST, SIZES, difference
+from graphopt.reference.validate import LARGEST, SIZES, NotSeen, difference, validate_instance
 
 # numbers of feeds and state; others rarely pass far into a program
 KINDS = (Numbers.ORDINARY, Numbers.ZEROS, Numbers.KINKS, Numbers.MODERATE)
@@ -125,3 +133,22 @@ def _first(
 def _elements(module: ModuleOp, size: int) -> int:
     values = [v for op in module.walk() for v in op.results]
     return sum(int(np.prod(sizes(value, size), dtype=float)) for value in values)
+
+
+def validate(instance: Instance | Programs) -> Verdict:
+    """Compare the old values of a rewrite with the new ones, or two programs."""
+
+    def verdict() -> Verdict:
+        if isinstance(instance, Programs):
+            return validate_programs(instance)
+        return validate_instance(instance)
+
+    try:
+        return verdict()
+    except NotSeen as why:
+        return Verdict(NOT_VALIDATED, str(why))
+    except Exception as error:  # a mistake in the interpreter must not stop the optimizer
+        if not comes_again(verdict, error):
+            raise
+        name = type(error).__name__
+        return Verdict(NOT_VALIDATED, f"the reference interpreter failed: {name}: {error}")

@@ -15,13 +15,15 @@ from graphopt.runtime.distributed.world import world_of_environment
 from graphopt.runtime.feeds.buckets import Buckets, sequences
 from graphopt.runtime.feeds.feed import feeds_state, single_feed, with_readers
 from graphopt.runtime.feeds.fetch import (
+    MOST_ARRAYS,
+    ArrayCounts,
     Results,
     as_results,
+    fetch_arrays,
     fetch_names,
     plain_names,
     split_updates,
 )
-from graphopt.runtime.feeds.fetched_arrays import MOST_ARRAYS, ArrayCounts, fetch_arrays
 from graphopt.runtime.feeds.from_dataset import one_line, run_from_dataset
 from graphopt.runtime.runners.bucketed import BucketedRunner
 from graphopt.runtime.runners.runner import Runner

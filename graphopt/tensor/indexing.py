@@ -14,17 +14,40 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit, emit_as
 from graphopt.frontend.sizes import check_integers, has_variable, sizes
 from graphopt.ir.program import Variable, unique_name
-from graphopt.tensor.array import is_array
-from graphopt.tensor.array_items import element
+from graphopt.tensor.array import array_length, array_read, array_write, is_array
 from graphopt.tensor.complexes import complex
-from graphopt.tensor.creation import to_tensor
+from graphopt.tensor.creation import full, to_tensor
 from graphopt.tensor.data_sized import nonzero
 from graphopt.tensor.linalg import transpose
-from graphopt.tensor.manipulation import cast, gather, squeeze, stack, unsqueeze
+from graphopt.tensor.manipulation import cast, gather, reshape, squeeze, stack, unsqueeze
+from graphopt.tensor.math import scale
 from graphopt.tensor.rearrange import broadcast_tensors
+
+
+def append(self: Variable, var: Variable) -> None:
+    """Write a Variable after the last element of an array (paddle.Tensor.append).
+
+    Raises TypeError for a Variable that is no array.
+    """
+    if not is_array(self):
+        raise TypeError(f"append(): '{self.name}' is a tensor and no array; use paddle.concat")
+    array_write(var, array_length(self), self)
+
+
+def element(array: Variable, index: Any) -> Variable:
+    """The element of an array at a number, which may count from the end, or at a Variable."""
+    if isinstance(index, Variable):
+        at = reshape(cast(index, "int64"), [1])
+    else:
+        number = arguments.integer(index, "index", "the element of an array")
+        from_end = number < 0
+        at = scale(array_length(array), 1.0, number) if from_end else full([1], number, "int64")
+    return array_read(array, at)
+
 
 # A slice without an end stops here, which is beyond the end of any axis.
 _END = 2**31 - 1

@@ -27,7 +27,7 @@ from graphopt.passes.engine.fusion import Applied, Fusion, FusionPass, sweep
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewritePass
 from graphopt.passes.engine.validation import Checked, validating
-from graphopt.reference.validator import validate
+from graphopt.reference.programs import validate
 from graphopt.testing.programs import Generated, programs
 
 

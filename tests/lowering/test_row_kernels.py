@@ -31,9 +31,8 @@ from graphopt.passes.engine.fusion import Declined
 from graphopt.passes.fusions.fuse_dot_product_attention import FuseDotProductAttention
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import optimize
-from graphopt.passes.target.choose_group_kernel import ChooseGroupKernel
+from graphopt.passes.target.choose_group_kernel import LIMITS, ChooseGroupKernel
 from graphopt.passes.target.fusion_groups import GroupReductions
-from graphopt.passes.target.row_limits import LIMITS
 from graphopt.testing import load_page, parse, programs
 from graphopt.testing.programs import Generated
 from graphopt_tests.example_counts import examples

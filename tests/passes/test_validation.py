@@ -25,7 +25,7 @@ from graphopt.passes.engine.validation import (
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import PassRun, optimize
 from graphopt.passes.table.registry import all_passes
-from graphopt.reference.validator import validate
+from graphopt.reference.programs import validate
 from graphopt.testing import load_page, parse, result_text
 from graphopt_tests.passes.right_and_wrong import CASES as RIGHT_AND_WRONG
 from graphopt_tests.passes.wrong_rewrites import (

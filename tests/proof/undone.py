@@ -10,7 +10,7 @@ from graphopt.passes.engine.fusion import Applied
 from graphopt.passes.engine.validation import validating
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import PassRun
-from graphopt.reference.validator import validate
+from graphopt.reference.programs import validate
 from graphopt.testing import parse
 from graphopt_tests.passes import right_and_wrong
 from graphopt_tests.passes.wrong_rewrites import (

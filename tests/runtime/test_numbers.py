@@ -15,7 +15,7 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.runtime.feeds.single import SingleValue, to_numpy
+from graphopt.runtime.feeds.fetch import SingleValue, to_numpy
 
 ONE = to_numpy(np.array([1.5], np.float32))
 

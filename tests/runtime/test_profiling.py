@@ -25,7 +25,7 @@ from graphopt.runtime.profiling.memory import Memory, memory_of, rows_that_fit
 from graphopt.runtime.profiling.peak import ProductForm
 from graphopt.runtime.profiling.profile import Profile
 from graphopt.runtime.profiling.recording import InstructionSpan, record
-from graphopt.runtime.profiling.spread import IDLE, spread
+from graphopt.runtime.profiling.run import IDLE, spread
 
 FEED = {"x": np.ones((64, 32), "float32"), "y": np.zeros((64, 1), "int64")}
 SCRIPT = """

@@ -27,7 +27,6 @@ from graphopt.fluid.layers.creation import meshgrid as meshgrid
 from graphopt.fluid.layers.creation import randint as randint
 from graphopt.fluid.layers.creation import randn as randn
 from graphopt.fluid.layers.creation import randperm as randperm
-from graphopt.fluid.layers.ctc import warpctc as warpctc
 from graphopt.fluid.layers.decoding import BasicDecoder as BasicDecoder
 from graphopt.fluid.layers.decoding import DecodeHelper as DecodeHelper
 from graphopt.fluid.layers.decoding import GreedyEmbeddingHelper as GreedyEmbeddingHelper
@@ -84,7 +83,11 @@ from graphopt.fluid.layers.image import resize_trilinear as resize_trilinear
 from graphopt.fluid.layers.image import shuffle_channel as shuffle_channel
 from graphopt.fluid.layers.image import space_to_depth as space_to_depth
 from graphopt.fluid.layers.image import temporal_shift as temporal_shift
+from graphopt.fluid.layers.io import create_py_reader_by_data as create_py_reader_by_data
 from graphopt.fluid.layers.io import data as data
+from graphopt.fluid.layers.io import double_buffer as double_buffer
+from graphopt.fluid.layers.io import py_reader as py_reader
+from graphopt.fluid.layers.io import read_file as read_file
 from graphopt.fluid.layers.learning_rate_scheduler import (
     autoincreased_step_counter as autoincreased_step_counter,
 )
@@ -114,6 +117,7 @@ from graphopt.fluid.layers.loss import (
 )
 from graphopt.fluid.layers.loss import smooth_l1 as smooth_l1
 from graphopt.fluid.layers.loss import teacher_student_sigmoid_loss as teacher_student_sigmoid_loss
+from graphopt.fluid.layers.loss import warpctc as warpctc
 from graphopt.fluid.layers.lstm_stack import lstm as lstm
 from graphopt.fluid.layers.metric_op import accuracy as accuracy
 from graphopt.fluid.layers.metric_op import auc as auc
@@ -183,10 +187,6 @@ from graphopt.fluid.layers.random import (
 from graphopt.fluid.layers.rank_tables import (
     reorder_lod_tensor_by_rank as reorder_lod_tensor_by_rank,
 )
-from graphopt.fluid.layers.readers import create_py_reader_by_data as create_py_reader_by_data
-from graphopt.fluid.layers.readers import double_buffer as double_buffer
-from graphopt.fluid.layers.readers import py_reader as py_reader
-from graphopt.fluid.layers.readers import read_file as read_file
 from graphopt.fluid.layers.reduction import has_inf as has_inf
 from graphopt.fluid.layers.reduction import has_nan as has_nan
 from graphopt.fluid.layers.reduction import isfinite as isfinite
@@ -263,10 +263,10 @@ from graphopt.fluid.layers.ssd import bipartite_match as bipartite_match
 from graphopt.fluid.layers.ssd import multi_box_head as multi_box_head
 from graphopt.fluid.layers.ssd import ssd_loss as ssd_loss
 from graphopt.fluid.layers.ssd import target_assign as target_assign
-from graphopt.fluid.layers.tagged import filter_by_instag as filter_by_instag
-from graphopt.fluid.layers.tagged import hash as hash
 from graphopt.fluid.layers.tagging import chunk_eval as chunk_eval
 from graphopt.fluid.layers.tagging import crf_decoding as crf_decoding
+from graphopt.fluid.layers.tagging import filter_by_instag as filter_by_instag
+from graphopt.fluid.layers.tagging import hash as hash
 from graphopt.fluid.layers.tagging import linear_chain_crf as linear_chain_crf
 from graphopt.fluid.layers.tensor import argmax as argmax
 from graphopt.fluid.layers.tensor import argmin as argmin

@@ -1,12 +1,14 @@
-"""Entry of data into a program (paddle.fluid.layers.io)."""
+"""Entry of data into a program, fed or by readers inside it (paddle.fluid.layers.io)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from graphopt.fluid.common import fed
 from graphopt.frontend import arguments
-from graphopt.ir.program import Variable
+from graphopt.ir.program import Variable, unique_name
+from graphopt.reader.loaders import PyReader
 
 
 def data(
@@ -32,3 +34,48 @@ def data(
     made.stop_gradient = stop_gradient
     made.takes_any_shape = True
     return made
+
+
+def py_reader(
+    capacity: int,
+    shapes: Sequence[Sequence[int]],
+    dtypes: Sequence[Any],
+    lod_levels: Sequence[int] | None = None,
+    name: str | None = None,
+    use_double_buffer: bool = True,
+) -> PyReader:
+    """A loader of variables with these shapes and dtypes, which `read_file` returns.
+
+    Batches may have other shapes, where the operators can compute with them. Paddle page:
+    fluid.layers.py_reader.
+    """
+    levels = [0] * len(shapes) if lod_levels is None else lod_levels
+    prefix = unique_name.generate(name or "read_file")
+    made = [
+        fed(f"{prefix}.tmp_{at}", *declared)
+        for at, declared in enumerate(zip(shapes, dtypes, levels, strict=True))
+    ]
+    for variable in made:
+        variable.takes_any_shape = True
+    return create_py_reader_by_data(capacity, made, name, use_double_buffer)
+
+
+def create_py_reader_by_data(
+    capacity: int,
+    feed_list: Sequence[Variable],
+    name: str | None = None,
+    use_double_buffer: bool = True,
+) -> PyReader:
+    """A loader of these variables (Paddle page: fluid.layers.create_py_reader_by_data)."""
+    return PyReader(feed_list, capacity, use_double_buffer, iterable=False)
+
+
+def read_file(reader: PyReader) -> Variable | list[Variable]:
+    """The variables of a loader; one alone is not in a list (fluid.layers.read_file)."""
+    variables = list(reader._variables)
+    return variables[0] if len(variables) == 1 else variables
+
+
+def double_buffer(reader: Any, place: Any = None, name: str | None = None) -> Any:
+    """The reader itself, which reads ahead already (fluid.layers.double_buffer)."""
+    return reader

@@ -6,7 +6,9 @@ from typing import Any
 
 from graphopt.fluid.common import vector
 from graphopt.fluid.layers.reduction import mean, reduce_mean, reduce_sum
+from graphopt.fluid.layers.sequence_lod import sequence_pad
 from graphopt.fluid.layers.shaping import one_hot
+from graphopt.fluid.layers.tensor import fill_constant
 from graphopt.frontend import arguments
 from graphopt.frontend.initializers.fill import Constant
 from graphopt.frontend.layer_helper import LayerHelper, emit
@@ -15,12 +17,14 @@ from graphopt.frontend.parameters import as_weight_attr
 from graphopt.frontend.sequence_notes import note
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import log_sigmoid, relu, softplus
+from graphopt.nn.functional.alignment import warpctc as _warpctc
 from graphopt.nn.functional.distance import npair_loss as _npair_loss
 from graphopt.nn.functional.likelihood import label_smooth as _label_smooth
 from graphopt.nn.functional.loss import square_error_cost
 from graphopt.tensor.creation import full_like
+from graphopt.tensor.linalg import transpose
 from graphopt.tensor.logic import less_than
-from graphopt.tensor.manipulation import cast
+from graphopt.tensor.manipulation import cast, reshape
 from graphopt.tensor.math import add, clip, divide, multiply, scale, sqrt, square, subtract
 from graphopt.tensor.search import where
 
@@ -294,3 +298,32 @@ def _rate(helper: LayerHelper, alpha: float) -> Variable:
         kept.stop_gradient = True
     Constant(alpha)(kept, block)
     return kept
+
+
+@one_layer("warpctc")
+def warpctc(
+    input: Variable,
+    label: Variable,
+    blank: int = 0,
+    norm_by_times: bool = False,
+    input_length: Variable | None = None,
+    label_length: Variable | None = None,
+) -> Variable:
+    """The CTC loss [sequences, 1] of logits, through which a softmax is taken (layers.warpctc).
+
+    Logits [rows, classes] and labels [tokens, 1] are sequences (lod_level 1); or both lengths are
+    given, and they are [time, batch, classes] and [batch, length]. `norm_by_times` divides the
+    gradient by the input lengths. Raises UnsupportedError for rows without lengths.
+    """
+    if input_length is not None or label_length is not None:
+        return _warpctc(input, label, blank, norm_by_times, input_length, label_length)
+    scores, steps = _padded(input, "input")
+    tokens, counts = _padded(label, "label")
+    scores = transpose(scores, [1, 0, 2])
+    return _warpctc(scores, reshape(tokens, [0, -1]), blank, norm_by_times, steps, counts)
+
+
+def _padded(x: Variable, argument: str) -> tuple[Variable, Variable]:
+    """Sequences side by side, and their lengths."""
+    arguments.variable(x, argument, "warpctc")
+    return sequence_pad(x, fill_constant([1], x.dtype, 0))

@@ -123,7 +123,7 @@ class InBundle:
         text = self.bundle.piece(self.bundle.manifest["prepare"], "@prepare").decode()
         if not text:
             return None
-        from graphopt.models.bundle.prepare import prepare_of
+        from graphopt.models.bundle.load import prepare_of
 
         return prepare_of(text, place)
 

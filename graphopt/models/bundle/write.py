@@ -25,8 +25,7 @@ from graphopt.lowering.dynamic import NeedsData
 from graphopt.lowering.locations import for_files
 from graphopt.lowering.replication import replica_function
 from graphopt.models.bundle.layout import Pieces
-from graphopt.models.bundle.load import compiled_stablehlo
-from graphopt.models.bundle.prepare import prepare_text
+from graphopt.models.bundle.load import compiled_stablehlo, prepare_text
 from graphopt.models.bundle.sizes import Shapes
 from graphopt.models.export.paddle import saved_program
 from graphopt.passes.padding import records

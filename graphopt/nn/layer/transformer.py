@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any, NamedTuple
 
 from graphopt.frontend import arguments, lazy
 from graphopt.frontend.parameters import as_param_attr
 from graphopt.ir.program import Variable
+from graphopt.nn import functional
 from graphopt.nn.functional.activation import softmax
 from graphopt.nn.functional.common import dropout
-from graphopt.nn.layer.activation_names import named
 from graphopt.nn.layer.batch import batch_filled
 from graphopt.nn.layer.common import Linear
 from graphopt.nn.layer.container import LayerList
@@ -20,6 +21,13 @@ from graphopt.nn.layer.of_functions import Dropout
 from graphopt.tensor.linalg import matmul, transpose
 from graphopt.tensor.manipulation import cast, concat, reshape
 from graphopt.tensor.math import add, scale
+
+
+def named(name: str, function: str) -> Callable[[Variable], Variable]:
+    """The function of paddle.nn.functional of this name; ValueError when there is none."""
+    if not isinstance(name, str) or not callable(getattr(functional, name, None)):
+        raise ValueError(f"{function}(): 'activation' names no activation function: {name!r}")
+    return getattr(functional, name)
 
 
 class Cache(NamedTuple):

@@ -9,7 +9,6 @@ import numpy as np
 from graphopt.frontend import arguments
 from graphopt.frontend.mode import get_default_dtype
 from graphopt.ir.program import Variable
-from graphopt.nn.layer.activation_names import named
 from graphopt.nn.layer.common import Linear
 from graphopt.nn.layer.container import LayerList
 from graphopt.nn.layer.layers import Layer
@@ -21,6 +20,7 @@ from graphopt.nn.layer.transformer import (
     StaticCache,
     TransformerEncoder,
     TransformerEncoderLayer,
+    named,
     spread,
 )
 from graphopt.tensor.creation import assign

@@ -20,9 +20,9 @@ from graphopt.passes.target.group_costs import REPEATED_BY_XLA, GroupKind, needs
 
 Unit = Operation | SSAValue
 """An op of the group, or a value that the group reads."""
-Node = tuple[str, Unit | None]
-SOURCE: Node = ("source", None)
-SINK: Node = ("sink", None)
+CutNode = tuple[str, Unit | None]
+SOURCE: CutNode = ("source", None)
+SINK: CutNode = ("sink", None)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _cheapest(
     flow: Flow, cost: Mapping[Unit, int], work: Mapping[PdOp, int | None]
 ) -> tuple[list[Unit], list[PdOp]]:
     """The units that are kept, and the ops that are computed again."""
-    edges: dict[tuple[Node, Node], int] = {(("value", u), SINK): UNCUT for u in flow.needed}
+    edges: dict[tuple[CutNode, CutNode], int] = {(("value", u), SINK): UNCUT for u in flow.needed}
     for unit in flow.units:
         again = work[unit] if isinstance(unit, PdOp) else None
         edges[SOURCE, ("computed", unit)] = UNCUT if again is None else again

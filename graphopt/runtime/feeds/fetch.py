@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias, cast
+from collections.abc import Callable, Hashable, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 
-from graphopt.errors import FeedError
-from graphopt.ir.program import Operator, Parameter, Variable
-from graphopt.runtime.feeds.single import to_numpy
+from graphopt.errors import ArrayFetchError, FeedError, UnsupportedError
+from graphopt.ir.program import Operator, Parameter, Program, Variable
+from graphopt.ir.program.array_parts import parts_of
 from graphopt.runtime.state.arrays import (
     Array,
     Arrays,
@@ -18,11 +19,68 @@ from graphopt.runtime.state.arrays import (
     HostArray,
     is_apart,
 )
+from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.buffers import HeldRows, note_copy
 from graphopt.runtime.state.slots import Slot, Tensor
 
 if TYPE_CHECKING:
     import jax
+
+
+class SingleValue(HostArray):
+    """An array with axes that converts to a Python number if it has one element.
+
+    It is an ndarray in everything else. Its rows, and what is computed from it alone or with
+    numbers, are such arrays again where they have one element or rows of one, so that a loop over
+    a batch of outputs and means over steps can be printed as well. A pickle or a file of it is
+    that of a plain array.
+    """
+
+    # beside plain arrays the result is a plain array
+    __array_priority__ = -1.0  # pyright: ignore
+
+    def __float__(self) -> float:
+        return float(_element(self))
+
+    def __int__(self) -> int:
+        return int(_element(self))
+
+    def __complex__(self) -> complex:
+        return complex(_element(self))
+
+    def __array_wrap__(  # type: ignore[override]
+        self, array: HostArray, context: Any = None, return_scalar: bool = False
+    ) -> Any:
+        """The result of a NumPy function; NumPy's own subclasses would keep [] for a number."""
+        if not array.shape:
+            return array[()]
+        return array.view(SingleValue if _has_single_rows(array) else np.ndarray)
+
+    def __repr__(self) -> str:
+        return repr(self.view(np.ndarray))
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        return self.view(np.ndarray).__reduce_ex__(protocol)
+
+
+def _has_single_rows(array: HostArray) -> bool:
+    """True for one element with axes, and for rows of one element, such as a batch of outputs."""
+    return bool(array.shape) and (array.size == 1 or (array.ndim > 1 and array.shape[-1] == 1))
+
+
+def _element(array: HostArray) -> Any:
+    """The only element; a plain array where there are several, which NumPy refuses to convert."""
+    return array.item() if array.size == 1 else array.view(np.ndarray)
+
+
+def to_numpy(array: Any) -> HostArray:
+    """A copy for the caller of a run; a SingleValue where it, or each of its rows, has one element.
+
+    A row of an array of this class is of this class as well.
+    """
+    made = np.array(array)
+    return made.view(SingleValue) if _has_single_rows(made) else made
+
 
 Result: TypeAlias = HostArray | Tensor
 Results: TypeAlias = list[Result] | list[list[Result]]
@@ -131,3 +189,64 @@ def by_replica(fetches: Arrays) -> Fetched:
     """The values of each fetch of replicas, one for each of them."""
     # with unequal rows they are lists already
     return [value if isinstance(value, list) else list(np.array(value)) for value in fetches]
+
+
+MOST_ARRAYS = 256
+Counts = dict[str, int | None]
+"""The number of elements of each array that is fetched, None for what a run decides."""
+ArrayCounts: TypeAlias = "Bounded[Hashable, Counts]"
+"""The arrays among the fetches of programs, as far as steps had some."""
+
+
+def fetch_arrays(
+    known: ArrayCounts,
+    program: Program,
+    names: tuple[str, ...],
+    step: Callable[[tuple[str, ...]], Results],
+    *,
+    by_device: bool = False,
+    merges: Callable[[], bool] = lambda: False,
+) -> Results:
+    """The results of a step; that of an array is the list of its elements.
+
+    `by_device` says that each result is a list with one for each device, `merges()` that those of
+    several devices are one. UnsupportedError for merged arrays whose length a run decides.
+    """
+    key = program.serial, program.version, names
+    counts = dict(known.used(key) or {})
+    while True:
+        try:
+            if not counts:
+                return step(names)
+            parts = [parts_of(name, counts[name]) if name in counts else (name,) for name in names]
+            found: Sequence[Any] = step(tuple(chain.from_iterable(parts)))
+            break
+        except ArrayFetchError as error:
+            if error.count is None and merges():
+                raise UnsupportedError(
+                    f"the tensor array '{error.array}' has a length that depends on data, and "
+                    "cannot be merged; set return_merged=False"
+                ) from None
+            counts[error.array] = error.count
+    known.keep(key, counts)
+    left = iter(found)
+    results: list[Any] = []
+    for name, own in zip(names, parts, strict=True):
+        values = list(islice(left, len(own)))
+        if name not in counts:
+            results += values
+        elif not by_device:
+            results.append(_elements(values, counts[name]))
+        else:
+            results.append([_elements(each, counts[name]) for each in zip(*values, strict=True)])
+    return results
+
+
+def _elements(values: Sequence[Any], count: int | None) -> list[Any]:
+    """The elements of an array, of its parts."""
+    if count is not None:
+        return list(values)
+    rows, sizes = values
+    ends = np.cumsum(np.asarray(sizes))[:-1]
+    split = np.split(np.asarray(rows), ends)
+    return as_results(split, return_numpy=not isinstance(rows, Tensor))

@@ -22,7 +22,7 @@ from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.compile.compiling import compile_program
 from graphopt.runtime.profiling.instructions import Instructions
-from graphopt.runtime.profiling.names import names_are_kept, variable_of
+from graphopt.runtime.profiling.rows import names_are_kept, variable_of
 from graphopt.runtime.settings.progress import announced
 
 Shapes = Mapping[str, tuple[int, ...]]

@@ -1,4 +1,7 @@
-"""Profiling a program: compiled once more with the numbers of its ops, and run on copies."""
+"""Profiling a program: compiled once more with the numbers of its ops, and run on copies.
+
+Each moment of a step is given in equal parts to all instructions that ran then.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,10 @@ from graphopt.runtime.compile.compiling import compile_program
 from graphopt.runtime.disk.known import types_of
 from graphopt.runtime.profiling.instructions import InstructionOps, Instructions
 from graphopt.runtime.profiling.memory import Memory, memory_in
-from graphopt.runtime.profiling.names import names_are_kept, variable_of
 from graphopt.runtime.profiling.peak import ProductForm, peaks, seconds_at
 from graphopt.runtime.profiling.profile import Profile
-from graphopt.runtime.profiling.recording import Recording, record
-from graphopt.runtime.profiling.rows import InstructionEvent, OpTime
-from graphopt.runtime.profiling.spread import IDLE, spread
+from graphopt.runtime.profiling.recording import InstructionSpan, Recording, record
+from graphopt.runtime.profiling.rows import InstructionEvent, OpTime, names_are_kept, variable_of
 from graphopt.runtime.runners.runner import write_learning_rates
 from graphopt.runtime.settings.flags import FULL
 from graphopt.runtime.settings.progress import announced
@@ -36,6 +37,53 @@ from graphopt.runtime.state.arrays import Feeds, HostArray
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.steps.executable import Executable
 from graphopt.runtime.steps.forms import Form
+
+IDLE = ""
+"""The name of the time in which no instruction ran."""
+
+
+def spread(
+    steps: Sequence[InstructionSpan], spans: Sequence[InstructionSpan], leads: Callable[[str], bool]
+) -> Mapping[str, float]:
+    """Nanoseconds by name, which sum to the time of all steps; `IDLE` for none.
+
+    An instruction that only leads to others, such as a loop, has the moments in which none of them
+    ran.
+    """
+    found: defaultdict[str, float] = defaultdict(float)
+    for step in steps:
+        inside = [span for span in spans if max(span.start, step.start) < min(span.end, step.end)]
+        _add_step(found, step, inside, leads)
+    return found
+
+
+def _add_step(
+    found: defaultdict[str, float],
+    step: InstructionSpan,
+    spans: Sequence[InstructionSpan],
+    leads: Callable[[str], bool],
+) -> None:
+    starts = [(max(span.start, step.start), 1, span.name) for span in spans]
+    ends = [(min(span.end, step.end), -1, span.name) for span in spans]
+    working, leading = Counter[str](), Counter[str]()
+    now = step.start
+    # at one moment starts come first, so that no count is below 0
+    for moment, change, name in sorted([*starts, *ends], key=lambda each: (each[0], -each[1])):
+        _give(found, moment - now, working or leading)
+        now, group = moment, leading if leads(name) else working
+        group[name] += change
+        if not group[name]:
+            del group[name]
+    _give(found, step.end - now, Counter())
+
+
+def _give(found: defaultdict[str, float], time: float, running: Mapping[str, int]) -> None:
+    if not running:
+        found[IDLE] += time
+    total = sum(running.values())
+    for name, count in running.items():
+        found[name] += time * count / total
+
 
 _WARM_UP = 2
 # of a step without the profiler: the seconds in which it is measured again, and the most times

@@ -22,8 +22,7 @@ from graphopt.reference import Unsupported, evaluate_ops
 from graphopt.reference.registry import RULES
 from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
 from graphopt.runtime.host.by_lowering import ByLowering
-from graphopt.runtime.host.error_function import erf
-from graphopt.runtime.host.rules import QUICK
+from graphopt.runtime.host.rules import QUICK, erf
 from graphopt.testing import programs, random_inputs, run_module
 from graphopt.testing.programs import Generated
 from graphopt_tests.example_counts import examples

@@ -6,8 +6,9 @@ consistent.
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphopt.errors import ProgramError
@@ -15,7 +16,6 @@ from graphopt.ir.dtypes import ALL, DType, as_dtype
 from graphopt.ir.formats.graph_check import check_program, column_operators
 from graphopt.ir.formats.limits import UNLIMITED, Limits
 from graphopt.ir.formats.protobuf.attributes import attribute_message, read_attribute
-from graphopt.ir.formats.protobuf.callstack import callstack_location
 from graphopt.ir.formats.protobuf.message import Message, MessageType, SpanReader, decode, encode
 from graphopt.ir.formats.protobuf.schema import BLOCK, OPERATOR, PROGRAM, SLOT, VARIABLE
 from graphopt.ir.formats.protobuf.wire import WireReader
@@ -23,6 +23,21 @@ from graphopt.ir.formats.quote import quote
 from graphopt.ir.formats.seal import unsealed_message
 from graphopt.ir.operators import operators
 from graphopt.ir.program import AttrKind, Block, Operator, Parameter, Program, Variable, VarKind
+from graphopt.ir.program.location import Location
+
+_FRAME = re.compile(r'\s*File "([^"]+)", line (\d{1,9})')
+# Paddle's own frames, and those of the package that wraps its functions in decorators.
+_PADDLE = re.compile(r"(?:site|dist)-packages[\\/](?:paddle[\\/]|decorator)")
+
+
+def callstack_location(lines: Sequence[str]) -> Location | None:
+    """The innermost frame of an `op_callstack` that is outside Paddle; None when there is none."""
+    for line in reversed(lines):
+        frame = _FRAME.match(line)
+        if frame and not _PADDLE.search(frame[1]):
+            return Location(frame[1], int(frame[2]))
+    return None
+
 
 # The release of Paddle whose operators have the versions that the table of operators states.
 PADDLE_VERSION = 2006002
