@@ -101,7 +101,7 @@ METHODS: dict[str, str] = {
     "places": "bucketize diag_embed diagflat diagonal_scatter index_add index_fill index_put "
     "select_scatter shard_index slice_scatter take",
     "contract": "cdist corrcoef cov tensordot vander",
-    "array_items": "append",
+    "indexing": "append",
     "matrix_norm": "cond",
     "low_rank": "pca_lowrank svd_lowrank",
     "spellings": "argwhere baddbmm bitwise_invert matrix_transpose msort narrow permute ravel "

@@ -59,7 +59,6 @@ REWRITES = {
     "fusion_groups": GROUPS,
     "outlining": GROUPS,
     "choose_group_kernel": ("choose-group-kernel",),
-    "row_limits": ("choose-group-kernel",),
     "fuse_all_optimizer_ops": ("fuse-all-optimizer-ops", "fuse-adamw"),
     "pack_filters": ("pack-filters",),
 }
