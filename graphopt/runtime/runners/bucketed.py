@@ -32,7 +32,7 @@ from graphopt.runtime.feeds.sequence_rows import (
     rows_of_sequences,
     takes_sequences,
 )
-from graphopt.runtime.runners.decoder import CachedDecoder, Decoders, Types
+from graphopt.runtime.runners.decoder import CachedDecoder, Decoders, Types, may_grow
 from graphopt.runtime.runners.runner import (
     Names,
     Runner,
@@ -93,7 +93,8 @@ class BucketedRunner(Runner):
         self.exact: Bounded[int, str] = Bounded(MOST_EXACT)
         self.rows = 0
         self.padding = 0
-        self.decoders = Decoders()
+        self.decoders: Decoders | None = None
+        """The decoders, from the first step of a program that may be one."""
         # of each program the feeds and fetches with which it must run unpadded
         self._refused: WeakKeyDictionary[Program, Bounded[Hashable, bool]] = WeakKeyDictionary()
 
@@ -101,7 +102,7 @@ class BucketedRunner(Runner):
     def stats(self) -> Stats:
         """As of Runner; `rows` that were fed, `padding` rows that were added, `exact` reasons."""
         found = super().stats
-        if caches := self.decoders.words():
+        if self.decoders is not None and (caches := self.decoders.words()):
             found["caches"] = caches
         if self.only_sequences and not (self.rows or self.exact):
             return found
@@ -115,7 +116,7 @@ class BucketedRunner(Runner):
         self, program: Program, feed: Feed, names: Names, scope: Scope, *, wait: bool
     ) -> Fetched:
         """As of Runner; a known decoder keeps its caches between its steps."""
-        if self.decoders:
+        if self.decoders is not None:
             found = self.decoders.step(program, feed, names, scope, wait=wait)
             if found is not None:
                 self.runs += 1
@@ -160,7 +161,8 @@ class BucketedRunner(Runner):
             )
             return found
 
-        if isinstance(feed, dict) and feed and self.decoders.may_grow(program):
+        if isinstance(feed, dict) and feed and may_grow(program):
+            self.decoders = self.decoders or Decoders()
             forms = [
                 executable.tier()
                 for each in self._all()

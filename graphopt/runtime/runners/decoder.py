@@ -329,11 +329,6 @@ class Decoders:
 
     def __init__(self) -> None:
         self._met: WeakKeyDictionary[Program, Bounded[Hashable, _Growth]] = WeakKeyDictionary()
-        # with the version of the program
-        self._joining: WeakKeyDictionary[Program, tuple[int, bool]] = WeakKeyDictionary()
-
-    def __bool__(self) -> bool:
-        return bool(self._met)
 
     def step(
         self, program: Program, feed: Feed, names: Names, scope: Scope, *, wait: bool
@@ -381,15 +376,6 @@ class Decoders:
         growth.decoders.append(decoder)
         return decoder
 
-    def may_grow(self, program: Program) -> bool:
-        """True for a program that joins tensors along an axis of open size."""
-        if not pads_sizes():
-            return False
-        known = self._joining.get(program)
-        if known is None or known[0] != program.version:
-            known = self._joining[program] = program.version, any(map(_joins, program.blocks[:1]))
-        return known[1]
-
     def words(self) -> list[str]:
         """The caches that are kept of each program, or the reason why none is."""
         found: dict[str, None] = {}
@@ -400,6 +386,20 @@ class Decoders:
                     found[f"kept in buffers: {caches}"] = None
                 found |= dict.fromkeys(filter(None, growth.refused.values()))
         return list(found)
+
+
+# with the version of the program
+_joining: WeakKeyDictionary[Program, tuple[int, bool]] = WeakKeyDictionary()
+
+
+def may_grow(program: Program) -> bool:
+    """True for a program that joins tensors along an axis of open size."""
+    if not pads_sizes():
+        return False
+    known = _joining.get(program)
+    if known is None or known[0] != program.version:
+        known = _joining[program] = program.version, any(map(_joins, program.blocks[:1]))
+    return known[1]
 
 
 def _joins(block: Block) -> bool:
