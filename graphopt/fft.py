@@ -49,7 +49,7 @@ def _axes(x: Variable, s: Any, axes: Any, function: str) -> tuple[list[int], lis
     return [axis % rank for axis in along], sizes
 
 
-def _resized(x: Variable, axes: Sequence[int], sizes: Sequence[int]) -> Variable:
+def _resize_axes(x: Variable, axes: Sequence[int], sizes: Sequence[int]) -> Variable:
     """x cut at the end, or padded with zeros, along axes of known size."""
     longer = [0] * (2 * len(x.shape))
     for axis, size in zip(axes, sizes, strict=True):
@@ -98,7 +98,7 @@ def _transform(
         if kind == "c2r":
             attrs["last_dim_size"] = sizes[-1]
             sizes = [*sizes[:-1], sizes[-1] // 2 + 1]
-        x = _resized(x, along, sizes)
+        x = _resize_axes(x, along, sizes)
     return emit(f"fft_{kind}", {"X": x}, attrs, name=name)
 
 
@@ -145,7 +145,7 @@ def _along_axis(function: str, text: str) -> _AlongAxis:
     ) -> Variable:
         return _transform(function, x, None if n is None else [n], [axis], norm, name)
 
-    return _named(transform, function, text)
+    return _name_transform(transform, function, text)
 
 
 def _along_axes(function: str, text: str) -> _AlongAxes:
@@ -160,7 +160,7 @@ def _along_axes(function: str, text: str) -> _AlongAxes:
     ) -> Variable:
         return _transform(function, x, s, axes, norm, name)
 
-    return _named(transform, function, text)
+    return _name_transform(transform, function, text)
 
 
 def _along_two(function: str) -> _AlongAxes:
@@ -177,10 +177,10 @@ def _along_two(function: str) -> _AlongAxes:
         _check_pair(function, x, s, axes)
         return _transform(several, x, s, axes, norm, name)
 
-    return _named(transform, function, f"`{several}` along two axes")
+    return _name_transform(transform, function, f"`{several}` along two axes")
 
 
-def _named(transform: T, function: str, text: str) -> T:
+def _name_transform(transform: T, function: str, text: str) -> T:
     vars_of: Any = transform
     vars_of.__name__ = vars_of.__qualname__ = function
     vars_of.__doc__ = f"{text} (paddle.fft.{function})."
@@ -227,7 +227,7 @@ def rfftfreq(n: int, d: float = 1.0, dtype: Any = None, name: str | None = None)
     return _frequencies(np.arange(n // 2 + 1), n, d)
 
 
-def _shifted(function: str, x: Variable, axes: Any, extra: int, name: str | None) -> Variable:
+def _shift_axes(function: str, x: Variable, axes: Any, extra: int, name: str | None) -> Variable:
     along, _ = _axes(x, None, [axes] if isinstance(axes, int) else axes, function)
     sizes = [x.shape[axis] for axis in along]
     if min(sizes, default=0) < 0:
@@ -239,12 +239,12 @@ def _shifted(function: str, x: Variable, axes: Any, extra: int, name: str | None
 
 def fftshift(x: Variable, axes: Any = None, name: str | None = None) -> Variable:
     """Frequency 0 moved to the middle of the axes, all by default (paddle.fft.fftshift)."""
-    return _shifted("fftshift", x, axes, 0, name)
+    return _shift_axes("fftshift", x, axes, 0, name)
 
 
 def ifftshift(x: Variable, axes: Any = None, name: str | None = None) -> Variable:
     """The inverse of `fftshift` (paddle.fft.ifftshift)."""
-    return _shifted("ifftshift", x, axes, 1, name)
+    return _shift_axes("ifftshift", x, axes, 1, name)
 
 
 publish(globals(), __name__)

@@ -22,14 +22,14 @@ def _column(ids: Variable, rank: int) -> Variable:
     return reshape(ids, [-1, *[1] * (rank - 1)])
 
 
-def _reduced(rows: Variable, ids: Variable, size: Any, kind: str) -> Variable:
+def _reduce_rows(rows: Variable, ids: Variable, size: Any, kind: str) -> Variable:
     """The rows of each number from 0 to size - 1, reduced; zeros for numbers without rows."""
     empty = full([size, *rows.shape[1:]], 0, rows.dtype)
     own = _column(cast(ids, "int64"), len(rows.shape))
     return put_along_axis(empty, own, rows, 0, _REDUCTIONS[kind], include_self=False)
 
 
-def _received(
+def _receive_rows(
     function: str, x: Variable, rows: Variable, dst: Any, reduce_op: str, out_size: Any
 ) -> Variable:
     kind = arguments.choice(reduce_op, "reduce_op", function, tuple(_REDUCTIONS))
@@ -42,7 +42,7 @@ def _received(
         raise ValueError(
             f"{function}(): give 'out_size', the number of nodes: x {list(x.shape)} leaves it open"
         )
-    return _reduced(rows, ids, size, kind)
+    return _reduce_rows(rows, ids, size, kind)
 
 
 def send_u_recv(
@@ -59,7 +59,7 @@ def send_u_recv(
     `reduce_op` is sum, mean, min or max. Paddle page: paddle.geometric.send_u_recv.
     """
     rows = gather(arguments.variable(x, "x", "send_u_recv"), src_index)
-    return _received("send_u_recv", x, rows, dst_index, reduce_op, out_size)
+    return _receive_rows("send_u_recv", x, rows, dst_index, reduce_op, out_size)
 
 
 def send_ue_recv(
@@ -80,7 +80,7 @@ def send_ue_recv(
     rows = gather(arguments.variable(x, "x", function), src_index)
     kind = arguments.choice(message_op, "message_op", function, tuple(_MESSAGES))
     messages = _MESSAGES[kind](*_of_one_rank(rows, arguments.variable(y, "y", function)))
-    return _received(function, x, messages, dst_index, reduce_op, out_size)
+    return _receive_rows(function, x, messages, dst_index, reduce_op, out_size)
 
 
 def _of_one_rank(x: Variable, y: Variable) -> tuple[Variable, Variable]:
@@ -111,7 +111,7 @@ def send_uv(
 def _segments(function: str, data: Any, segment_ids: Any) -> Variable:
     rows = arguments.variable(data, "data", function)
     ids = arguments.variable(segment_ids, "segment_ids", function)
-    return _reduced(rows, ids, scale(cast(max(ids), "int64"), 1.0, 1), function.split("_")[1])
+    return _reduce_rows(rows, ids, scale(cast(max(ids), "int64"), 1.0, 1), function.split("_")[1])
 
 
 def segment_sum(data: Variable, segment_ids: Variable, name: str | None = None) -> Variable:

@@ -48,7 +48,7 @@ def _window(
     return (pad(made, [left, n_fft - length - left]) if length < n_fft else made), length
 
 
-def _known(function: str, size: int, shape: Any) -> int:
+def _check_known(function: str, size: int, shape: Any) -> int:
     if size < 1:
         raise ValueError(f"{function}(): the length of 'x' {list(shape)} must be known")
     return size
@@ -113,7 +113,7 @@ def stft(
     rank = len(arguments.variable(x, "x", function).shape)
     if rank not in (1, 2):
         raise ValueError(f"{function}(): 'x' should be [t] or [b, t], found {list(x.shape)}")
-    size = _known(function, x.shape[-1], x.shape)
+    size = _check_known(function, x.shape[-1], x.shape)
     hop = n_fft // 4 if hop_length is None else hop_length
     if hop < 1 or not 0 < n_fft <= size:
         raise ValueError(
@@ -166,7 +166,7 @@ def istft(
             f"{function}(): 'x' should be complex, [f, n] or [b, f, n]; found {x.dtype!s} "
             f"{list(x.shape)}"
         )
-    count = _known(function, x.shape[-1], x.shape)
+    count = _check_known(function, x.shape[-1], x.shape)
     expected = n_fft // 2 + 1 if onesided else n_fft
     if x.shape[-2] != expected:
         raise ValueError(f"{function}(): {expected} frequencies are expected, found {x.shape[-2]}")

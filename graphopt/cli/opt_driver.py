@@ -224,7 +224,7 @@ class OptMain(xDSLOptMain):
         return self.args.explain is not None and not self.pipeline.passes
 
     def _apply_strategy(self, module: ModuleOp) -> Report:
-        from graphopt.cli.reporting import measured, needs_near, print_report
+        from graphopt.cli.reporting import needs_near, print_report, report_numerics
         from graphopt.passes.table.manager import optimize
         from graphopt.passes.table.schedule import select
         from graphopt.runtime.compile.compilation import pass_context_for
@@ -235,7 +235,7 @@ class OptMain(xDSLOptMain):
         context = pass_context_for(strategy, platform_of(self.args))
         if self.args.dump_pass_pipeline:
             print(",".join(str(made) for _, made in select(context)), file=sys.stderr)
-        off = measured(module, [made for _, made in select(context)], self.args, self.ctx)
+        off = report_numerics(module, [made for _, made in select(context)], self.args, self.ctx)
         before = module.clone()
         report = optimize(
             module,
@@ -250,10 +250,10 @@ class OptMain(xDSLOptMain):
 
     def _apply_named(self, module: ModuleOp) -> Report:
         """The passes of -p, each watched by the pass manager."""
-        from graphopt.cli.reporting import Watched, measured, print_report, watched
+        from graphopt.cli.reporting import Watched, print_report, report_numerics, watch_passes
 
-        off = measured(module, self.pipeline.passes, self.args, self.ctx)
-        run = watched(module, self.args, self.watch)
+        off = report_numerics(module, self.pipeline.passes, self.args, self.ctx)
+        run = watch_passes(module, self.args, self.watch)
         kept = (made for made in self.pipeline.passes if made.name not in off)
         passes = tuple(Watched.of(made, run) for made in kept)
         replace(self.pipeline, passes=passes).apply(self.ctx, module)

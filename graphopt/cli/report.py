@@ -103,7 +103,7 @@ def main(arguments: argparse.Namespace) -> int:
                     other.module.clone,
                     other.context_or(context, by_flags=by_flags),
                 ),
-                measured=_measured(each, arguments, strategy),
+                measured=_measure_step(each, arguments, strategy),
             )
             programs.append(made)
     output = arguments.output or "report.html"
@@ -152,7 +152,7 @@ def for_sizes(subject: Subject, sizes: Sizes) -> Subject:
     return replace(subject, compilation=compilation, module=compilation.parsed())
 
 
-def _measured(
+def _measure_step(
     subject: Subject, arguments: argparse.Namespace, strategy: BuildStrategy | None
 ) -> MeasuredStep | None:
     """A measured step, with --run, of a program that is fed.
@@ -162,7 +162,7 @@ def _measured(
     from graphopt.debug.profiles import Inputs, is_fed, profile_of
     from graphopt.errors import UnsupportedError
     from graphopt.models.feeds import sizes_of
-    from graphopt.runtime.measured import measured
+    from graphopt.runtime.measured import measured_step
 
     if not arguments.run or not is_fed(subject):
         return None
@@ -171,7 +171,7 @@ def _measured(
     except UnsupportedError as error:
         print(f"{subject.origin} is not measured: {error}", file=sys.stderr)
         return None
-    return measured(profile)
+    return measured_step(profile)
 
 
 def fed_first(path: str, arguments: list[str]) -> list[Subject]:

@@ -57,7 +57,7 @@ def validation(args: argparse.Namespace) -> Generator[Validation | None]:
         print("\n".join(found.lines()), file=sys.stderr)
 
 
-def measured(
+def report_numerics(
     module: ModuleOp, passes: Sequence[ModulePass], args: argparse.Namespace, context: Context
 ) -> frozenset[str]:
     """Print the report of --numerics; returns the passes that exceed the budget."""
@@ -96,7 +96,7 @@ def print_report(report: Report, args: argparse.Namespace) -> None:
         explanation.check_strict()
 
 
-def watched(module: ModuleOp, args: argparse.Namespace, watch: Instrumentation) -> PassRun:
+def watch_passes(module: ModuleOp, args: argparse.Namespace, watch: Instrumentation) -> PassRun:
     """The run that the passes of -p belong to."""
     before = module.clone()
     return PassRun(

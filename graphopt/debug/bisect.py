@@ -66,10 +66,10 @@ def look(subject: Subject, arguments: argparse.Namespace, output: Path) -> bool:
     # the whole pipeline has left valid IR, so its parts need not be verified again
     suspect = replace(suspect, verify_each=seen.kind is DifferenceKind.PASS)
     with announced(lambda: "searching for the rewrite", files=False):
-        searched, found = _found(suspect, seen, arguments.against)
+        searched, found = _find_rewrite(suspect, seen, arguments.against)
     _tell(found)
     for attempt in (searched, replace(suspect, trials={})):
-        file, data = _reduced(subject, attempt, found, arguments)
+        file, data = _write_reduced_program(subject, attempt, found, arguments)
         text = replay_file.write(file, output)
         # a difference found op by op must appear in the whole program too
         if replayed(replay_file.read(text, str(output)), data) is not None:
@@ -82,7 +82,7 @@ def look(subject: Subject, arguments: argparse.Namespace, output: Path) -> bool:
     return True
 
 
-def _found(suspect: Suspect, seen: Difference, against: str) -> tuple[Suspect, WrongRewrite]:
+def _find_rewrite(suspect: Suspect, seen: Difference, against: str) -> tuple[Suspect, WrongRewrite]:
     """The rewrite, and how it was found: op by op, which is quick, if results differ there too."""
     seed = (
         suspect.evaluate.keywords["seed"] if isinstance(suspect.evaluate, functools.partial) else 7
@@ -126,7 +126,7 @@ def _tell(found: WrongRewrite) -> None:
         )
 
 
-def _reduced(
+def _write_reduced_program(
     subject: Subject, suspect: Suspect, found: WrongRewrite, arguments: argparse.Namespace
 ) -> tuple[ReplayFile, dict[str, Array]]:
     """The file of the smallest program that is wrong in the same way, with all its inputs."""

@@ -13,7 +13,7 @@ from graphopt.ir.dialect.signature import STATE, Port, inputs_of, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.ir.dialect.verify_ssa import verify_ssa
 from graphopt.ir.dtypes import DType
-from graphopt.reference.stored import by_variable, stored
+from graphopt.reference.stored import by_variable, stored_inputs
 
 Array = np.ndarray[Any, Any]
 # Absolute and relative tolerance by element type: a fused op may round differently.
@@ -61,7 +61,9 @@ def run_module(
 
     plan, device = Plan.of(module), jax.devices("cpu")[0]
     with jax.enable_x64(True), jax.disable_jit(one_by_one):
-        inputs = jax.device_put(stored(module, inputs), device)  # NumPy would compute on its own
+        inputs = jax.device_put(
+            stored_inputs(module, inputs), device
+        )  # NumPy would compute on its own
         whole = functools.partial(alone, donate=False)
         replicated = (by_op if one_by_one else whole)(module, plan, device)
         fetches, written = replicated.function(
@@ -92,7 +94,7 @@ def interpreted(module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7) ->
     if any(port.shard_of is not None for port in signature_of(module).arguments):
         return run_module(module, inputs, seed)  # the interpreter knows no parts
     try:
-        found = evaluate(module, stored(module, inputs), seed=seed)
+        found = evaluate(module, stored_inputs(module, inputs), seed=seed)
         return by_variable(module, found)
     except Unsupported:
         return run_module(module, inputs, seed)

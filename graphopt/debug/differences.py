@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from graphopt.debug.compare import TOLERANCE, Array, run_module
 from graphopt.display.units import several
 from graphopt.ir.dtypes import as_dtype
-from graphopt.reference.stored import by_variable, stored
+from graphopt.reference.stored import by_variable, stored_inputs
 
 Inputs = Mapping[str, Array]
 Evaluate = Callable[[ModuleOp, Inputs], Mapping[str, Array]]
@@ -119,7 +119,7 @@ def run_by_op(module: ModuleOp, inputs: Inputs, seed: int = 7) -> dict[str, Arra
     from graphopt.lowering.plan import Plan
     from graphopt.lowering.replication import by_op
 
-    plan, inputs = Plan.of(module), stored(module, inputs)
+    plan, inputs = Plan.of(module), stored_inputs(module, inputs)
     with jax.enable_x64(True):
         fetches, written = by_op(module, plan, jax.devices("cpu")[0]).function(
             *(tuple(inputs[p.name] for p in ports)

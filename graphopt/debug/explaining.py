@@ -32,7 +32,7 @@ from graphopt.runtime.state.scope import Scope, global_scope, values_in
 _WARM_UP, _ROUNDS = 2, 9
 
 
-def measured(
+def measure_flags(
     program: Program | CompiledProgram,
     strategy: BuildStrategy,
     rows: Iterable[PassRow],
@@ -126,5 +126,7 @@ def explain(
     if measure is not None:
         with announced(lambda: "measuring steps", files=False):
             strategy = explained_strategy(chosen, build_strategy, passes)
-            found.report.measured = measured(chosen, strategy, found.table(), measure, fetch_list)
+            found.report.measured = measure_flags(
+                chosen, strategy, found.table(), measure, fetch_list
+            )
     return found

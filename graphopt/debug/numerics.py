@@ -187,18 +187,18 @@ def error_of(found: Results, wanted: Results | None) -> Error | None:
     for name, array in found.items():
         other = wanted[name]
         if array.dtype.kind in "biu":
-            worst = _joined(worst, _counted(array != other, name))
+            worst = _join_errors(worst, _count_differing(array != other, name))
         elif array.dtype.kind != "c":
-            worst = _joined(worst, _difference(array, other, name))
+            worst = _join_errors(worst, _difference(array, other, name))
     return worst
 
 
-def _joined(a: Error, b: Error) -> Error:
+def _join_errors(a: Error, b: Error) -> Error:
     larger = b if b.rel > a.rel or (not a.result and b.abs) else a
     return Error(max(a.abs, b.abs), max(a.rel, b.rel), max(a.ulp, b.ulp), larger.result)
 
 
-def _counted(wrong: Array, name: str) -> Error:
+def _count_differing(wrong: Array, name: str) -> Error:
     """An integer that differs counts as infinitely far off."""
     if not wrong.any():
         return Error(0.0, 0.0, 0.0, "")
@@ -244,10 +244,10 @@ def inputs_for(module: ModuleOp, file: str | None, seed: int = 0) -> tuple[dict[
             f"it takes {', '.join(sorted(ports))}"
         )
     found = {name: _fitting(ports[name], array) for name, array in given.items()}
-    return _completed(module, found, seed), _called(file, len(ports) - len(found))
+    return _completed(module, found, seed), _describe_data(file, len(ports) - len(found))
 
 
-def _called(file: str | None, missing: int) -> str:
+def _describe_data(file: str | None, missing: int) -> str:
     if file is None:
         return "random data"
     return f"{file} and random data for {several(missing, 'input')}" if missing else file

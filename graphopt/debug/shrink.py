@@ -40,7 +40,7 @@ def shrink_sizes(
             if (old, new) in tried:
                 continue
             tried.add((old, new))
-            attempt = _resized(best, fed, old, new)
+            attempt = _resize_program(best, fed, old, new)
             if attempt is not None and _holds(interesting, *attempt):
                 best, fed = attempt
                 break
@@ -59,7 +59,7 @@ def plain_inputs(
         if array.size > FEW:
             candidates = [MadeUp(str(as_dtype(array.dtype)), array.shape, seed)]
         elif array.dtype.kind in "fc" and array.size:
-            candidates = [_rounded(array, 0), _rounded(array, 1)]
+            candidates = [_round_array(array, 0), _round_array(array, 1)]
         else:
             candidates = []
         for candidate in candidates:
@@ -71,7 +71,7 @@ def plain_inputs(
     return best
 
 
-def _rounded(array: Array, digits: int) -> Array:
+def _round_array(array: Array, digits: int) -> Array:
     return np.round(array.astype(np.float64), digits).astype(array.dtype)
 
 
@@ -90,7 +90,7 @@ def _smaller(module: ModuleOp, inputs: Mapping[str, Array]) -> Iterator[tuple[in
         yield from ((size, new) for new in dict.fromkeys((2, 3, 4, size // 2)) if 1 < new < size)
 
 
-def _resized(
+def _resize_program(
     module: ModuleOp, inputs: Mapping[str, Array], old: int, new: int
 ) -> tuple[ModuleOp, dict[str, Array]] | None:
     """The program with `new` for every dimension `old`; None if that is not a valid program."""

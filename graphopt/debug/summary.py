@@ -97,7 +97,7 @@ def _shape(value: SSAValue) -> Shape:
 
 
 @contextmanager
-def _unchanged(net: Any) -> Iterator[None]:
+def _keep_attributes(net: Any) -> Iterator[None]:
     """Give the layers their attributes back, which a call may set to tensors of its program."""
     layers = [vars(layer) for layer in net.sublayers(include_self=True)]
     values = [value for attributes in layers for value in attributes.values()]
@@ -133,7 +133,7 @@ def summary_of_layer(net: Any, inputs: Sequence[tuple[Shape, Any]]) -> LayerSumm
             ]
     net.eval()
     try:
-        with _unchanged(net), static_mode(), program_guard(program, Program()):
+        with _keep_attributes(net), static_mode(), program_guard(program, Program()):
             block = program.global_block()
             fed = [
                 block.create_var(
@@ -202,8 +202,8 @@ def _rows(program: Program, calls: Sequence[_Call]) -> tuple[LayerRow, ...]:
         rows.append(
             LayerRow(
                 f"{kind}-{numbers[kind]}",
-                tuple(_known(v.shape) for v in call.inputs),
-                _known(call.output.shape),
+                tuple(_known_shape(v.shape) for v in call.inputs),
+                _known_shape(call.output.shape),
                 sum(prod(p.shape) for p in call.layer.parameters()),
                 _flops_of(program, call),
             )
@@ -211,7 +211,7 @@ def _rows(program: Program, calls: Sequence[_Call]) -> tuple[LayerRow, ...]:
     return tuple(rows)
 
 
-def _known(shape: Sequence[int]) -> Shape:
+def _known_shape(shape: Sequence[int]) -> Shape:
     return tuple(max(dim, 1) for dim in shape)
 
 

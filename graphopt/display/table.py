@@ -95,7 +95,7 @@ class Page:
     def text(self, width: int = WIDEST, *, colour: bool = False) -> str:
         """The page for a terminal."""
         made = [
-            part.text(width, colour=colour) if isinstance(part, Table) else _filled(part, width)
+            part.text(width, colour=colour) if isinstance(part, Table) else _wrap_text(part, width)
             for part in self.parts
         ]
         return "\n\n".join(text for text in made if text)
@@ -199,7 +199,7 @@ def _html_row(tag: str, sides: Sequence[str], cells: Sequence[Cell]) -> str:
     return "".join(found)
 
 
-def _filled(text: str, width: int) -> str:
+def _wrap_text(text: str, width: int) -> str:
     """Lines no wider than a terminal; the second line of a sentence is indented."""
     lines = [wrap(line, width, subsequent_indent="  ") or [""] for line in text.splitlines()]
     return "\n".join(part for several in lines for part in several)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 def size(count: int) -> str:
     """A number of bytes with a unit."""
-    return f"{count} bytes" if abs(count) < 1000 else _scaled(count, ("kB", "MB", "GB", "TB"))
+    return f"{count} bytes" if abs(count) < 1000 else _scale_units(count, ("kB", "MB", "GB", "TB"))
 
 
 def bytes_of(text: str) -> int:
@@ -21,10 +21,10 @@ def bytes_of(text: str) -> int:
 
 def quantity(count: int) -> str:
     """A number with the prefix of its power of thousand, for a unit that follows: `4.1 G`."""
-    return f"{count} " if abs(count) < 1000 else _scaled(count, ("k", "M", "G", "T", "P"))
+    return f"{count} " if abs(count) < 1000 else _scale_units(count, ("k", "M", "G", "T", "P"))
 
 
-def _scaled(count: int, units: Sequence[str]) -> str:
+def _scale_units(count: int, units: Sequence[str]) -> str:
     amount, last = float(count), units[-1]
     for unit in units:
         amount /= 1000

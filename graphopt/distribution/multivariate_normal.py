@@ -60,8 +60,8 @@ class MultivariateNormal(Distribution):
                 f"{function}(): '{kind}' should have two axes or more, found {list(matrix.shape)}"
             )
         batch = tuple(broadcast_shape(matrix.shape[:-2], mean.shape[:-1]))
-        whole = _expanded(matrix, (*batch, *matrix.shape[-2:]))
-        self.loc = _expanded(mean, (*batch, *mean.shape[-1:]))
+        whole = _expand_to(matrix, (*batch, *matrix.shape[-2:]))
+        self.loc = _expand_to(mean, (*batch, *mean.shape[-1:]))
         self.covariance_matrix = whole if kind == "covariance_matrix" else None
         self.precision_matrix = whole if kind == "precision_matrix" else None
         self.scale_tril = whole if kind == "scale_tril" else None
@@ -95,8 +95,8 @@ class MultivariateNormal(Distribution):
     def _distance(self, steps: Any) -> Any:
         """The square of Mahalanobis' distance of vectors [..., n] from 0."""
         batch = broadcast_shape(steps.shape[:-1], self._factor.shape[:-2])
-        factor = _expanded(self._factor, (*batch, *self._factor.shape[-2:]))
-        steps = unsqueeze(_expanded(steps, (*batch, *steps.shape[-1:])), [-1])
+        factor = _expand_to(self._factor, (*batch, *self._factor.shape[-2:]))
+        steps = unsqueeze(_expand_to(steps, (*batch, *steps.shape[-1:])), [-1])
         return sum(square(squeeze(triangular_solve(factor, steps, upper=False), [-1])), -1)
 
     def entropy(self) -> Any:
@@ -116,7 +116,7 @@ class MultivariateNormal(Distribution):
         return one._half_log_det() - self._half_log_det() + 0.5 * (away - self.event_shape[0])
 
 
-def _expanded(x: Any, shape: tuple[int, ...]) -> Any:
+def _expand_to(x: Any, shape: tuple[int, ...]) -> Any:
     return x if tuple(x.shape) == shape else expand(x, list(shape))
 
 
@@ -124,4 +124,4 @@ def _factor_of_inverse(precision: Any) -> Any:
     """The lower Cholesky factor of the inverse, by that of the matrix read from its end."""
     upper = matrix_transpose(flip(cholesky(flip(precision, [-2, -1])), [-2, -1]))
     unit = eye(precision.shape[-1], dtype=precision.dtype)
-    return triangular_solve(upper, _expanded(unit, tuple(precision.shape)), upper=False)
+    return triangular_solve(upper, _expand_to(unit, tuple(precision.shape)), upper=False)

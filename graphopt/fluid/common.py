@@ -10,7 +10,7 @@ from graphopt.ir.program import Variable
 from graphopt.static.input import data
 
 
-def fed(name: str, shape: Any, dtype: Any, lod_level: int) -> Variable:
+def declare_feed(name: str, shape: Any, dtype: Any, lod_level: int) -> Variable:
     """A variable that is fed; its program becomes one of paddle.fluid."""
     made = data(name, shape, dtype, lod_level)
     made.block.program.is_fluid = True

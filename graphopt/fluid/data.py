@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.fluid.common import fed
+from graphopt.fluid.common import declare_feed
 from graphopt.ir.program import Variable
 
 
@@ -14,4 +14,4 @@ def data(name: str, shape: Any, dtype: Any = "float32", lod_level: int = 0) -> V
     None or -1 in `shape` is a dimension that each feed may choose; no batch dimension is added,
     unlike fluid.layers.data.
     """
-    return fed(name, shape, dtype, lod_level)
+    return declare_feed(name, shape, dtype, lod_level)

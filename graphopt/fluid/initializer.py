@@ -8,7 +8,7 @@ import numpy as np
 
 from graphopt.frontend import arguments
 from graphopt.frontend.initializers.base import Initializer as Initializer
-from graphopt.frontend.initializers.base import append_fill, calculate_gain, fans, given
+from graphopt.frontend.initializers.base import append_fill, calculate_gain, choose_fan, fans
 from graphopt.frontend.initializers.defaults import (
     set_global_initializer as set_global_initializer,
 )
@@ -126,7 +126,7 @@ class XavierInitializer(_Random):
 
     def fill(self, param: Variable, block: Block) -> Operator:
         fan_in, fan_out = fans(param.shape)
-        total = given(self._fan_in, fan_in) + given(self._fan_out, fan_out)
+        total = choose_fan(self._fan_in, fan_in) + choose_fan(self._fan_out, fan_out)
         return self._scaled(param, block, 2.0 / total)
 
     def _scaled(self, param: Variable, block: Block, variance: float) -> Operator:
@@ -154,7 +154,7 @@ class MSRAInitializer(XavierInitializer):
         self._gain = calculate_gain(nonlinearity, negative_slope)
 
     def fill(self, param: Variable, block: Block) -> Operator:
-        fan_in = given(self._fan_in, fans(param.shape)[0])
+        fan_in = choose_fan(self._fan_in, fans(param.shape)[0])
         return self._scaled(param, block, self._gain**2 / fan_in)
 
 

@@ -48,14 +48,14 @@ Optimizer = modern.Optimizer
 
 
 @cache
-def _made(name: str) -> type[modern.Optimizer]:
+def _make_optimizer(name: str) -> type[modern.Optimizer]:
     """The class `name` + Optimizer of 1.8, from the one of 2.x."""
     base: Any = getattr(modern, name)
     order = _ARGUMENTS[name].split()
 
     class Made(base):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            given = _bound(f"{name}Optimizer", order, args, kwargs)
+            given = _bind_arguments(f"{name}Optimizer", order, args, kwargs)
             if name in _WITHOUT_DEFAULT and "learning_rate" not in given:
                 raise TypeError(f"{name}Optimizer() needs the argument 'learning_rate'")
             if name == "Ftrl" and "l2" in given:
@@ -126,7 +126,7 @@ def _adadelta(
     )
 
 
-def _bound(
+def _bind_arguments(
     name: str, order: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
     """The arguments by name, without those that are None; TypeError when they do not fit."""
@@ -166,7 +166,7 @@ def _model_average() -> Any:
 @cache
 def _compressing_momentum() -> Any:
     """Momentum with the arguments of 1.8's DGC, whose compression has no effect."""
-    base: Any = _made("Momentum")
+    base: Any = _make_optimizer("Momentum")
 
     class DGCMomentumOptimizer(base):
         """Momentum; it warns that gradients are not compressed on their way between devices.
@@ -212,7 +212,7 @@ def _find(name: str) -> Any:
         return _compressing_momentum()
     short = name.removesuffix("Optimizer")
     if short in _ARGUMENTS and hasattr(modern, short):
-        return _made(short)
+        return _make_optimizer(short)
     raise KeyError(name)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from graphopt.errors import UnsupportedError
 from graphopt.frontend.calls import publish
-from graphopt.runtime.settings.run_times import RunTimes, keep, kept
+from graphopt.runtime.settings.run_times import RunTimes, keep, kept_times
 
 Times = Sequence[float]
 _STATES = ("CPU", "GPU", "All")
@@ -41,7 +41,7 @@ def start_profiler(state: str, tracer_option: str = "Default") -> None:
     `state` is shown in the report; `tracer_option` has no effect. ValueError for unknown ones.
     """
     global _state
-    if kept() is not None:
+    if kept_times() is not None:
         return
     if state not in _STATES:
         raise ValueError("The state must be 'CPU' or 'GPU' or 'All'.")
@@ -57,7 +57,7 @@ def stop_profiler(sorted_key: str | None = None, profile_path: str = _PATH) -> N
     Rows are sorted by their 'calls', 'total', 'max', 'min' or 'ave', the largest first. Paddle
     page: fluid.profiler.stop_profiler.
     """
-    times = kept()
+    times = kept_times()
     if times is None:
         return
     key = sorted_key or "default"
@@ -73,7 +73,7 @@ def stop_profiler(sorted_key: str | None = None, profile_path: str = _PATH) -> N
 
 def reset_profiler() -> None:
     """Forget the times so far (fluid.profiler.reset_profiler)."""
-    if kept() is not None:
+    if kept_times() is not None:
         keep(RunTimes())
 
 

@@ -189,7 +189,7 @@ def appended_as_layer(
     if row is None:
         return None
     given = {
-        slot: [block.find_var(item) if isinstance(item, str) else item for item in _listed(value)]
+        slot: [block.find_var(item) if isinstance(item, str) else item for item in _as_list(value)]
         for slot, value in (inputs or {}).items()
         if value is not None
     }
@@ -229,13 +229,13 @@ def _append(
     made = own(arguments) if own is not None else _layer(row.layer)(**arguments)
     results = made if isinstance(made, (tuple, list)) else (made,)
     for slot, result in zip(row.outputs, results, strict=False):
-        for value, target in zip(_listed(result), _listed(outputs.get(slot, ())), strict=False):
+        for value, target in zip(_as_list(result), _as_list(outputs.get(slot, ())), strict=False):
             if isinstance(target, Variable):
                 assign(value, target)
                 note(target, levels_of(value))
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _as_list(value: Any) -> Sequence[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
@@ -250,7 +250,7 @@ def _erase(arguments: dict[str, Any]) -> Variable:
     return note(out, [*levels[:-1], lengths.name])
 
 
-def _assigned(type: str, given: dict[str, Any]) -> list[Variable]:
+def _assign_anchors(type: str, given: dict[str, Any]) -> list[Variable]:
     """The anchors that a detector trains on, of which the layers give the predictions."""
     row = ROWS[type]
     boxes = given["GtBoxes"]
@@ -298,8 +298,8 @@ _OWN = {
     "detection_map": _average,
     "lod_reset": _reset,
     "mine_hard_examples": _mined,
-    "rpn_target_assign": partial(_assigned, "rpn_target_assign"),
-    "retinanet_target_assign": partial(_assigned, "retinanet_target_assign"),
+    "rpn_target_assign": partial(_assign_anchors, "rpn_target_assign"),
+    "retinanet_target_assign": partial(_assign_anchors, "retinanet_target_assign"),
 }
 
 Block.on_append.instead = appended_as_layer

@@ -56,7 +56,7 @@ def value_of(variable: Variable) -> np.ndarray[Any, Any]:
     if not has_value(variable):
         initialise([variable])
     if not has_value(variable):
-        global_scope().var(variable.name).put(_computed(variable))
+        global_scope().var(variable.name).put(_compute_value(variable))
     slot = global_scope().find_var(variable.name)
     assert slot is not None
     return slot.numpy()
@@ -97,7 +97,7 @@ def _without_feed(variable: Variable) -> Program | None:
     return twin if variable.name in made else None
 
 
-def _computed(variable: Variable) -> np.ndarray[Any, Any]:
+def _compute_value(variable: Variable) -> np.ndarray[Any, Any]:
     op = variable.op
     if op is not None and op.type == "assign_value":
         return array_of(op.attrs)

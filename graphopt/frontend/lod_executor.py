@@ -76,10 +76,10 @@ class Executor(_Executor):
         block = source.global_block()
         names = fetch_names(split_updates(fetch_list)[0])
         levels = [levels_of(block.find_var(name)) for name in names]
-        extra = _computed(block, levels)
+        extra = _computed_sequences(block, levels)
         fetched = [*_as_list(fetch_list), *extra]
         values = super().run(program, feed, fetched, *args, **kwargs)
-        known = _fed(feed) | dict(zip(extra, values[len(names) :], strict=True))
+        known = _fed_lengths(feed) | dict(zip(extra, values[len(names) :], strict=True))
         return [
             _with_lengths(value, own, known)
             for value, own in zip(values[: len(names)], levels, strict=True)
@@ -132,14 +132,14 @@ def _with_lengths(value: Any, levels: Levels, known: Mapping[str, Any]) -> Any:
     return tensor
 
 
-def _computed(block: Block, levels: Sequence[Levels]) -> list[str]:
+def _computed_sequences(block: Block, levels: Sequence[Levels]) -> list[str]:
     """The variables with lengths that operators compute."""
     names = {level: None for own in levels for level in own if isinstance(level, str)}
     found = {name: block.vars.get(name) for name in names}
     return [name for name, v in found.items() if v is not None and not v.is_data]
 
 
-def _fed(feed: Any) -> dict[str, Any]:
+def _fed_lengths(feed: Any) -> dict[str, Any]:
     """The lengths in a feed by the names of their variables."""
     known: dict[str, Any] = {}
     for name, value in feed.items() if isinstance(feed, dict) else ():

@@ -84,13 +84,13 @@ def _note_joined(op: Operator) -> None:
     out = op.block.find_var(op.output("Out")[0])
     if out is None or op.input("AxisTensor") or not parts[0] or len(set(map(len, parts))) != 1:
         return
-    levels = [_joined(op.block, level) for level in zip(*parts, strict=True)]
+    levels = [_join_lengths(op.block, level) for level in zip(*parts, strict=True)]
     known = [level for level in levels if level is not None]
     if len(known) == len(levels):
         note(out, known)
 
 
-def _joined(block: Block, parts: Sequence[Level]) -> Level | None:
+def _join_lengths(block: Block, parts: Sequence[Level]) -> Level | None:
     """The lengths in these parts one after another; None for numbers beside variables."""
     if all(isinstance(part, int) for part in parts) and len(set(parts)) == 1:
         return parts[0]

@@ -89,7 +89,7 @@ def flops(
         return total
     if not isinstance(net, nn.Layer):
         raise TypeError(f"flops(): 'net' must be a Layer or a Program, found {type(net)}")
-    rows = _called(net, input_size, custom_ops or {})
+    rows = _called_layers(net, input_size, custom_ops or {})
     if print_detail:
         print(_table(rows))
     total, parameters = (sum(row.operations for row in rows), sum(row.parameters for row in rows))
@@ -97,7 +97,7 @@ def flops(
     return total
 
 
-def _called(net: Any, input_size: Any, custom: Custom) -> list[LayerFlops]:
+def _called_layers(net: Any, input_size: Any, custom: Custom) -> list[LayerFlops]:
     """The innermost layers that a call of the network calls, in evaluation."""
     layers = [each for each in net.sublayers(include_self=True) if not each.sublayers()]
     rows = {id(layer): LayerFlops(layer) for layer in layers}

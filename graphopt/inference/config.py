@@ -229,7 +229,7 @@ class Config:
         reasons = {option: why for option, _, why in WITHOUT_EFFECT.values()}
         for option, value in self._set.items():
             why = reasons.get(option, _MEMORY)
-            rows.append((option, _shown(value), f"no effect: {why}"))
+            rows.append((option, _show_value(value), f"no effect: {why}"))
         rows += [("delete_pass", name, f"no effect: {_PASSES}") for name in self._deleted]
         rows.insert(0, ("Option", "Value", "Effect"))
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
@@ -256,5 +256,5 @@ class Config:
         raise AttributeError(f"Config has no setting '{name}'", name=name, obj=self)
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

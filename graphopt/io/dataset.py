@@ -31,17 +31,17 @@ class IterableDataset(Dataset):
         raise NotImplementedError(_lacks("__iter__", self))
 
     def __getitem__(self, idx: Any) -> Any:
-        raise RuntimeError(_closed("__getitem__", self))
+        raise RuntimeError(_closed_method("__getitem__", self))
 
     def __len__(self) -> int:
-        raise RuntimeError(_closed("__len__", self))
+        raise RuntimeError(_closed_method("__len__", self))
 
 
 def _lacks(method: str, dataset: Dataset) -> str:
     return f"'{method}' not implement in class {type(dataset).__name__}"
 
 
-def _closed(method: str, dataset: Dataset) -> str:
+def _closed_method(method: str, dataset: Dataset) -> str:
     return f"'{method}' should not be called for IterableDataset {type(dataset).__name__}"
 
 
@@ -60,7 +60,9 @@ class TensorDataset(Dataset):
         return len(self.tensors[0])
 
 
-def _checked(datasets: Iterable[Dataset], owner: str, *, iterable: bool = False) -> list[Any]:
+def _check_datasets(
+    datasets: Iterable[Dataset], owner: str, *, iterable: bool = False
+) -> list[Any]:
     """The datasets as a list; AssertionError for none and for the wrong kind."""
     found = list(datasets)
     if not found:
@@ -76,7 +78,7 @@ class ComposeDataset(Dataset):
     """The fields of the samples of several datasets side by side (paddle.io.ComposeDataset)."""
 
     def __init__(self, datasets: Iterable[Dataset]) -> None:
-        self.datasets = _checked(datasets, "ComposeDataset")
+        self.datasets = _check_datasets(datasets, "ComposeDataset")
         if len({len(dataset) for dataset in self.datasets}) != 1:
             raise AssertionError("lengths of datasets should be same")
 
@@ -95,7 +97,7 @@ class ChainDataset(IterableDataset):
     """Iterable datasets one after the other (paddle.io.ChainDataset)."""
 
     def __init__(self, datasets: Iterable[IterableDataset]) -> None:
-        self.datasets = _checked(datasets, "ChainDataset", iterable=True)
+        self.datasets = _check_datasets(datasets, "ChainDataset", iterable=True)
 
     def __iter__(self) -> Iterator[Any]:
         for dataset in self.datasets:
@@ -106,7 +108,7 @@ class ConcatDataset(Dataset):
     """The samples of several datasets one after the other (paddle.io.ConcatDataset)."""
 
     def __init__(self, datasets: Iterable[Dataset]) -> None:
-        self.datasets = _checked(datasets, "ConcatDataset")
+        self.datasets = _check_datasets(datasets, "ConcatDataset")
         self.cumulative_sizes = list(accumulate(len(dataset) for dataset in self.datasets))
 
     def __len__(self) -> int:

@@ -114,12 +114,12 @@ def _pull_region(
                 break
             evaluate_op(op, env, context)
         inside = {value: array for value, (array,) in env.items()}
-        pulled = pull_choice(inner.op, context, inside, _summed(seeds, inner.places), own)
+        pulled = pull_choice(inner.op, context, inside, _sum_gradients(seeds, inner.places), own)
     found = dict(zip(own, pulled, strict=True))
     return tuple(found[v] if v in found else zeros_of(values[v]) for v in wanted)
 
 
-def _summed(seeds: Mapping[int, Array], places: Sequence[int]) -> dict[int, Array]:
+def _sum_gradients(seeds: Mapping[int, Array], places: Sequence[int]) -> dict[int, Array]:
     """The gradients of an inner op's results from those of the values that are yielded."""
     found: dict[int, Array] = {}
     for at, seed in seeds.items():

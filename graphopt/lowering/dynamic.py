@@ -64,7 +64,7 @@ def calls_of(op: Dynamic, replicas: Replicas) -> Callable[[Mapping[SSAValue, Any
 def traced_numbers(value: SSAValue, env: Mapping[SSAValue, Any], lane: int) -> Numbers | None:
     """The elements of a value if they are known by now, also while tracing; else None."""
     array = env[value][lane]
-    return _folded(value, env, lane, {}) if isinstance(array, Tracer) else np.asarray(array)
+    return _fold_value(value, env, lane, {}) if isinstance(array, Tracer) else np.asarray(array)
 
 
 def _number(
@@ -74,7 +74,7 @@ def _number(
     return concrete(env[value][lane], f"'{name}' of {op_class.name}") if found is None else found
 
 
-def _folded(
+def _fold_value(
     value: SSAValue, env: Mapping[SSAValue, Any], lane: int, memo: dict[SSAValue, Numbers | None]
 ) -> Numbers | None:
     """The value if it follows from shapes and constants; None otherwise."""
@@ -94,7 +94,7 @@ def _compute(
         if op.input not in env:  # inside a region, which has only the values that it reads
             return None
         return np.asarray(env[op.input][lane].shape, np.int32)
-    operands = [_folded(operand, env, lane, memo) for operand in op.operands]
+    operands = [_fold_value(operand, env, lane, memo) for operand in op.operands]
     if any(operand is None for operand in operands):
         return None
     with jax.ensure_compile_time_eval():

@@ -243,7 +243,7 @@ def _computation_of(op: PdOp, context: Context, wanted: Wanted | None) -> Comput
         return lambda env, context: _with_pullback(op, env, context, wanted)
     if isinstance(op, Dynamic):
         made = calls_of(op, context.replicas)
-        return lambda env, context: _called(op, made(env), env, context)
+        return lambda env, context: _call_rule(op, made(env), env, context)
     call, operands, has_keys = Call.of(op, context.replicas), tuple(op.operands), bool(draws(op))
     if call.op_class is Full:
         return _constant(dict(call.attrs))
@@ -254,7 +254,7 @@ def _computation_of(op: PdOp, context: Context, wanted: Wanted | None) -> Comput
         (results,) = function(given, context.keys_at(op, given) if has_keys else _NO_KEYS)
         return [*zip(results)]
 
-    return compute if not is_kept(op) else lambda env, context: _kept(compute(env, context))
+    return compute if not is_kept(op) else lambda env, context: _keep_results(compute(env, context))
 
 
 def operands_by_lane(op: Operation, env: Environment, lanes: int) -> list[list[Array]]:
@@ -290,9 +290,9 @@ def evaluate_op(
             elif wanted is not None:
                 results = _with_pullback(op, env, context, wanted)
             else:
-                results = _called(op, call_of(op, context.replicas, env), env, context)
+                results = _call_rule(op, call_of(op, context.replicas, env), env, context)
             if is_kept(op):
-                results = _kept(results)
+                results = _keep_results(results)
     except Exception as error:
         _note_place(error, op, env)
         raise
@@ -321,7 +321,7 @@ def as_pd(op: Operation) -> PdOp:
     return op
 
 
-def _called(op: PdOp, call: Call, env: Environment, context: Context) -> Sequence[Lanes]:
+def _call_rule(op: PdOp, call: Call, env: Environment, context: Context) -> Sequence[Lanes]:
     """The results of an op that its operands and its key are enough for."""
     if context.by_op and call.op_class is Full:
         return [(full_op_by_op(**dict(call.attrs)),) * context.lanes]
@@ -336,7 +336,7 @@ def _function_of(call: Call, context: Context) -> Any:
     return call.on_lanes if alone else jitted(call)
 
 
-def _kept(results: Sequence[Lanes]) -> Sequence[Lanes]:
+def _keep_results(results: Sequence[Lanes]) -> Sequence[Lanes]:
     """Results that a derivative does not compute again."""
     return [checkpoint_name(lanes, KEPT) for lanes in results]
 

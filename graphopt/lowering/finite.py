@@ -85,7 +85,7 @@ def watch_block(
     """
     parent = block.parent_op()
     values = [
-        (_described(op, number, order[op]), env[result])
+        (_describe_value(op, number, order[op]), env[result])
         for op in block.ops
         for number, result in enumerate(op.results)
         if result in env
@@ -102,7 +102,7 @@ def watch_block(
     _watch(values, number, alone=alone)
 
 
-def _described(op: Operation, number: int, order: int) -> WatchedValue:
+def _describe_value(op: Operation, number: int, order: int) -> WatchedValue:
     name = op.results[number].name_hint or ""
     location = getattr(op, "location", None)
     return WatchedValue((order, number), op.name.removeprefix("pd."), name, location)

@@ -153,7 +153,7 @@ def _differentiate_region(
     def forward(*zeros: Lanes) -> list[Lanes]:
         delta = dict(zip(op.wrt, zeros, strict=True))
         inner_env: Environment = {
-            value: _added(lanes, delta[value]) if value in delta else lanes
+            value: _add_gradients(lanes, delta[value]) if value in delta else lanes
             for value, lanes in outside.items()
         }
         for inner in region:
@@ -164,7 +164,7 @@ def _differentiate_region(
                 if result in blocked:
                     inner_env[result] = jax.lax.stop_gradient(inner_env[result])
                 if result in delta:
-                    inner_env[result] = _added(inner_env[result], delta[result])
+                    inner_env[result] = _add_gradients(inner_env[result], delta[result])
         return [inner_env[value] for value in op.of]
 
     zeros = [tuple(map(jnp.zeros_like, env[value])) for value in op.wrt]
@@ -180,7 +180,7 @@ def _differentiate_region(
         ) from None
 
 
-def _added(a: Lanes, b: Lanes) -> Lanes:
+def _add_gradients(a: Lanes, b: Lanes) -> Lanes:
     return tuple(map(sum_of, a, b))
 
 
@@ -192,4 +192,4 @@ def _defined_outside(region: Sequence[Operation], also: Iterable[SSAValue]) -> s
 
 def _accumulate(cotangents: Environment, value: SSAValue, gradient: Lanes) -> None:
     held = cotangents.get(value)
-    cotangents[value] = gradient if held is None else _added(held, gradient)
+    cotangents[value] = gradient if held is None else _add_gradients(held, gradient)

@@ -20,7 +20,7 @@ from jax import numpy as jnp
 Array = jax.Array
 
 
-def _mixed(x: Array) -> Array:
+def _mix_words(x: Array) -> Array:
     """A bijection of 32-bit words in which every bit of the result depends on all bits of x."""
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
         x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
@@ -29,7 +29,7 @@ def _mixed(x: Array) -> Array:
 
 def _hash(key: Array, counters: Array) -> Array:
     # multiplying by an odd number keeps the counters of neighbouring keys apart
-    return _mixed(_mixed(counters * np.uint32(0x9E3779B1) + key[0]) ^ key[1])
+    return _mix_words(_mix_words(counters * np.uint32(0x9E3779B1) + key[0]) ^ key[1])
 
 
 def _random_bits(key: Array, bit_width: int, shape: Sequence[int]) -> Array:
@@ -37,7 +37,7 @@ def _random_bits(key: Array, bit_width: int, shape: Sequence[int]) -> Array:
     counters = lax.iota(np.uint32, size)
     if size > 1 << 32:
         high = (lax.iota(np.uint64, size) >> np.uint64(32)).astype(np.uint32)
-        counters = counters ^ _mixed(high)
+        counters = counters ^ _mix_words(high)
     words = _hash(key, counters).reshape(shape)
     if bit_width == 64:
         other = _hash(_fold_in(key, 1), counters).reshape(shape)
@@ -46,7 +46,9 @@ def _random_bits(key: Array, bit_width: int, shape: Sequence[int]) -> Array:
 
 
 def _fold_in(key: Array, data: Array | int) -> Array:
-    return _mixed(_hash(key, jnp.asarray([2, 3], np.uint32)) + jnp.asarray(data).astype(np.uint32))
+    return _mix_words(
+        _hash(key, jnp.asarray([2, 3], np.uint32)) + jnp.asarray(data).astype(np.uint32)
+    )
 
 
 def _split(key: Array, shape: Sequence[int]) -> Array:

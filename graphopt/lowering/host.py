@@ -43,13 +43,13 @@ def listening(callers: Mapping[Caller, PdOp]) -> Iterator[CallingRun]:
         _runs.remove(run)
 
 
-def sent(x: Any) -> Any:
+def send_array(x: Any) -> Any:
     """An array in the form of callback arguments: JAX calls from threads without 64 bits."""
     return lax.bitcast_convert_type(x, jnp.uint32) if _is_wide(x.dtype) else x
 
 
 def received(value: Any, like: Any) -> Any:
-    """The array that was `sent` with this shape and dtype, as NumPy sees it."""
+    """The array that was `send_array` with this shape and dtype, as NumPy sees it."""
     array = np.asarray(value)
     if not _is_wide(like.dtype):
         return array
@@ -57,13 +57,13 @@ def received(value: Any, like: Any) -> Any:
 
 
 def halves(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A result in the form that callbacks return; its type is that of `sent`."""
+    """A result in the form that callbacks return; its type is that of `send_array`."""
     if not _is_wide(array.dtype):
         return array
     return np.ascontiguousarray(array).reshape(*array.shape, 1).view(np.uint32)
 
 
-def joined(x: Any, dtype: Any) -> Any:
+def join_halves(x: Any, dtype: Any) -> Any:
     """The array that `halves` was given, inside the program."""
     return lax.bitcast_convert_type(x, dtype) if _is_wide(dtype) else x
 
@@ -72,7 +72,7 @@ def _is_wide(dtype: Any) -> bool:
     return np.dtype(dtype) in (np.float64, np.int64, np.uint64)
 
 
-def called(key: Caller, function: Callable[[], Any], instead: Any) -> Any:
+def call_or_instead(key: Caller, function: Callable[[], Any], instead: Any) -> Any:
     """The function's result, or `instead` when it raises, which is then reported to the run.
 
     Threads that run the same program share each other's exceptions: they must not store values

@@ -56,7 +56,7 @@ def drawn(draw: Draw, key: Key, size: int) -> Array:
     return numbers.reshape(-1)[:size]
 
 
-def scaled(numbers: Array, scale: float, offset: float) -> Array:
+def scale_numbers(numbers: Array, scale: float, offset: float) -> Array:
     """`offset + scale * numbers` in float32, rounded once, as XLA does it."""
     exact = numbers.astype(np.float64)
     exact *= np.float32(scale)
@@ -91,7 +91,7 @@ def truncated_normal(key: Key, size: int) -> Array:
 
 def _by_inverse(numbers: Array, low: float, high: float) -> Array:
     """Numbers in [0, 1) as the normal ones whose error function is between `low` and `high`."""
-    between = scaled(numbers, float(np.float32(high) - np.float32(low)), low)
+    between = scale_numbers(numbers, float(np.float32(high) - np.float32(low)), low)
     found = _inverse_error_function(np.maximum(between, np.float32(low), out=between))
     found *= np.float32(math.sqrt(2))
     return found

@@ -17,7 +17,7 @@ from graphopt.lowering.call import Array, Lanes
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.evaluate import Context, evaluate
 from graphopt.lowering.plan import Plan, Replicated, home_of
-from graphopt.lowering.replication import Arrays, fetched_and_written, repeated
+from graphopt.lowering.replication import Arrays, fetched_and_written, repeat_steps
 
 
 def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Replicated:
@@ -41,5 +41,5 @@ def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Replicate
             for port, lanes in zip(plan.written, written, strict=True)
         )
 
-    function = jax.jit(repeated(run, plan), out_shardings=sharding)
+    function = jax.jit(repeat_steps(run, plan), out_shardings=sharding)
     return Replicated("lockstep", lambda: function, count, lambda _: sharding, home_of(device))

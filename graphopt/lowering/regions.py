@@ -71,7 +71,7 @@ def evaluate_region_op(
     for lane in range(context.lanes):
         arrays = [env[value][lane] for value in read]
         inner = replace(context, lanes=1, lane=lane) if context.lanes > 1 else context
-        results, pullback = _evaluated(op, inner, _known(op, env, lane), arrays, wanted)
+        results, pullback = _evaluated(op, inner, _known_values(op, env, lane), arrays, wanted)
         by_lane.append(results)
         pullbacks.append(pullback)
     if wanted is not None:
@@ -152,7 +152,7 @@ def _pulled_back(pullback: Any, seeds: Sequence[Array]) -> Any:
     return pullback(seeds)
 
 
-def _known(op: RegionOp, env: Environment, lane: int) -> Known:
+def _known_values(op: RegionOp, env: Environment, lane: int) -> Known:
     """Conditions and sizes that `op` reads and that follow from the shapes of this trace."""
     wanted = [op.operands[0]] if isinstance(op, If) else []
     if any(isinstance(inner, Dynamic) for inner in inner_ops(op)):

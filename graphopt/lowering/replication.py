@@ -68,10 +68,10 @@ def replica_function(
         results = [lane for (lane,) in evaluate(module, inputs, context)]
         return fetched_and_written(returned, results)
 
-    return replica if by_op else repeated(replica, plan)
+    return replica if by_op else repeat_steps(replica, plan)
 
 
-def repeated(step: Replica, plan: Plan) -> Replica:
+def repeat_steps(step: Replica, plan: Plan) -> Replica:
     """`plan.steps` steps in one call; each has the next run's key, the last one's results count."""
     if plan.steps == 1:
         return step
@@ -252,7 +252,7 @@ def pmap(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool) 
     )
 
     def run(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
-        return mapped(updated, read_only, _stacked(feeds, count), key)
+        return mapped(updated, read_only, _stack_feeds(feeds, count), key)
 
     return _over_devices("pmap", run, plan, devices, 1, donate=donate)
 
@@ -276,7 +276,7 @@ def vmap(module: ModuleOp, plan: Plan, device: Any, count: int, *, donate: bool)
     mapped = jax.vmap(local, in_axes=arguments, out_axes=results, axis_name=AXIS, axis_size=count)
 
     def run(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
-        return mapped(updated, read_only, _stacked(feeds, count), key)
+        return mapped(updated, read_only, _stack_feeds(feeds, count), key)
 
     function = jax.jit(run, donate_argnums=(0,) if donate else (), out_shardings=sharding)
     return Replicated(
@@ -284,6 +284,6 @@ def vmap(module: ModuleOp, plan: Plan, device: Any, count: int, *, donate: bool)
     )
 
 
-def _stacked(feeds: Arrays, count: int) -> Arrays:
+def _stack_feeds(feeds: Arrays, count: int) -> Arrays:
     """Feeds of D * b rows as D blocks of b rows."""
     return tuple(feed.reshape((count, feed.shape[0] // count, *feed.shape[1:])) for feed in feeds)

@@ -28,7 +28,13 @@ from graphopt.ir.formats.parameters import stored_variables
 from graphopt.models.bundle.layout import is_bundle
 from graphopt.models.bundle.read import read_bundle
 from graphopt.models.imported import ImportedModel as ImportedModel
-from graphopt.models.parameters import checked, kind_of_file, read_arrays, read_only, read_pickles
+from graphopt.models.parameters import (
+    check_values,
+    kind_of_file,
+    read_arrays,
+    read_only,
+    read_pickles,
+)
 from graphopt.runtime.state.scope import global_scope
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -126,7 +132,7 @@ def read_parameters(
     if params is None and (loaded.parameters or is_bundle(file)):
         return loaded.parameters
     if isinstance(params, Mapping):
-        return checked(program, params, "the mapping given as params")
+        return check_values(program, params, "the mapping given as params")
     sources = (
         find_parameters(file)
         if params is None
@@ -157,4 +163,4 @@ def _read_files(loaded: LoadedModel, sources: list[Path]) -> dict[str, Array]:
         given = {}
         for source in sources:
             given.update(read_arrays(program, source, kind_of_file(source)))
-    return checked(program, given, " and ".join(map(str, sources)))
+    return check_values(program, given, " and ".join(map(str, sources)))

@@ -72,7 +72,7 @@ class Entry:
 
     def read(self) -> Array:
         """The array; FormatError when its bytes are damaged."""
-        with _named(self.source), self.archive.open(self.info) as stream:
+        with _name_errors(self.source), self.archive.open(self.info) as stream:
             stream.read(self.start)
             data = stream.read()
             array = np.frombuffer(data, self.dtype, math.prod(self.shape))
@@ -87,7 +87,7 @@ def read_entries(path: Path) -> dict[str, Entry]:
     LimitError when it holds more than `Limits` allow.
     """
     data = read_one(path)
-    with _named(str(path)):
+    with _name_errors(str(path)):
         archive = zipfile.ZipFile(BytesIO(data))
         infos = archive.infolist()
         size = sum(info.file_size for info in infos)
@@ -110,7 +110,7 @@ def read_entries(path: Path) -> dict[str, Entry]:
 def _entry(
     source: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo, stream: IO[bytes]
 ) -> Entry:
-    with _named(source):
+    with _name_errors(source):
         start = stream.read(8)
         if start[:6] != _MAGIC or len(start) != 8 or start[6] not in _LENGTHS:
             raise ValueError("it does not begin as an array does")
@@ -134,7 +134,7 @@ def _entry(
 
 
 @contextmanager
-def _named(source: str) -> Generator[None]:
+def _name_errors(source: str) -> Generator[None]:
     """Raise the errors of readers of damaged bytes as FormatError that names the file."""
     try:
         yield

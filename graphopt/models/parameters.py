@@ -61,7 +61,9 @@ def read_arrays(program: Program, path: Path, kind: str) -> dict[str, Any]:
     """
     if kind == "npz":
         entries = read_entries(path)
-        checked(program, {name: entry.stand_in() for name, entry in entries.items()}, str(path))
+        check_values(
+            program, {name: entry.stand_in() for name, entry in entries.items()}, str(path)
+        )
         return {name: entry.read() for name, entry in entries.items()}
     from graphopt.models.export.safetensors_file import read_safetensors
 
@@ -75,7 +77,7 @@ def _structured(state: dict[str, Any]) -> dict[str, Any]:
     return {names.get(key, key): v for key, v in state.items() if key not in _NOT_ARRAYS}
 
 
-def checked(program: Program, given: Mapping[str, Any], source: str) -> dict[str, Array]:
+def check_values(program: Program, given: Mapping[str, Any], source: str) -> dict[str, Array]:
     """The given values as read-only arrays in the order of their names.
 
     Raises FormatError (ValueError) when one is missing, is none of the program's stored variables,

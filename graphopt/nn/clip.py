@@ -94,7 +94,7 @@ class ClipGradByNorm(ClipGradBase):
         for parameter, grad in chosen:
             with _roles(parameter, grad):
                 norm = sqrt(sum(square(grad)))
-                made.append(_scaled(grad, _share(norm, self.clip_norm)))
+                made.append(_scale_gradient(grad, _share(norm, self.clip_norm)))
         return made
 
 
@@ -104,7 +104,7 @@ def _share(norm: Variable, limit: float) -> Variable:
     return divide(bound, maximum(norm, bound))
 
 
-def _scaled(grad: Variable, share: Variable) -> Variable:
+def _scale_gradient(grad: Variable, share: Variable) -> Variable:
     """The gradient times a number; a sparse one stays sparse."""
     made = multiply(grad, share)
     made.kind = grad.kind
@@ -185,7 +185,7 @@ class ClipGradByGlobalNorm(ClipGradBase):
         for parameter, grad in chosen:
             with _roles(parameter, grad):
                 own = share if share.dtype == grad.dtype else cast(share, grad.dtype)
-                scaled = _scale_in_place if self.in_place else _scaled
+                scaled = _scale_in_place if self.in_place else _scale_gradient
                 made.append(scaled(grad, own if grad.shape else reshape(own, [])))
         return made
 

@@ -121,9 +121,9 @@ class BeamSearchDecoder(Decoder):
         self, time: Variable, inputs: Any, states: BeamState, **kwargs: Any
     ) -> tuple[BeamOutput, BeamState, Any, Variable]:
         """One step of the cell on all beams; the best continuations are kept."""
-        merged = map_structure(_merged, inputs)
+        merged = map_structure(_merge_beams, inputs)
         outputs, cell_states = self.cell(
-            merged, map_structure(_merged, states.cell_states), **kwargs
+            merged, map_structure(_merge_beams, states.cell_states), **kwargs
         )
         outputs = map_structure(self._split, outputs)
         cell_states = map_structure(self._split, cell_states)
@@ -175,7 +175,7 @@ def _tiled(x: Variable, beams: int) -> Variable:
     return tile(unsqueeze(x, 1), [1, beams, *[1] * (len(x.shape) - 1)])
 
 
-def _merged(x: Variable) -> Variable:
+def _merge_beams(x: Variable) -> Variable:
     return flatten(x, 0, 1)
 
 
@@ -227,7 +227,9 @@ def dynamic_decode(
             lengths = add(lengths, cast(logical_not(finished), "int64"))
             ended = logical_or(ended, finished)
             if impute_finished:
-                new = map_structure(lambda old, now: _kept(finished, old, now), states, new)
+                new = map_structure(
+                    lambda old, now: _keep_finished(finished, old, now), states, new
+                )
         arrays = map_structure(_array_around, outputs)
         map_structure(lambda array, x: array_write(x, time, array), arrays, outputs)
         # copies first: a step may give what another one of these was
@@ -240,7 +242,7 @@ def dynamic_decode(
         if most is not None:
             more = logical_and(more, less_equal(time, full([1], most, "int64")))
         assign(more, goes_on)
-    joined = map_structure(_stacked, arrays)
+    joined = map_structure(_stack_elements, arrays)
     states, lengths = carried["states"], carried["lengths"]
     with suppress(NotImplementedError):
         joined, states = decoder.finalize(joined, states, lengths)
@@ -255,12 +257,12 @@ def _array_around(x: Variable) -> Variable:
     )
 
 
-def _stacked(array: Variable) -> Variable:
+def _stack_elements(array: Variable) -> Variable:
     """The elements along a new first axis."""
     return tensor_array_to_tensor(array, 0, use_stack=True)[0]
 
 
-def _kept(finished: Variable, old: Variable, new: Variable) -> Variable:
+def _keep_finished(finished: Variable, old: Variable, new: Variable) -> Variable:
     """The old state where a sequence had ended."""
     for _ in range(len(new.shape) - len(finished.shape)):
         finished = unsqueeze(finished, -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt.ir.program import Parameter, Variable
-from graphopt.optimizer.optimizer import Optimizer, required
+from graphopt.optimizer.optimizer import Optimizer, check_required
 
 
 class Adagrad(Optimizer):
@@ -28,7 +28,7 @@ class Adagrad(Optimizer):
         initial_accumulator_value: float = 0.0,
         multi_precision: bool = False,
     ) -> None:
-        required("Adagrad", learning_rate=learning_rate, epsilon=epsilon)
+        check_required("Adagrad", learning_rate=learning_rate, epsilon=epsilon)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._epsilon = float(epsilon)
         self.initial_accumulator_value = float(initial_accumulator_value)
@@ -61,7 +61,7 @@ class DecayedAdagrad(Optimizer):
         grad_clip: Any = None,
         name: str | None = None,
     ) -> None:
-        required("DecayedAdagrad", learning_rate=learning_rate, decay=decay, epsilon=epsilon)
+        check_required("DecayedAdagrad", learning_rate=learning_rate, decay=decay, epsilon=epsilon)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._decay, self._epsilon = float(decay), float(epsilon)
 
@@ -94,7 +94,7 @@ class Adadelta(Optimizer):
         name: str | None = None,
         multi_precision: bool = False,
     ) -> None:
-        required("Adadelta", learning_rate=learning_rate, epsilon=epsilon, rho=rho)
+        check_required("Adadelta", learning_rate=learning_rate, epsilon=epsilon, rho=rho)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._epsilon, self._rho = float(epsilon), float(rho)
         self._multi_precision = bool(multi_precision)
@@ -138,7 +138,7 @@ class RMSProp(Optimizer):
         multi_precision: bool = False,
     ) -> None:
         given = {"rho": rho, "epsilon": epsilon, "momentum": momentum}
-        required("RMSProp", learning_rate=learning_rate, **given)
+        check_required("RMSProp", learning_rate=learning_rate, **given)
         for what, value in given.items():
             if not value >= 0:
                 raise ValueError(

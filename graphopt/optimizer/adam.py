@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphopt.ir.program import Parameter, Variable
-from graphopt.optimizer.optimizer import Optimizer, check_range, number, required
+from graphopt.optimizer.optimizer import Optimizer, check_range, check_required, number
 
 
 class Adam(Optimizer):
@@ -41,7 +41,7 @@ class Adam(Optimizer):
         amsgrad: bool = False,
     ) -> None:
         kind = type(self).__name__
-        required(kind, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
+        check_required(kind, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         fractions = check_range(kind, beta1=beta1, beta2=beta2, epsilon=epsilon)
         self._beta1, self._beta2, self._epsilon = fractions

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphopt.frontend.mode import op_attrs
 from graphopt.ir.program import Block, Parameter, Variable
-from graphopt.optimizer.optimizer import Optimizer, Pairs, check_range, number, required
+from graphopt.optimizer.optimizer import Optimizer, Pairs, check_range, check_required, number
 
 
 class _Moments(Optimizer):
@@ -25,7 +25,7 @@ class _Moments(Optimizer):
         name: str | None,
     ) -> None:
         kind = type(self).__name__
-        required(kind, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
+        check_required(kind, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
         fractions = check_range(kind, beta1=beta1, beta2=beta2, epsilon=epsilon)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._beta1, self._beta2, self._epsilon = fractions

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphopt.frontend.regularizers import L2Decay, WeightDecayRegularizer
 from graphopt.ir.program import Parameter, Variable
-from graphopt.optimizer.optimizer import Optimizer, required
+from graphopt.optimizer.optimizer import Optimizer, check_required
 
 
 class Momentum(Optimizer):
@@ -36,7 +36,7 @@ class Momentum(Optimizer):
         use_multi_tensor: bool = False,
         name: str | None = None,
     ) -> None:
-        required("Momentum", learning_rate=learning_rate, momentum=momentum)
+        check_required("Momentum", learning_rate=learning_rate, momentum=momentum)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._momentum = float(momentum)
         self._use_nesterov = bool(use_nesterov)
@@ -87,7 +87,7 @@ class LarsMomentum(Optimizer):
         multi_precision: bool = False,
         rescale_grad: float = 1.0,
     ) -> None:
-        required("LarsMomentum", learning_rate=learning_rate, momentum=momentum)
+        check_required("LarsMomentum", learning_rate=learning_rate, momentum=momentum)
         super().__init__(learning_rate, parameter_list, regularization, grad_clip, name)
         self._momentum = float(momentum)
         self._lars_coeff = float(lars_coeff)

@@ -466,7 +466,7 @@ def number(value: Any, name: str) -> float:
     return float(value)
 
 
-def required(kind: str, **values: Any) -> None:
+def check_required(kind: str, **values: Any) -> None:
     """ValueError for an argument that is None."""
     missing: Iterable[str] = (name for name, value in values.items() if value is None)
     for name in missing:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt.ir.program import Block, Operator, Parameter, Variable
-from graphopt.optimizer.optimizer import Optimizer, required
+from graphopt.optimizer.optimizer import Optimizer, check_required
 
 
 class Rprop(Optimizer):
@@ -30,7 +30,7 @@ class Rprop(Optimizer):
         multi_precision: bool = False,
         name: str | None = None,
     ) -> None:
-        required("Rprop", learning_rate=learning_rate)
+        check_required("Rprop", learning_rate=learning_rate)
         if not isinstance(learning_rate, (int, float)) or isinstance(learning_rate, bool):
             raise TypeError(
                 "Rprop(): learning_rate must be a number, because each element has a step of its "
@@ -100,7 +100,7 @@ class Ftrl(Optimizer):
         grad_clip: Any = None,
         name: str | None = None,
     ) -> None:
-        required("Ftrl", learning_rate=learning_rate)
+        check_required("Ftrl", learning_rate=learning_rate)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._l1, self._l2, self._lr_power = float(l1), float(l2), float(lr_power)
 
@@ -139,7 +139,7 @@ class Dpsgd(Optimizer):
         parameters: Any = None,
         name: str | None = None,
     ) -> None:
-        required("Dpsgd", learning_rate=learning_rate, clip=clip, sigma=sigma)
+        check_required("Dpsgd", learning_rate=learning_rate, clip=clip, sigma=sigma)
         super().__init__(learning_rate, parameters, None, None, name)
         self._clip, self._batch_size, self._sigma = float(clip), float(batch_size), float(sigma)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt.ir.program import Block, Operator, Parameter, Variable
-from graphopt.optimizer.optimizer import Optimizer, required
+from graphopt.optimizer.optimizer import Optimizer, check_required
 
 
 class SGD(Optimizer):
@@ -25,7 +25,7 @@ class SGD(Optimizer):
         multi_precision: bool = False,
         name: str | None = None,
     ) -> None:
-        required("SGD", learning_rate=learning_rate)
+        check_required("SGD", learning_rate=learning_rate)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._multi_precision = bool(multi_precision)
 
@@ -51,7 +51,7 @@ class ASGD(Optimizer):
         multi_precision: bool = False,
         name: str | None = None,
     ) -> None:
-        required("ASGD", learning_rate=learning_rate, batch_num=batch_num)
+        check_required("ASGD", learning_rate=learning_rate, batch_num=batch_num)
         if not batch_num > 0:
             raise ValueError("ASGD(): batch_num should be greater than 0")
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)

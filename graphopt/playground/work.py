@@ -129,7 +129,7 @@ def analyse(request: Request, folder: Path) -> Answer:
         "title": title,
         "page": page([found], title),
         "text": text_of(subject.module) + "\n",
-        "inputs": [_described(port) for port in inputs_of(subject.module) if port.kind == FEED],
+        "inputs": [_describe_port(port) for port in inputs_of(subject.module) if port.kind == FEED],
     }
 
 
@@ -139,7 +139,7 @@ def _title(request: Request) -> str:
     return names[0] if names else "typed program"
 
 
-def _described(port: Port) -> Answer:
+def _describe_port(port: Port) -> Answer:
     sizes = ["?" if dim == UNKNOWN else dim for dim in shape_of(port.type)]
     return {"name": port.name, "dtype": str(dtype_of(port.type)), "shape": sizes}
 
@@ -160,13 +160,15 @@ def run(request: Request, folder: Path) -> Answer:
     made_up = [name for name in ports if name not in subject.known and name not in given]
     found = evaluate(subject.module, arrays)
     return {
-        "outputs": [_shown(name, array) for name, array in found.items()],
+        "outputs": [_show_array(name, array) for name, array in found.items()],
         "random": made_up,
-        "inputs": [_shown(name, arrays[name]) for name, port in ports.items() if port.kind == FEED],
+        "inputs": [
+            _show_array(name, arrays[name]) for name, port in ports.items() if port.kind == FEED
+        ],
     }
 
 
-def _shown(name: str, array: Any) -> Answer:
+def _show_array(name: str, array: Any) -> Answer:
     values = np.asarray(array)
     flat: Sequence[Any] = values.reshape(-1)[:SHOWN].tolist()
     return {

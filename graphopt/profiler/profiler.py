@@ -15,7 +15,7 @@ from typing import Any, Self
 from graphopt.profiler.schedule import ProfilerState, Schedule, always, between
 from graphopt.profiler.spans import STEP, USER, Recorder, Span, chrome_trace
 from graphopt.profiler.table import TABLES, SortedKeys, SummaryView, summary
-from graphopt.runtime.settings.run_times import RunTimes, keep, kept
+from graphopt.runtime.settings.run_times import RunTimes, keep, kept_times
 
 _RECORDING = (ProfilerState.RECORD, ProfilerState.RECORD_AND_RETURN)
 
@@ -45,7 +45,7 @@ class RecordEvent:
 
     def end(self) -> None:
         """End the span; nothing if it has not begun."""
-        recorder = kept()
+        recorder = kept_times()
         if self._start is not None and isinstance(recorder, Recorder):
             recorder.note(self.name, USER, self._start)
         self._start = None
@@ -180,7 +180,7 @@ class Profiler:
 
     def _enter(self, state: ProfilerState) -> None:
         if state in _RECORDING and self._recorder is None and not self.timer_only:
-            self._recorder, self._before = Recorder(), kept()
+            self._recorder, self._before = Recorder(), kept_times()
             keep(self._recorder)
         elif state not in _RECORDING and self._recorder is not None:
             self._hand_over()

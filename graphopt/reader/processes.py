@@ -52,7 +52,7 @@ def read_in_processes(readers: Sequence[Callable[[], Iterable[Any]]]) -> Iterato
             theirs.close()
         while pipes:
             for pipe in wait(list(pipes)):
-                kind, value = _received(pipe, pipes[pipe])
+                kind, value = _receive_message(pipe, pipes[pipe])
                 if kind == _SAMPLE:
                     yield value
                 elif kind == _END:
@@ -64,7 +64,7 @@ def read_in_processes(readers: Sequence[Callable[[], Iterable[Any]]]) -> Iterato
             process.terminate()
 
 
-def _received(pipe: Any, process: BaseProcess) -> tuple[str, Any]:
+def _receive_message(pipe: Any, process: BaseProcess) -> tuple[str, Any]:
     """The next message of a process; one that says so when it ended without a word."""
     try:
         return pipe.recv()

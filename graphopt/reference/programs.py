@@ -30,7 +30,7 @@ from graphopt.passes.engine.validation import (
 from graphopt.reference.boundary import bound, rounds, sizes
 from graphopt.reference.interpreter import evaluate, supports
 from graphopt.reference.registry import Unsupported
-from graphopt.reference.stored import Array, by_variable, stored
+from graphopt.reference.stored import Array, by_variable, stored_inputs
 from graphopt.reference.validate import LARGEST, SIZES, NotSeen, difference, validate_instance
 
 # numbers of feeds and state; others rarely pass far into a program
@@ -96,7 +96,7 @@ def _inputs(module: ModuleOp) -> dict[tuple[str, str], SSAValue]:
 
 def _results(module: ModuleOp, given: Mapping[str, Array], precision: str) -> dict[str, Array]:
     named = {name.partition(" ")[2]: array for name, array in given.items()}
-    found = evaluate(module, stored(module, named), precision=precision)  # pyright: ignore
+    found = evaluate(module, stored_inputs(module, named), precision=precision)  # pyright: ignore
     return by_variable(module, found)
 
 

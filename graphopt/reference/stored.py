@@ -13,7 +13,7 @@ from graphopt.ir.dialect.signature import signature_of
 Array = np.ndarray[Any, Any]
 
 
-def stored(module: ModuleOp, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+def stored_inputs(module: ModuleOp, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """The inputs with state as the module takes it: in stacks, or with its axes in an order."""
     ports, found = signature_of(module).arguments, dict(inputs)
     found |= {p.name: inputs[p.name].transpose(p.order) for p in ports if p.order}

@@ -203,10 +203,10 @@ def _compare_at(
     if elements > LARGE:
         kinds = tuple(kind for kind in kinds if kind in FEW)
     for filling in rounds(leaves, kinds, size, elements):
-        double = _bound(instance, leaves, filling, size, wide=True)
+        double = _bind_leaves(instance, leaves, filling, size, wide=True)
         bindings: dict[Precision, dict[SSAValue, Array]] = {"float64": double}
         if not _is_wide(instance, filling, elements):
-            bindings["declared"] = _bound(instance, leaves, filling, size, wide=False)
+            bindings["declared"] = _bind_leaves(instance, leaves, filling, size, wide=False)
         message = _values_differ(instance, ops, filling, bindings)
         if not message and wrt and pairs and _has_gradients(filling, elements):
             message = _gradients_differ(instance, ops, leaves, filling, double, wrt, pairs)
@@ -229,7 +229,7 @@ def _has_gradients(filling: Round, elements: int) -> bool:
     return elements <= MANY or some or (filling.is_ordinary and elements <= LARGE)
 
 
-def _bound(
+def _bind_leaves(
     instance: Instance, leaves: Sequence[SSAValue], filling: Round, size: int, *, wide: bool
 ) -> dict[SSAValue, Array]:
     """Arrays for the leaves: the same array for the same value in the copy and in the program."""

@@ -209,7 +209,7 @@ class CompiledProgram(WithFacts):
         """
         from graphopt.report.stages import optimization
         from graphopt.report.write import write_report
-        from graphopt.runtime.measured import measured
+        from graphopt.runtime.measured import measured_step
 
         compiled = [(each.compilation, each.report) for each in self._compiled()]
         if not compiled:
@@ -227,7 +227,9 @@ class CompiledProgram(WithFacts):
                 report.context,
                 compiled=report,
                 other=None if against is None else other_for(against, each),
-                measured=measured(profile) if run and profile and run.is_called_as(each) else None,
+                measured=measured_step(profile)
+                if run and profile and run.is_called_as(each)
+                else None,
             )
             for number, (each, report) in enumerate(compiled, 1)
         ]

@@ -27,7 +27,7 @@ from graphopt.runtime.feeds.fetch import (
 from graphopt.runtime.feeds.from_dataset import one_line, run_from_dataset
 from graphopt.runtime.runners.bucketed import BucketedRunner
 from graphopt.runtime.runners.runner import Runner
-from graphopt.runtime.settings.run_times import kept, timed
+from graphopt.runtime.settings.run_times import kept_times, time_run
 from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.state.arrays import Feed, FetchList, Stats, counters
 from graphopt.runtime.state.bounded import Bounded
@@ -147,7 +147,7 @@ class Executor(WithFacts):
             names = fetch_names(fetch_list)
         options = scope, return_numpy, return_merged, updates if use_prune or updates else None
         try:
-            if not self._arrays and kept() is None:
+            if not self._arrays and kept_times() is None:
                 try:
                     return self._run_source(source, feed, names, *options)
                 except ArrayFetchError:  # the array of which parts are fetched is found below
@@ -258,9 +258,9 @@ class Executor(WithFacts):
             return self._run_source(source, feed, names, *options)
 
         if isinstance(source, Program):
-            with timed(source):
+            with time_run(source):
                 return fetch_arrays(self._arrays, source, names, step)
-        with timed(source._source):
+        with time_run(source._source):
             return fetch_arrays(
                 *(self._arrays, source._program, names, step),
                 by_device=not options[2],

@@ -7,7 +7,7 @@ from graphopt.report.measured import MeasuredStep, StepMeasured
 from graphopt.runtime.profiling.profile import Profile, peak_words
 
 
-def measured(profile: Profile) -> MeasuredStep:
+def measured_step(profile: Profile) -> MeasuredStep:
     """The time and memory of a step and of its ops, by their numbers.
 
     An op that took no time, and has bytes at the peak, is among them.

@@ -55,7 +55,7 @@ def normalize_program(program: Program, feed_vars: Any, fetch_vars: Any, **kwarg
             stacklevel=caller_level(),
         )
     twin = program.clone()
-    names = [_scaled(twin, index, v.name) for index, v in enumerate(fetches)]
+    names = [_copy_output(twin, index, v.name) for index, v in enumerate(fetches)]
     return inference_program(
         twin,
         [v.name for v in feeds],
@@ -68,7 +68,7 @@ def _as_list(given: Any) -> list[Any]:
     return list(given) if isinstance(given, list | tuple) else [given]
 
 
-def _scaled(program: Program, index: int, name: str) -> str:
+def _copy_output(program: Program, index: int, name: str) -> str:
     """The name of an output times 1, which no other variable of the program has."""
     block = program.global_block()
     source = block.find_var(name)
@@ -309,15 +309,17 @@ def load_inference_model(path_prefix: str | None, executor: Any, **kwargs: Any) 
         loaded = load_model(new if new.exists() and not old.exists() else old)
     else:
         folder = Path(prefix)
-        params = folder if params_name is None else _named(folder, params_name, ".pdiparams")
-        model = _named(folder, model_name or "__model__", ".pdmodel")
+        params = (
+            folder if params_name is None else _variable_file(folder, params_name, ".pdiparams")
+        )
+        model = _variable_file(folder, model_name or "__model__", ".pdmodel")
         loaded = load_model(model, params)
     for name, array in loaded.parameters.items():
         put_value(name, array)
     return _targets(loaded.program)
 
 
-def _named(folder: Path, name: str, suffix: str) -> Path:
+def _variable_file(folder: Path, name: str, suffix: str) -> Path:
     with_suffix = folder / f"{name}{suffix}"
     return with_suffix if with_suffix.exists() else folder / name
 

@@ -54,7 +54,7 @@ def is_persistable(var: Variable) -> bool:
     return var.persistable
 
 
-def _chosen(
+def _choose_variables(
     main_program: Program | None, vars: Sequence[Any] | None, predicate: Predicate | None
 ) -> list[Variable]:
     """These variables, or those of the program that the predicate accepts, by name."""
@@ -87,7 +87,7 @@ def save_vars(
     ScopeError for a variable without a value, ValueError for a file name without a folder. Paddle
     page: fluid.io.save_vars.
     """
-    tensors = _values(_chosen(main_program, vars, predicate))
+    tensors = _values(_choose_variables(main_program, vars, predicate))
     if dirname is not None:
         _write(Path(dirname), tensors, filename)
         return None
@@ -166,7 +166,7 @@ def load_vars(
     Raises FormatError when a file is missing or does not fit the variable, OSError when the one
     file cannot be read, ValueError without a folder and bytes.
     """
-    variables = _chosen(main_program, vars, predicate)
+    variables = _choose_variables(main_program, vars, predicate)
     for name, tensor in _read(variables, dirname, filename).items():
         global_scope().var(name).write(tensor.array)
 

@@ -49,10 +49,10 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
     for a, b in zip(over_x, over_y, strict=True):
         one, other = shape_x[a], shape_y[b]
         if one == 1 and other > 1:
-            x = _repeated(y, b, x, a)
+            x = _repeat_axis(y, b, x, a)
             shape_x = list(x.shape)
         elif other == 1 and one > 1:
-            y = _repeated(x, a, y, b)
+            y = _repeat_axis(x, a, y, b)
             shape_y = list(y.shape)
         elif -1 not in (one, other) and one != other:
             raise ValueError(
@@ -68,7 +68,7 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
     return reshape(matmul(rows, columns), left + right, name)
 
 
-def _repeated(y: Variable, b: int, x: Variable, a: int) -> Variable:
+def _repeat_axis(y: Variable, b: int, x: Variable, a: int) -> Variable:
     """x with its axis a of size 1 repeated to the size of axis b of y."""
     return tile(x, [y.shape[b] if i == a else 1 for i in range(len(x.shape))])
 

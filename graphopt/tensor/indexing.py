@@ -199,20 +199,20 @@ def _add_integer(parsed: Index, item: Any, axis: int, size: int) -> None:
 def _add_slice(parsed: Index, item: slice, axis: int) -> None:
     if item.start is None and item.stop is None and item.step is None:
         return
-    step = 1 if item.step is None else _bound(item.step)
+    step = 1 if item.step is None else _as_bound(item.step)
     if not isinstance(step, Variable) and step == 0:
         raise ValueError("the step of a slice must not be 0")
     if isinstance(step, Variable) and (item.start is None or item.stop is None):
         raise TypeError("a slice whose step is a Variable needs a start and a stop")
     forward = isinstance(step, Variable) or step > 0
     parsed.axes.append(axis)
-    parsed.starts.append((0 if forward else _END) if item.start is None else _bound(item.start))
+    parsed.starts.append((0 if forward else _END) if item.start is None else _as_bound(item.start))
     # before the first element, also when counted from the end
-    parsed.ends.append((_END if forward else -_END) if item.stop is None else _bound(item.stop))
+    parsed.ends.append((_END if forward else -_END) if item.stop is None else _as_bound(item.stop))
     parsed.steps.append(step)
 
 
-def _bound(value: Any) -> Any:
+def _as_bound(value: Any) -> Any:
     if isinstance(value, Variable):
         return check_integers(value, "bound", "x[start:stop:step]")
     if not isinstance(value, numbers.Integral):

@@ -353,7 +353,7 @@ def _as_number(kind: type) -> Callable[..., Any]:
     return method
 
 
-def _transposed(self: Variable) -> Variable:
+def _transpose_all(self: Variable) -> Variable:
     return _file("linalg").transpose(self, list(range(len(self.shape)))[::-1])
 
 
@@ -403,7 +403,7 @@ def attach() -> None:
         "dim": lambda self: len(self.shape),
         "ndimension": lambda self: len(self.shape),
         "ndim": property(lambda self: len(self.shape)),
-        "T": property(_transposed),
+        "T": property(_transpose_all),
         "mT": property(lambda self: _file("spellings").matrix_transpose(self)),
     }
     for name, value in extra.items():

@@ -99,7 +99,7 @@ def where(condition: Variable, x: Any = None, y: Any = None, name: str | None = 
     return emit("where", {"Condition": condition, "X": x, "Y": y}, name=name)
 
 
-def _sorted(
+def _sort_along(
     x: Any, axis: int, descending: bool, function: str, name: str | None
 ) -> tuple[Variable, Variable]:
     arguments.variable(x, "x", function)
@@ -121,7 +121,7 @@ def sort(
     name: str | None = None,
 ) -> Variable:
     """The elements in order along `axis`; always stable (paddle.sort)."""
-    return _sorted(x, axis, descending, "sort", name)[0]
+    return _sort_along(x, axis, descending, "sort", name)[0]
 
 
 def argsort(
@@ -132,7 +132,7 @@ def argsort(
     name: str | None = None,
 ) -> Variable:
     """Indices of the sorted elements, int64; equal ones keep their order (paddle.argsort)."""
-    return _sorted(x, axis, descending, "argsort", name)[1]
+    return _sort_along(x, axis, descending, "argsort", name)[1]
 
 
 def kthvalue(

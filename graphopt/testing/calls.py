@@ -83,7 +83,7 @@ def calls_of(
 
     found: list[TypedCall] = []
     seen = set[object]()
-    for call in filter(fits, _tried(op_class, fixed, wanted)):
+    for call in filter(fits, _tried_calls(op_class, fixed, wanted)):
         key = call.operands, repr(call.attrs)
         if key not in seen and _is_traced(op_class, call):
             found.append(call)
@@ -93,7 +93,7 @@ def calls_of(
     return tuple(found)
 
 
-def _tried(op_class: type[PdOp], fixed: Fixed, wanted: Tensor | None) -> Iterator[TypedCall]:
+def _tried_calls(op_class: type[PdOp], fixed: Fixed, wanted: Tensor | None) -> Iterator[TypedCall]:
     """The calls that the type rule accepts, of those that are tried."""
     chance = random.Random(zlib.crc32(op_class.name.encode()))
     kinds, defaults = attr_kinds(op_class), default_attrs(op_class)
@@ -107,7 +107,7 @@ def _tried(op_class: type[PdOp], fixed: Fixed, wanted: Tensor | None) -> Iterato
         else:
             groups, given = _operands(op_class, base, turn < PLAIN, chance), dict(defaults)
         groups = _with(groups, fixed)
-        if any(name not in given and not _drawn(kind) for name, kind in kinds.items()):
+        if any(name not in given and not _drawn_strategy(kind) for name, kind in kinds.items()):
             return
         vary = turn % 2 or any(name not in given for name in kinds)
         attrs = {
@@ -178,11 +178,11 @@ def _value(
     default = given.get(name)
     if kind.words:
         return chance.choice(kind.words)
-    draw = _drawn(kind)
+    draw = _drawn_strategy(kind)
     return default if draw is None else draw(default, base, chance)
 
 
-def _drawn(kind: Kind) -> Draw | None:
+def _drawn_strategy(kind: Kind) -> Draw | None:
     return DRAWN.get(kind.name.removesuffix(" or none"))
 
 

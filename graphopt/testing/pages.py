@@ -103,7 +103,7 @@ def load_page(path: Path) -> list[Case]:
                 base, diff = None, before if first == "diff" else ""
                 if diff:
                     base = _base(path, diff, cases)
-                    before = applied(diff.partition("\n")[2], base.before)
+                    before = apply_diff(diff.partition("\n")[2], base.before)
                 changes = expected if kind == "diff" else ""
                 if changes:
                     kind, expected = "mlir", _result(changes, before, f"{path.name}, '{title}'")
@@ -143,14 +143,14 @@ def _result(changes: str, before: str, case: str) -> str:
     ValueError if they do not fit the program, unless they are to be rewritten.
     """
     try:
-        return _without_signature(before, applied(changes, before))
+        return _without_signature(before, apply_diff(changes, before))
     except ValueError as error:
         if os.environ.get(UPDATE):
             return ""
         raise ValueError(f"{case}: {error} (set {UPDATE}=1 to write the diff again)") from error
 
 
-def applied(diff: str, text: str) -> str:
+def apply_diff(diff: str, text: str) -> str:
     """The text to which a diff leads.
 
     Each line of the diff that is in the text, too, is the next equal one there. ValueError if there
@@ -183,7 +183,7 @@ def difference(old: str, new: str) -> str:
             if not line.startswith("@@")
         ]
         found = "\n".join(lines)
-        if applied(found, old) == new:
+        if apply_diff(found, old) == new:
             return found
     raise AssertionError("a diff with every line applies")
 

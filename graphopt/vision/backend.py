@@ -14,7 +14,7 @@ _backend = "pil"
 def set_image_backend(backend: str) -> None:
     """Let data sets give Pillow images ("pil") or arrays ("cv2"); ValueError for another word."""
     global _backend
-    _backend = chosen(backend)
+    _backend = choose_backend(backend)
 
 
 def get_image_backend() -> str:
@@ -22,7 +22,7 @@ def get_image_backend() -> str:
     return _backend
 
 
-def chosen(backend: str | None) -> str:
+def choose_backend(backend: str | None) -> str:
     """The given kind of image, or the one that was set; ValueError for another word."""
     if backend is None:
         return _backend
@@ -34,7 +34,7 @@ def chosen(backend: str | None) -> str:
 def image_load(path: str, backend: str | None = None) -> Any:
     """The image in a file: Pillow's, or an array with blue first. Needs Pillow."""
     image = pillow().Image.open(path)
-    if chosen(backend) == "pil":
+    if choose_backend(backend) == "pil":
         return image
     with image:
         return np.array(image.convert("RGB"))[:, :, ::-1].copy()

@@ -13,7 +13,7 @@ import pytest
 from graphopt import fluid
 from graphopt.errors import UnsupportedError
 from graphopt.fluid import profiler
-from graphopt.runtime.settings.run_times import keep, kept
+from graphopt.runtime.settings.run_times import keep, kept_times
 from graphopt_tests.frontend.test_fluid import fresh
 
 
@@ -88,7 +88,7 @@ def test_mistakes(arguments: list[Any], words: str) -> None:
     with pytest.raises(ValueError, match=words), profiler.profiler(*arguments):
         pass
     # as in Paddle, it is still on when only the order of the rows was wrong
-    assert (kept() is not None) == (arguments[-1] == "longest")
+    assert (kept_times() is not None) == (arguments[-1] == "longest")
 
 
 def test_nvprof_is_refused() -> None:

@@ -12,7 +12,7 @@ import pytest
 from graphopt import profiler, static
 from graphopt.errors import UnsupportedError
 from graphopt.profiler.spans import Span, merged_seconds
-from graphopt.runtime.settings.run_times import kept
+from graphopt.runtime.settings.run_times import kept_times
 from graphopt_tests.frontend.programs import fresh
 
 RECORD, LAST = profiler.ProfilerState.RECORD, profiler.ProfilerState.RECORD_AND_RETURN
@@ -50,7 +50,7 @@ def test_steps_of_a_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
                 with profiler.RecordEvent("mine"):
                     exe.run(feed={"x": np.ones((2, 3), "float32")}, fetch_list=[y])
                 made.step(num_samples=2)
-    assert kept() is None
+    assert kept_times() is None
     assert made.step_info("images").endswith("images/s") and made.step_info() == ""
     (file,) = tmp_path.iterdir()
     events = json.loads(file.read_text())["traceEvents"]
@@ -76,7 +76,7 @@ def test_timing_only() -> None:
     """Nothing is recorded or handed over; without samples the speed is in steps."""
     made = profiler.Profiler(timer_only=True, on_trace_ready=pytest.fail)
     made.start()
-    assert kept() is None
+    assert kept_times() is None
     made.step()
     made.stop()
     assert made.step_info().endswith("steps/s")

@@ -34,7 +34,7 @@ from graphopt.ir.dialect.signature import FEED, FETCH
 from graphopt.ir.dialect.traits import Elementwise, Rowwise
 from graphopt.ir.dialect.types import UNKNOWN, tensor
 from graphopt.ir.dialect.verify_ssa import verify_ssa
-from graphopt.passes.padding.dims import Axes, CannotPad, joined, reshaped
+from graphopt.passes.padding.dims import Axes, CannotPad, join_factors, reshape_axes
 from graphopt.passes.padding.mask import mask_padding
 from graphopt.passes.padding.masked import Masked, count_name, mask_name
 from graphopt.passes.padding.rules import carry
@@ -189,7 +189,7 @@ def test_padding_changes_nothing(op_class: type[PdOp], case: Sample) -> None:
 def test_reshaped_axes(
     shape: tuple[int, ...], axes: Axes, wanted: tuple[int, ...], found: Axes
 ) -> None:
-    assert reshaped(shape, axes, wanted) == found
+    assert reshape_axes(shape, axes, wanted) == found
 
 
 @pytest.mark.parametrize(
@@ -205,12 +205,12 @@ def test_reshapes_that_mix_rows_with_padding(
     shape: tuple[int, ...], axes: Axes, wanted: tuple[int, ...]
 ) -> None:
     with pytest.raises(CannotPad):
-        reshaped(shape, axes, wanted)
+        reshape_axes(shape, axes, wanted)
 
 
 def test_factors_join() -> None:
-    assert joined(["b", 2, 3, 1]) == ("b", 6)
-    assert joined([2, 3]) is None
+    assert join_factors(["b", 2, 3, 1]) == ("b", 6)
+    assert join_factors([2, 3]) is None
 
 
 def test_every_rule_is_for_an_op_that_exists() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from graphopt.debug.compare import run_module
 from graphopt.ir.dialect.context import parse_text
-from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Extent, scaled, windows
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Extent, scale_dim, windows
 from graphopt.passes.padding.mask import mask_padding
 from graphopt.passes.padding.masked import mask_name
 from graphopt.runtime.feeds.padded_rows import cut, mask_of, misfit, rows_of
@@ -25,7 +25,7 @@ def test_extents_are_the_sizes() -> None:
         dim: Dim = ("h",)
         try:
             for kind, one, other in steps:
-                dim = windows(dim, one, other) if kind == "window" else scaled(dim, one, other)
+                dim = windows(dim, one, other) if kind == "window" else scale_dim(dim, one, other)
         except CannotPad as error:
             assert error.reason.name == "window-of-scaled"
             assert any(kind == "scale" for kind, *_ in steps)
@@ -41,9 +41,9 @@ def test_equal_sizes_have_one_form() -> None:
     """Images that keep their size keep their dimension."""
     assert windows(("h",), 0, 1) == ("h",)
     assert windows(("h",), 1, 2) == windows(("h",), 1, 2) == (Extent("h", 1, 2),)
-    assert windows(scaled(("h",), 4, 0), 1, 2) == scaled(("h",), 2, 0)
+    assert windows(scale_dim(("h",), 4, 0), 1, 2) == scale_dim(("h",), 2, 0)
     assert str(windows(windows(("h",), 1, 2), 1, 2)[0]) == "(h+3)//4"
-    assert str(scaled(windows(("h",), 1, 2), 2, 3)[0]) == "(h+1)//2*2+3"
+    assert str(scale_dim(windows(("h",), 1, 2), 2, 3)[0]) == "(h+1)//2*2+3"
 
 
 HEAD = """func.func @main(

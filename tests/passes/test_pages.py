@@ -8,7 +8,7 @@ import pytest
 
 from graphopt.ir.dialect.text import WIDTH
 from graphopt.testing import load_page, page_text, parse
-from graphopt.testing.pages import applied, difference
+from graphopt.testing.pages import apply_diff, difference
 
 TEXT = """func.func @main(feed %x: tensor<2x3xf32>, feed %unread: tensor<2x3xf32>,
     state "w) -> (0, 1" %w: tensor<2x3xf32>)
@@ -75,7 +75,7 @@ def test_a_diff_leads_to_the_program(old: str, new: str) -> None:
     """The shortest diff that leads from one text to another one does."""
     changed = TEXT.replace(old, new, 1)
     found = difference(TEXT, changed)
-    assert applied(found, TEXT) == changed
+    assert apply_diff(found, TEXT) == changed
 
 
 def test_a_diff_of_equal_lines() -> None:

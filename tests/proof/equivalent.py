@@ -24,9 +24,9 @@ EQUIVALENT: dict[str, str] = {
     "fusion._is_before: never `outer is block.last_op`": _SPEED,
     # clean-ups
     "fold_constants.FoldConstants.rewrite: without `or not isinstance(op, PdOp)`": _TYPES,
-    "fold_constants._computed: without `or isinstance(op, RegionOp)`": "`Known` has no rule for "
+    "fold_constants._compute: without `or isinstance(op, RegionOp)`": "`Known` has no rule for "
     "ops with regions",
-    "fold_constants._computed: without `or UNKNOWN in shape`": "`Known` refuses open sizes as well",
+    "fold_constants._compute: without `or UNKNOWN in shape`": "`Known` refuses open sizes as well",
     "drop_dropout._drop: without `and testing`": "in training p is 0 here, so that 1 - p is 1",
     "reassociate_matmul._joins: without `and result not in kept`": "the gradient that keeps a "
     "value is a second use of it",

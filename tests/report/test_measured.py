@@ -20,7 +20,7 @@ from graphopt.report.graph import OP, OpMeasured, graph_of
 from graphopt.report.measured import MEASURED, MeasuredStep, StepMeasured
 from graphopt.report.origins import Origins
 from graphopt.report.stages import optimization
-from graphopt.runtime.measured import measured
+from graphopt.runtime.measured import measured_step
 from graphopt_tests.report.test_report import MODELS, data_of
 
 STEP = StepMeasured(1.0, 0.25, 0.0, 3, "", 4096, 1024, 512)
@@ -111,7 +111,7 @@ def test_a_compiled_program_is_measured(net: Net, tmp_path: Path) -> None:
     assert whole == pytest.approx(step["seconds"], rel=1e-2)
     assert not any("q" in node for stage in program["stages"][:-1] for node in stage["nodes"])
     profile = compiled.profile(FEED, [loss], steps=1)
-    assert measured(profile).is_of(compiled.text())
+    assert measured_step(profile).is_of(compiled.text())
     flops = {row.variable: row.flops for row in profile.rows if row.op == "pd.matmul" and row.flops}
     drawn = {n["r"]: n["q"][2] for n in last["nodes"] if n["n"] == "matmul" and "q" in n}
     assert drawn == flops and len(drawn) == 2

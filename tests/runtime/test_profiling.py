@@ -25,7 +25,7 @@ from graphopt.runtime.profiling.memory import Memory, memory_of, rows_that_fit
 from graphopt.runtime.profiling.peak import ProductForm
 from graphopt.runtime.profiling.profile import Profile
 from graphopt.runtime.profiling.recording import InstructionSpan, record
-from graphopt.runtime.profiling.run import IDLE, spread
+from graphopt.runtime.profiling.run import IDLE, spread_time
 
 FEED = {"x": np.ones((64, 32), "float32"), "y": np.zeros((64, 1), "int64")}
 SCRIPT = """
@@ -118,9 +118,9 @@ def test_each_moment_is_given_away_once() -> None:
         InstructionSpan("loop", 1, 9),
         InstructionSpan("none", 3, 3),
     ]
-    found = spread([step], spans, lambda name: name == "loop")
+    found = spread_time([step], spans, lambda name: name == "loop")
     assert found == {"a": 3.0, "b": 3.0, "loop": 3.0, IDLE: 1.0}
-    assert spread([], spans, lambda name: False) == {}
+    assert spread_time([], spans, lambda name: False) == {}
 
 
 @pytest.fixture(scope="module")

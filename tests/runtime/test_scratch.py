@@ -163,9 +163,9 @@ def test_feeds_begin_where_jax_does_not_copy(dtype: str) -> None:
     kind = jax.numpy.dtype(dtype)
     room = np.random.default_rng(0).integers(0, 2, COPIED_LATER + 1).astype(kind)
     for array in (room[1:], room[::-1], room[: COPIED_LATER // 4 * 4].reshape(4, -1).T):
-        found = scratch._aligned(array)
+        found = scratch._align_array(array)
         assert found.__array_interface__["data"][0] % ALIGNMENT == 0 and found.flags.c_contiguous
         assert found.dtype == kind and np.array_equal(found, array)
-        assert scratch._aligned(found) is found
+        assert scratch._align_array(found) is found
     small = room[1 : 1 + COPIED_LATER // 16]
-    assert scratch._aligned(small) is small
+    assert scratch._align_array(small) is small

@@ -20,7 +20,7 @@ from graphopt.nn import functional as F
 from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.passes.table.report import PASSES, time_rows
-from graphopt.reference.stored import by_variable, stored
+from graphopt.reference.stored import by_variable, stored_inputs
 from graphopt.runtime.settings.flags import TIER, full_form
 from graphopt.runtime.state import generator
 from graphopt.runtime.steps import forms, policy
@@ -179,7 +179,7 @@ def run_with(
     options: dict[str, Any], module: ModuleOp, inputs: dict[str, Array]
 ) -> dict[str, Array]:
     """The results of a module that XLA compiles with these options."""
-    given, plan = stored(module, inputs), Plan.of(module)
+    given, plan = stored_inputs(module, inputs), Plan.of(module)
     ports = plan.updated, plan.read_only, plan.feeds
     arguments = (*(tuple(given[p.name] for p in group) for group in ports), np.zeros(2, "uint32"))
     with jax.enable_x64(True):

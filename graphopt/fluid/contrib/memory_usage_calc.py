@@ -26,7 +26,7 @@ def memory_usage(program: Program, batch_size: int) -> tuple[float, float, str]:
     block = program.global_block()
     counted: set[str] = {EMPTY}
     total = 0.0
-    for name, variable in _written(block):
+    for name, variable in _written_variables(block):
         if name not in counted and variable.kind == VarKind.DENSE_TENSOR:
             total += _bytes(variable, batch_size)
         counted.add(name)
@@ -39,7 +39,7 @@ def memory_usage(program: Program, batch_size: int) -> tuple[float, float, str]:
     return total * 1.05, total * 1.1, unit
 
 
-def _written(block: Block) -> Iterator[tuple[str, Variable]]:
+def _written_variables(block: Block) -> Iterator[tuple[str, Variable]]:
     """The variables that operators write, and those that a gradient is of, under its name."""
     for at, op in enumerate(block.ops):
         for name in op.output_arg_names:

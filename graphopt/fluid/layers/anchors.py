@@ -14,17 +14,17 @@ Pair = tuple[Variable, Variable]
 _VARIANCE = (0.1, 0.1, 0.2, 0.2)
 
 
-def _listed(value: Any) -> list[float]:
+def _list_numbers(value: Any) -> list[float]:
     return [float(v) for v in value] if isinstance(value, (list, tuple)) else [float(value)]
 
 
 def _variances(variance: Any, function: str) -> list[float]:
     if len(variance) != 4:
         raise ValueError(f"{function}(): 'variance' should have 4 numbers, found {variance}")
-    return _listed(variance)
+    return _list_numbers(variance)
 
 
-def _emitted(
+def _emit_boxes(
     function: str,
     images: Mapping[str, Any],
     attrs: Mapping[str, Any],
@@ -64,8 +64,8 @@ def prior_box(
     The boxes and their variances are [h, w, boxes, 4], in fractions of the image.
     Paddle page: fluid.layers.prior_box.
     """
-    smallest = _listed(min_sizes)
-    largest = _listed(max_sizes) if max_sizes else []
+    smallest = _list_numbers(min_sizes)
+    largest = _list_numbers(max_sizes) if max_sizes else []
     if largest and len(largest) != len(smallest):
         raise ValueError("prior_box(): 'max_sizes' should have as many numbers as 'min_sizes'")
     return _prior_box(
@@ -73,7 +73,7 @@ def prior_box(
         image,
         smallest,
         largest,
-        _listed(aspect_ratios),
+        _list_numbers(aspect_ratios),
         _variances(variance, "prior_box"),
         flip,
         clip,
@@ -104,7 +104,7 @@ def density_prior_box(
     """
     function = "density_prior_box"
     numbers = arguments.integers(densities, "densities", function)
-    sizes, ratios = _listed(fixed_sizes or ()), _listed(fixed_ratios or ())
+    sizes, ratios = _list_numbers(fixed_sizes or ()), _list_numbers(fixed_ratios or ())
     if len(numbers) != len(sizes) or not ratios:
         raise ValueError(
             f"{function}(): 'densities' and 'fixed_sizes' should have the same length, and "
@@ -122,7 +122,7 @@ def density_prior_box(
         "offset": arguments.number(offset, "offset", function),
     }
     images = {"input": input, "image": image}
-    return _emitted(function, images, attrs, ("Boxes", "Variances"), name)
+    return _emit_boxes(function, images, attrs, ("Boxes", "Variances"), name)
 
 
 def anchor_generator(
@@ -143,10 +143,10 @@ def anchor_generator(
     if not isinstance(stride, (list, tuple)) or len(stride) != 2:
         raise ValueError(f"{function}(): 'stride' should be (width, height), found {stride}")
     attrs = {
-        "anchor_sizes": _listed(anchor_sizes),
-        "aspect_ratios": _listed(aspect_ratios),
+        "anchor_sizes": _list_numbers(anchor_sizes),
+        "aspect_ratios": _list_numbers(aspect_ratios),
         "variances": _variances(variance, function),
-        "stride": _listed(stride),
+        "stride": _list_numbers(stride),
         "offset": arguments.number(offset, "offset", function),
     }
-    return _emitted(function, {"input": input}, attrs, ("Anchors", "Variances"), name)
+    return _emit_boxes(function, {"input": input}, attrs, ("Anchors", "Variances"), name)

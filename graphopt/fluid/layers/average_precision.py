@@ -117,17 +117,17 @@ def states_of(name: str, class_num: int) -> tuple[Variable, list[Variable]]:
     a variable of their own.
     """
     classes = arguments.integer(class_num, "class_num", _FUNCTION)
-    count = _kept(name, "accum_pos_count", [classes, 1], "int32")
+    count = _create_state(name, "accum_pos_count", [classes, 1], "int32")
     marks: list[Variable] = []
     for suffix in ("accum_true_pos", "accum_false_pos"):
-        state = _kept(name, suffix, [0, 2], "float32")
+        state = _create_state(name, suffix, [0, 2], "float32")
         # a run stores as many rows as there were detections
         state.shape = (-1, 2)
         own = create_global_var([classes], 0, "int64", True, name=state.name + LENGTHS)
         marks.append(note(state, [own.name]))
-    return _kept(name, "has_state", [1], "int32"), [count, *marks]
+    return _create_state(name, "has_state", [1], "int32"), [count, *marks]
 
 
-def _kept(name: str, suffix: str, shape: list[int], dtype: str) -> Variable:
+def _create_state(name: str, suffix: str, shape: list[int], dtype: str) -> Variable:
     own = f"{unique_name.generate(name)}_{suffix}"
     return create_global_var(shape, 0, dtype, True, name=own)

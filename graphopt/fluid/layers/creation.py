@@ -75,7 +75,7 @@ def randn(
     element = arguments.dtype(dtype or "float32", "dtype", "randn")
     if element not in ("float32", "float64"):
         raise TypeError(f"randn(): 'dtype' should be float32 or float64, found {element!s}")
-    made = _drawn("randn", shape, device, lambda: _randn(shape, element, name))
+    made = _draw_on("randn", shape, device, lambda: _randn(shape, element, name))
     return _given_out("randn", made, out, stop_gradient)
 
 
@@ -100,11 +100,15 @@ def randint(
     element = arguments.dtype(dtype or "int64", "dtype", function)
     if element not in ("int32", "int64"):
         raise TypeError(f"{function}(): 'dtype' should be int32 or int64, found {element!s}")
-    made = _drawn(function, sizes, device, lambda: _randint(low, high, sizes, element, name, seed))
+    made = _draw_on(
+        function, sizes, device, lambda: _randint(low, high, sizes, element, name, seed)
+    )
     return _given_out(function, made, out, stop_gradient)
 
 
-def _drawn(function: str, shape: Any, device: str | None, draw: Callable[[], Variable]) -> Variable:
+def _draw_on(
+    function: str, shape: Any, device: str | None, draw: Callable[[], Variable]
+) -> Variable:
     if isinstance(shape, (list, tuple)) and not shape:
         raise AssertionError(f"{function}(): 'shape' must have one size at least")
     with device_guard(device):

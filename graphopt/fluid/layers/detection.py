@@ -258,7 +258,7 @@ def yolo_box(
     kept = scale(kept, -1.0, 1.0)
     boxes = multiply(concat(corners, 2), kept)
     scores = multiply(multiply(sigmoid(part(5, parts)), sure), kept)
-    return _listed(boxes, 4, shape), _listed(scores, class_num, shape)
+    return _flatten_anchors(boxes, 4, shape), _flatten_anchors(scores, class_num, shape)
 
 
 def _map_size(x: Variable) -> list[int | Variable]:
@@ -283,7 +283,7 @@ def _inside(corners: list[Variable], width: Variable, height: Variable) -> list[
     return [*low, *[minimum(c, limit) for c, limit in zip(corners[2:], limits, strict=True)]]
 
 
-def _listed(x: Variable, size: int, of: Sequence[int]) -> Variable:
+def _flatten_anchors(x: Variable, size: int, of: Sequence[int]) -> Variable:
     """[n, a, size, h, w], made of images of this shape, as [n, a * h * w, size]."""
     count = x.shape[1] * of[2] * of[3] if min(of[2:]) > 0 else -1
     rows = -1 if count > 0 else 0

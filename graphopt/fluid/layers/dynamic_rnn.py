@@ -72,7 +72,7 @@ class DynamicRNN:
             raise UnsupportedError("DynamicRNN.step_input(): only level 0 is supported")
         with _around():
             if self._lengths is None:
-                ones = _filled(x, [-1, 1], 1.0, "float32")
+                ones = _fill_rows(x, [-1, 1], 1.0, "float32")
                 steps, self._lengths = _steps(note(ones, levels_of(x)))
             else:
                 steps = None
@@ -106,7 +106,7 @@ class DynamicRNN:
             if shape is None:
                 raise ValueError("DynamicRNN.memory(): give one of 'init' and 'shape'")
             with _around():
-                init = _filled(lengths, [-1, *shape], value, dtype)
+                init = _fill_rows(lengths, [-1, *shape], value, dtype)
         return self._rnn.memory(init=init)
 
     def update_memory(self, ex_mem: Variable, new_mem: Variable) -> None:
@@ -132,8 +132,8 @@ class DynamicRNN:
         lengths = self._started("output")
         made = self._rnn()
         if isinstance(made, Variable):
-            return sequence_unpad(_transposed(made), lengths)
-        return [sequence_unpad(_transposed(each), lengths) for each in made]
+            return sequence_unpad(_swap_time(made), lengths)
+        return [sequence_unpad(_swap_time(each), lengths) for each in made]
 
     def _in_block(self, method: str) -> None:
         if self.status != self.IN_RNN:
@@ -160,15 +160,15 @@ def _around() -> Iterator[None]:
 def _steps(x: Variable) -> tuple[Variable, Variable]:
     """Sequences [total, ...] as [steps, sequences, ...], and their lengths."""
     padded, lengths = sequence_pad(x, constant(full([1], 0, x.dtype)))
-    return _transposed(padded), lengths
+    return _swap_time(padded), lengths
 
 
-def _transposed(x: Variable) -> Variable:
+def _swap_time(x: Variable) -> Variable:
     """With the first two axes exchanged."""
     return transpose(x, [1, 0, *range(2, len(x.shape))])
 
 
-def _filled(like: Variable, shape: Sequence[int], value: float, dtype: Any) -> Variable:
+def _fill_rows(like: Variable, shape: Sequence[int], value: float, dtype: Any) -> Variable:
     """A tensor of one value with as many rows as `like`."""
     attrs = {
         "shape": [int(size) for size in shape],

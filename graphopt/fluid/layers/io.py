@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt.fluid.common import fed
+from graphopt.fluid.common import declare_feed
 from graphopt.frontend import arguments
 from graphopt.ir.program import Variable, unique_name
 from graphopt.reader.loaders import PyReader
@@ -28,7 +28,7 @@ def data(
     """
     sizes = arguments.shape(shape, "data")
     whole = not arguments.flag(append_batch_size, "append_batch_size", "data")
-    made = fed(
+    made = declare_feed(
         name, sizes if whole or min(sizes, default=1) < 0 else [-1, *sizes], dtype, lod_level
     )
     made.stop_gradient = stop_gradient
@@ -52,7 +52,7 @@ def py_reader(
     levels = [0] * len(shapes) if lod_levels is None else lod_levels
     prefix = unique_name.generate(name or "read_file")
     made = [
-        fed(f"{prefix}.tmp_{at}", *declared)
+        declare_feed(f"{prefix}.tmp_{at}", *declared)
         for at, declared in enumerate(zip(shapes, dtypes, levels, strict=True))
     ]
     for variable in made:

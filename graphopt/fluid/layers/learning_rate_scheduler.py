@@ -168,7 +168,7 @@ def piecewise_decay(boundaries: Sequence[int], values: Sequence[float]) -> Varia
     for limit, value in reversed(list(zip(boundaries, rates, strict=False))):
         below = less_than(step, fill_constant([1], "float32", limit))
         rate = where(below, fill_constant([1], "float32", value), rate)
-    return _kept(rate, "learning_rate")
+    return _keep_rate(rate, "learning_rate")
 
 
 @_scheduled
@@ -198,10 +198,10 @@ def linear_lr_warmup(
     step = _decay_step_counter()
     rising = scale(step, (last - first) / steps, first)
     below = less_than(step, fill_constant([1], "float32", steps))
-    return _kept(where(below, rising, learning_rate), "learning_rate_warmup")
+    return _keep_rate(where(below, rising, learning_rate), "learning_rate_warmup")
 
 
-def _kept(rate: Variable, name: str) -> Variable:
+def _keep_rate(rate: Variable, name: str) -> Variable:
     """The rate in a persistable variable of this name, where scripts look it up."""
     made = create_global_var([1], 0.0, "float32", persistable=True, name=name)
     return assign(rate, made)

@@ -317,13 +317,13 @@ def warpctc(
     """
     if input_length is not None or label_length is not None:
         return _warpctc(input, label, blank, norm_by_times, input_length, label_length)
-    scores, steps = _padded(input, "input")
-    tokens, counts = _padded(label, "label")
+    scores, steps = _pad_sequences(input, "input")
+    tokens, counts = _pad_sequences(label, "label")
     scores = transpose(scores, [1, 0, 2])
     return _warpctc(scores, reshape(tokens, [0, -1]), blank, norm_by_times, steps, counts)
 
 
-def _padded(x: Variable, argument: str) -> tuple[Variable, Variable]:
+def _pad_sequences(x: Variable, argument: str) -> tuple[Variable, Variable]:
     """Sequences side by side, and their lengths."""
     arguments.variable(x, argument, "warpctc")
     return sequence_pad(x, fill_constant([1], x.dtype, 0))

@@ -121,7 +121,7 @@ def matrix_nms(
         background_label=background_label,
         normalized=normalized,
     )
-    out, index = _chosen(function, "RoisNum", (bboxes, scores), attrs, function, name)
+    out, index = _emit_choice(function, "RoisNum", (bboxes, scores), attrs, function, name)
     return (out, index) if return_index else out
 
 
@@ -143,10 +143,10 @@ def _attrs(function: str, **given: Any) -> dict[str, Any]:
 def _multiclass(
     boxes: Sequence[Variable], attrs: dict[str, Any], function: str, name: str | None
 ) -> tuple[Variable, Variable]:
-    return _chosen("multiclass_nms3", "NmsRoisNum", boxes, attrs, function, name)
+    return _emit_choice("multiclass_nms3", "NmsRoisNum", boxes, attrs, function, name)
 
 
-def _chosen(
+def _emit_choice(
     type: str,
     number: str,
     boxes: Sequence[Variable],

@@ -266,7 +266,7 @@ def rnn(
         states = _map(lambda x: walk.memory(init=x), initial_states)
         outputs, new_states = cell.call(items, states, **kwargs)
         if live is not None:
-            new_states = _map(lambda new, old: masked(live, new, old), new_states, states)
+            new_states = _map(lambda new, old: mask_state(live, new, old), new_states, states)
         _map(walk.update_memory, states, new_states)
         _map(walk.step_output, outputs)
         _map(walk.step_output, new_states)
@@ -283,7 +283,7 @@ def _swapped(x: Variable) -> Variable:
     return transpose(x, [1, 0, *range(2, len(x.shape))])
 
 
-def masked(live: Variable, new: Variable, old: Variable) -> Variable:
+def mask_state(live: Variable, new: Variable, old: Variable) -> Variable:
     """The new state where the sequence still goes on."""
     share = reshape(live, [-1, *[1] * (len(new.shape) - 1)])
     return mixed(share, old, new, False)

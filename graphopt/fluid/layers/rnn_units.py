@@ -24,7 +24,7 @@ from graphopt.tensor.math import add, multiply, scale, subtract, tanh
 _NUMBERED = ("identity", "sigmoid", "tanh", "relu")
 
 
-def _activated(x: Variable, act: str, what: str) -> Variable:
+def _apply_activation(x: Variable, act: str, what: str) -> Variable:
     arguments.choice(act, what, "gru_unit", _NUMBERED)
     return x if act == "identity" else activate(x, act)
 
@@ -84,10 +84,10 @@ def _gru(
     both = reshape(slice_(flat, [0], [0], [2 * d * d]), [d, 2 * d])
     last = reshape(slice_(flat, [0], [2 * d * d], [3 * d * d]), [d, d])
     own, rest = split(input, [2 * d, d], 1)
-    gates = _activated(add(own, matmul(hidden, both)), acts[1], "gate_activation")
+    gates = _apply_activation(add(own, matmul(hidden, both)), acts[1], "gate_activation")
     update, reset = split(gates, 2, 1)
     kept = multiply(reset, hidden)
-    candidate = _activated(add(rest, matmul(kept, last)), acts[0], "activation")
+    candidate = _apply_activation(add(rest, matmul(kept, last)), acts[0], "activation")
     new = mixed(update, hidden, candidate, origin_mode)
     return new, _constant(kept), _constant(concat([gates, candidate], 1))
 

@@ -40,7 +40,7 @@ def noted(made: Variable, lengths: Variable) -> Variable:
     return note(made, [lengths.name])
 
 
-def _emitted(
+def _emit_sequences(
     type: str,
     inputs: Mapping[str, Any],
     attrs: Mapping[str, Any] | None = None,
@@ -71,7 +71,7 @@ def sequence_pool(
     attrs = {"pooltype": kind.upper(), "pad_value": value, "is_test": bool(is_test)}
     arguments.variable(input, "input", "sequence_pool")
     inputs = {"X": input, SLOT: variable_of(input, "sequence_pool", "input")}
-    return note(_emitted("sequence_pool", inputs, attrs), levels_of(input)[:-1])
+    return note(_emit_sequences("sequence_pool", inputs, attrs), levels_of(input)[:-1])
 
 
 def sequence_first_step(input: Variable) -> Variable:
@@ -87,13 +87,13 @@ def sequence_last_step(input: Variable) -> Variable:
 def sequence_softmax(input: Variable, use_cudnn: bool = False, name: str | None = None) -> Variable:
     """The softmax over each sequence of numbers [n, 1] (fluid.layers.sequence_softmax)."""
     inputs = _inputs(input, "sequence_softmax")
-    return note(_emitted("sequence_softmax", inputs, None, name), levels_of(input))
+    return note(_emit_sequences("sequence_softmax", inputs, None, name), levels_of(input))
 
 
 def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
     """Each sequence backwards (fluid.layers.sequence_reverse)."""
     inputs = _inputs(x, "sequence_reverse", "x")
-    return note(_emitted("sequence_reverse", inputs, None, name, "Y"), levels_of(x))
+    return note(_emit_sequences("sequence_reverse", inputs, None, name, "Y"), levels_of(x))
 
 
 def sequence_conv(
@@ -140,7 +140,7 @@ def sequence_concat(input: Sequence[Variable], name: str | None = None) -> Varia
     if not given:
         raise ValueError("sequence_concat(): 'input' must have at least one Variable")
     lengths = [of_one_level(x, "sequence_concat", f"input[{i}]") for i, x in enumerate(given)]
-    made = _emitted("sequence_concat", {"X": given, SLOT: lengths}, None, name)
+    made = _emit_sequences("sequence_concat", {"X": given, SLOT: lengths}, None, name)
     total = lengths[0]
     for own in lengths[1:]:
         total = constant(add(total, own))
@@ -179,7 +179,9 @@ def sequence_expand_as(x: Variable, y: Variable, name: str | None = None) -> Var
     function = "sequence_expand_as"
     arguments.variable(x, "x", function)
     lengths = of_one_level(arguments.variable(y, "y", function), function, "y")
-    return note(_emitted(function, {"X": x, "Y": y, SLOT: lengths}, None, name), levels_of(y))
+    return note(
+        _emit_sequences(function, {"X": x, "Y": y, SLOT: lengths}, None, name), levels_of(y)
+    )
 
 
 def sequence_pad(
@@ -204,7 +206,7 @@ def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Va
     """The first length[i] rows of each x[i], as sequences (fluid.layers.sequence_unpad)."""
     inputs = {"X": arguments.variable(x, "x", "sequence_unpad")}
     inputs["Length"] = constant(arguments.variable(length, "length", "sequence_unpad"))
-    made = note(_emitted("sequence_unpad", inputs, None, name), ())
+    made = note(_emit_sequences("sequence_unpad", inputs, None, name), ())
     return noted(made, _flat(length))
 
 
@@ -236,7 +238,7 @@ def sequence_scatter(
     inputs["Ids"] = arguments.variable(index, "index", function)
     inputs["Updates"] = arguments.variable(updates, "updates", function)
     inputs[SLOT] = of_one_level(index, function, "index")
-    return _emitted(function, inputs, None, name)
+    return _emit_sequences(function, inputs, None, name)
 
 
 def sequence_enumerate(
@@ -252,7 +254,7 @@ def sequence_enumerate(
         "win_size": arguments.integer(win_size, "win_size", function),
         "pad_value": arguments.integer(pad_value, "pad_value", function),
     }
-    return constant(note(_emitted(function, inputs, attrs, name), levels_of(input)))
+    return constant(note(_emit_sequences(function, inputs, attrs, name), levels_of(input)))
 
 
 def sequence_slice(
@@ -266,7 +268,7 @@ def sequence_slice(
     inputs = _inputs(input, function)
     inputs["Offset"] = constant(arguments.variable(offset, "offset", function))
     inputs["Length"] = constant(arguments.variable(length, "length", function))
-    return noted(_emitted(function, inputs, None, name), _flat(length))
+    return noted(_emit_sequences(function, inputs, None, name), _flat(length))
 
 
 def _flat(lengths: Variable) -> Variable:

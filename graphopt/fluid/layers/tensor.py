@@ -126,7 +126,7 @@ def zeros(shape: Any, dtype: Any, force_cpu: bool = False, name: str | None = No
     return fill_constant(shape, dtype, 0.0, name=name)
 
 
-def _filled(x: Variable, value: float, out: Variable | None, function: str) -> Variable:
+def _fill_like(x: Variable, value: float, out: Variable | None, function: str) -> Variable:
     arguments.variable(x, "x", function)
     attrs = {"value": value, "dtype": x.dtype.code}
     return emit_into(out, "fill_any_like", {"X": x}, attrs, stop_gradient=True)
@@ -135,13 +135,13 @@ def _filled(x: Variable, value: float, out: Variable | None, function: str) -> V
 @one_layer("ones_like")
 def ones_like(x: Variable, out: Variable | None = None) -> Variable:
     """Ones in the shape of x, written to `out` when it is given (fluid.layers.ones_like)."""
-    return _filled(x, 1.0, out, "ones_like")
+    return _fill_like(x, 1.0, out, "ones_like")
 
 
 @one_layer("zeros_like")
 def zeros_like(x: Variable, out: Variable | None = None) -> Variable:
     """Zeros in the shape of x, written to `out` when it is given (fluid.layers.zeros_like)."""
-    return _filled(x, 0.0, out, "zeros_like")
+    return _fill_like(x, 0.0, out, "zeros_like")
 
 
 def assign(input: Any, output: Variable | None = None) -> Variable:

@@ -121,7 +121,7 @@ class _Rule:
             return
         elif not isinstance(value, Variable):
             if not self.only_variables:
-                self._refuse(name, _shown(value), _advice(value, self.options))
+                self._refuse(name, _show_value(value), _advice(value, self.options))
         elif not self._dtypes:
             advice = "put it into a list" if "list" in self.options else "pass a plain value"
             self._refuse(name, f"the Variable '{value.name}'", advice)
@@ -148,7 +148,7 @@ def _or(names: list[str]) -> str:
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"a NumPy array of shape {list(value.shape)}"
     return f"{type(value).__name__} {value!r:.60}"

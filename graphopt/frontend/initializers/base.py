@@ -45,7 +45,7 @@ def fans(shape: Sequence[int]) -> tuple[int, int]:
     return shape[1] * window, shape[0] * window
 
 
-def given(fan: float | None, own: int) -> float:
+def choose_fan(fan: float | None, own: int) -> float:
     """A fan that was given, also 0, or the weight's own."""
     return own if fan is None else fan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from graphopt.frontend.initializers.base import Initializer, calculate_gain, fans, given
+from graphopt.frontend.initializers.base import Initializer, calculate_gain, choose_fan, fans
 from graphopt.frontend.initializers.fill import Normal, Uniform
 from graphopt.ir.program import Block, Operator, Variable
 
@@ -24,7 +24,7 @@ class Xavier(Initializer):
     def std(self, param: Variable) -> float:
         """The standard deviation for this parameter."""
         fan_in, fan_out = fans(param.shape)
-        total = given(self._fan_in, fan_in) + given(self._fan_out, fan_out)
+        total = choose_fan(self._fan_in, fan_in) + choose_fan(self._fan_out, fan_out)
         return self._gain * math.sqrt(2.0 / total)
 
 
@@ -67,7 +67,7 @@ class Kaiming(Initializer):
     def std(self, param: Variable) -> float:
         """The standard deviation for this parameter."""
         fan_in, fan_out = fans(param.shape)
-        fan = fan_out if self._mode == "fan_out" else given(self._fan_in, fan_in)
+        fan = fan_out if self._mode == "fan_out" else choose_fan(self._fan_in, fan_in)
         return self._gain / math.sqrt(fan)
 
 

@@ -41,7 +41,7 @@ def print_op(op: IRDLOperation, printer: Printer, words: Sequence[str], rule: Ty
     """Print everything that comes after the op's name; `words` stand before its regions."""
     groups = operand_groups(op)
     with printer.in_parens():
-        for position, (label, group) in enumerate(_labelled(op, groups)):
+        for position, (label, group) in enumerate(_label_operands(op, groups)):
             if position:
                 printer.print_string(", ")
             _print_group(printer, label, group)
@@ -123,7 +123,7 @@ def parse_op(cls: type[OpT], parser: Parser, words: Sequence[str], rule: TypeRul
     return op
 
 
-def _labelled(
+def _label_operands(
     op: IRDLOperation, groups: Sequence[Sequence[SSAValue]]
 ) -> list[tuple[str | None, Sequence[SSAValue] | SSAValue]]:
     """The text of each operand field: single operands bare, others with their name."""
@@ -231,13 +231,13 @@ def _parse_values(
         position = parser.pos
         types, results = _parse_types(parser, cls, len(flat))
         return parser.resolve_operands(flat, types, position), results
-    operands = [_known(parser, operand) for operand in flat]
+    operands = [_known_value(parser, operand) for operand in flat]
     if parser.parse_optional_punctuation("->"):
         return operands, _parse_results(parser, cls)
     return operands, None
 
 
-def _known(parser: Parser, operand: UnresolvedOperand) -> SSAValue:
+def _known_value(parser: Parser, operand: UnresolvedOperand) -> SSAValue:
     """The value that an operand names, which must stand before it: its type is not written."""
     values = parser.ssa_values.get(operand.operand_name, ())
     if operand.index >= len(values):

@@ -65,7 +65,7 @@ class ClusteredRows:
             hangs[unit] &= self._hangs[number]
             readers = (unit_of[reader] for reader in self._readers[number] if reader in unit_of)
             below[unit].update((reader, None) for reader in readers if reader != unit)
-        order = _sorted(below)
+        order = _sort_units(below)
         if len(order) < len(below):
             done = {*order}
             self._dissolve(next(unit[1] for unit in below if unit[0] and unit not in done))
@@ -83,7 +83,7 @@ class ClusteredRows:
         self.paths = [tuple(each for each in path if each != cluster) for path in self.paths]
 
 
-def _sorted(below: dict[_Unit, dict[_Unit, None]]) -> list[_Unit]:
+def _sort_units(below: dict[_Unit, dict[_Unit, None]]) -> list[_Unit]:
     """The units after all that lead to them; those in and after a circle are left out."""
     waits = dict.fromkeys(below, 0)
     for readers in below.values():

@@ -45,7 +45,7 @@ def data_sized(module: ModuleOp) -> Iterator[DataSized]:
     for op in module.walk():
         if gives_numbers(op) and (isinstance(op, ShapeOf) or known.issuperset(op.operands)):
             known.update(op.results)
-        found = _found(op, known)
+        found = _find_data_operand(op, known)
         if found is not None:
             what, value, fix = found
             yield DataSized(op, what, _source(value, known), fix)
@@ -77,7 +77,7 @@ def is_short(value: SSAValue) -> bool:
     return UNKNOWN not in shape and product(shape) <= MOST_NUMBERS
 
 
-def _found(op: Operation, known: set[SSAValue]) -> tuple[str, SSAValue, str] | None:
+def _find_data_operand(op: Operation, known: set[SSAValue]) -> tuple[str, SSAValue, str] | None:
     """The part of an op that needs data, the operand that decides it, and what to do, if any."""
     if isinstance(op, Dynamic):
         named = zip(op.attr("dynamic"), op.values, strict=True)

@@ -107,11 +107,11 @@ class KnownValues:
     def _found(self, value: SSAValue) -> Elements | None:
         op, dtype, shape = value.owner, dtype_of(value.type), shape_of(value.type)
         if isinstance(op, ShapeOf):
-            return _held(_objects(self.sizes(op.input)), dtype).reshape(shape)
+            return _round_elements(_objects(self.sizes(op.input)), dtype).reshape(shape)
         if UNKNOWN in shape or element_count(shape) > MOST_ELEMENTS:
             return None
         computed = self._computed(op) if isinstance(op, PdOp) else None
-        found = None if computed is None else _held(np.asarray(computed), dtype)
+        found = None if computed is None else _round_elements(np.asarray(computed), dtype)
         return np.full(shape, None) if found is None else found.reshape(shape)
 
     def _computed(self, op: PdOp) -> Any:
@@ -139,7 +139,7 @@ def constant(value: SSAValue) -> float | None:
     return numbers[0] if numbers is not None and len(numbers) == 1 else None
 
 
-def _held(elements: Array, dtype: DType) -> Array:
+def _round_elements(elements: Array, dtype: DType) -> Array:
     """The elements as a dtype holds them."""
     if elements.dtype != object:
         return converted(elements, dtype)
@@ -155,7 +155,7 @@ def _one_held(element: Element, dtype: DType) -> Element:
         small = all(abs(factor) < _LARGEST_FACTOR for _, factor in element.terms)
         wide = dtype in ("int32", "int64") and len(element.terms) <= _MOST_TERMS
         return element if small and wide else None
-    return _held(np.asarray(element), dtype)[()]
+    return _round_elements(np.asarray(element), dtype)[()]
 
 
 def _objects(elements: Any) -> Array:
@@ -170,7 +170,7 @@ def _full(op: PdOp) -> Array:
     return np.full(op.attr("shape"), op.attr("value"))
 
 
-def _listed(op: PdOp) -> Array:
+def _list_values(op: PdOp) -> Array:
     return np.array(op.attr("values"))
 
 
@@ -261,7 +261,7 @@ def _divide(x: Array, y: Array) -> Array | None:
     return np.where((x < 0) != (y < 0), -(-x // y), x // y).astype(x.dtype) if np.all(y) else None
 
 
-def _chosen(condition: Element, x: Element, y: Element) -> Element:
+def _choose_element(condition: Element, x: Element, y: Element) -> Element:
     """One of two elements, one of which may be a sum."""
     return None if isinstance(condition, Sum) else x if condition else y
 
@@ -291,7 +291,7 @@ def _scale(op: PdOp, x: Elements) -> Any:
 
 
 _RULES: Mapping[type[PdOp], Rule] = {
-    AssignValue: _listed,
+    AssignValue: _list_values,
     Full: _full,
     Cast: _first,
     Concat: _concat,
@@ -312,7 +312,7 @@ _RULES: Mapping[type[PdOp], Rule] = {
     Minimum: _elementwise(np.minimum),
     Floor: _elementwise(np.floor),
     Ceil: _elementwise(np.ceil),
-    Where: _elementwise(np.where, _chosen),
+    Where: _elementwise(np.where, _choose_element),
     LessThan: _elementwise(np.less),
     LessEqual: _elementwise(np.less_equal),
     GreaterThan: _elementwise(np.greater),

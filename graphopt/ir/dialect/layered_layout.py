@@ -71,7 +71,7 @@ def layered(
         for node, row in zip(nodes, clustered.rows, strict=True):
             node.row = row
     _split_wide_rows(nodes)
-    joints = _joined(nodes, edges)
+    joints = _join_rows(nodes, edges)
     rows: list[list[LayoutNode]] = [[] for _ in range(max((n.row for n in nodes), default=-1) + 1)]
     for node in nodes[: len(widths)]:
         rows[node.row].append(node)
@@ -129,7 +129,7 @@ def _split_wide_rows(nodes: Sequence[LayoutNode]) -> None:
             width += node.width + GAP
 
 
-def _joined(nodes: list[LayoutNode], edges: Sequence[Edge]) -> list[list[int]]:
+def _join_rows(nodes: list[LayoutNode], edges: Sequence[Edge]) -> list[list[int]]:
     """Add a joint to each row that an edge passes; edges from one box share them."""
     known: dict[tuple[int, int], int] = {}
     joints: list[list[int]] = []
@@ -154,16 +154,16 @@ def _joined(nodes: list[LayoutNode], edges: Sequence[Edge]) -> list[list[int]]:
 def _place(nodes: Sequence[LayoutNode], rows: Sequence[list[LayoutNode]]) -> None:
     """Sort the rows by their neighbours, then set their places."""
     for row in rows:
-        _spread(row, [0.0] * len(row))
+        _spread_row(row, [0.0] * len(row))
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         for row in rows if down else reversed(rows):
             means = {id(node): _mean(nodes, node, down=down) for node in row}
             row.sort(key=lambda node: means[id(node)])
-            _spread(row, [means[id(node)] for node in row])
+            _spread_row(row, [means[id(node)] for node in row])
     for _ in range(SWEEPS):
         for row in rows:
-            _spread(row, [_final(nodes, node) for node in row])
+            _spread_row(row, [_final(nodes, node) for node in row])
 
 
 def _final(nodes: Sequence[LayoutNode], node: LayoutNode) -> float:
@@ -180,7 +180,7 @@ def _mean(nodes: Sequence[LayoutNode], node: LayoutNode, *, down: bool) -> float
     return sum(other.x for other in near) / len(near) if near else node.x
 
 
-def _spread(row: Sequence[LayoutNode], wanted: Sequence[float]) -> None:
+def _spread_row(row: Sequence[LayoutNode], wanted: Sequence[float]) -> None:
     """Put a row, in its order, as near to the wanted places as the widths allow.
 
     Least squares with weights, by pooling neighbours that would overlap.

@@ -98,7 +98,7 @@ def _rule(op: PdOp) -> Rule | None:
     if along is not None and along.kept_axis(op) is not None:
         return _first
     if op.has_trait(Reduction) and "keepdim" in attr_kinds(type(op)):
-        return _reduced
+        return _reduce_sizes
     rowwise = op.get_trait(Rowwise)
     return _rows if rowwise is not None and rowwise.when(op) else None
 
@@ -112,7 +112,7 @@ def _rows(op: PdOp, given: Sequence[Sizes]) -> Found:
     return (*given[0][:1], *(None,) * (rank - 1))
 
 
-def _reduced(op: PdOp, given: Sequence[Sizes]) -> Found:
+def _reduce_sizes(op: PdOp, given: Sequence[Sizes]) -> Found:
     reduction = op.get_trait(Reduction)
     assert reduction is not None
     gone, keeps = reduction.axes(op), op.attr("keepdim")
@@ -147,10 +147,10 @@ def _transpose(op: PdOp, given: Sequence[Sizes]) -> Found:
 
 
 def _reshape(op: PdOp, given: Sequence[Sizes]) -> Found | None:
-    return _reshaped(given[0], op.attr("shape"))
+    return _reshape_sizes(given[0], op.attr("shape"))
 
 
-def _reshaped(x: Sizes, wanted: Found) -> Found | None:
+def _reshape_sizes(x: Sizes, wanted: Found) -> Found | None:
     """A 0 copies the size at its place, and a -1 takes what the others leave."""
     if 0 in x:
         return None  # there a 0 may be meant
@@ -274,10 +274,10 @@ def _from_front(bound: Amount, size: Amount) -> Amount | None:
 
 
 def _expand(op: PdOp, given: Sequence[Sizes]) -> Found:
-    return _expanded(given[0], op.attr("shape"))
+    return _expand_sizes(given[0], op.attr("shape"))
 
 
-def _expanded(x: Sizes, wanted: Found) -> Found:
+def _expand_sizes(x: Sizes, wanted: Found) -> Found:
     """A -1 keeps a size."""
     own = (1,) * (len(wanted) - len(x)) + x
     return [mine if size == -1 else size for size, mine in zip(wanted, own, strict=True)]
@@ -330,9 +330,9 @@ def _in_steps_of_one(attrs: Attrs) -> Found | None:
 
 _DYNAMIC: Mapping[str, Callable[[Sequence[Sizes], Attrs], Found | None]] = {
     Arange.name: lambda given, attrs: _in_steps_of_one(attrs),
-    Expand.name: lambda given, attrs: _expanded(given[0], _as_sizes(attrs["shape"])),
+    Expand.name: lambda given, attrs: _expand_sizes(given[0], _as_sizes(attrs["shape"])),
     Full.name: lambda given, attrs: _as_sizes(attrs["shape"]),
-    Reshape.name: lambda given, attrs: _reshaped(given[0], _as_sizes(attrs["shape"])),
+    Reshape.name: lambda given, attrs: _reshape_sizes(given[0], _as_sizes(attrs["shape"])),
     Slice.name: lambda given, attrs: _sliced(given[0], attrs),
 }
 _RULES: Mapping[type[PdOp], Rule] = {

@@ -43,14 +43,14 @@ class Sum:
         return sizes[0] if self == _sum_of(sizes[0]) else None
 
     def __add__(self, other: Amount) -> Amount:
-        return _added([*_terms(self), *_terms(other)])
+        return _add_terms([*_terms(self), *_terms(other)])
 
     def __sub__(self, other: Amount) -> Amount:
         return self + other * -1
 
     def __mul__(self, other: Amount) -> Amount:
         pairs = ((mine, its) for mine in _terms(self) for its in _terms(other))
-        return _added((_joined(a, b), m * n) for (a, m), (b, n) in pairs)
+        return _add_terms((_join_factors(a, b), m * n) for (a, m), (b, n) in pairs)
 
     def __rsub__(self, other: int) -> Amount:
         return self * -1 + other
@@ -115,7 +115,7 @@ def quotient(amount: Amount, by: Amount) -> Amount | None:
         if factor % number or min(powers.values(), default=0) < 0:
             return None
         found.append((_positive(powers), factor // number))
-    return _added(found)
+    return _add_terms(found)
 
 
 def is_at_least(amount: Amount, number: int) -> bool:
@@ -129,7 +129,7 @@ def _terms(amount: Amount) -> Collection[tuple[Product, int]]:
     return amount.terms if isinstance(amount, Sum) else ((_ONE, amount),)
 
 
-def _added(terms: Iterable[tuple[Product, int]]) -> Amount:
+def _add_terms(terms: Iterable[tuple[Product, int]]) -> Amount:
     total: Counter[Product] = Counter()
     for key, factor in terms:
         total[key] += factor
@@ -139,7 +139,7 @@ def _added(terms: Iterable[tuple[Product, int]]) -> Amount:
     return Sum(frozenset(left.items()))
 
 
-def _joined(a: Product, b: Product) -> Product:
+def _join_factors(a: Product, b: Product) -> Product:
     return _positive(Counter(dict(a)) + Counter(dict(b)))
 
 

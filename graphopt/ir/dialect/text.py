@@ -297,14 +297,14 @@ def _wrapped_line(line: str) -> str:
     indent = " " * (len(line) - len(line.lstrip()) + 4)
     arrow = next((each for each in _STRING_OR_BREAK.finditer(line) if each[0] == ") -> "), None)
     if arrow is None or not line.lstrip().startswith("func.func "):
-        return _filled(line, indent)
-    arguments, results = _filled(line[: arrow.start() + 1], indent), line[arrow.end() - 3 :]
+        return _wrap_line(line, indent)
+    arguments, results = _wrap_line(line[: arrow.start() + 1], indent), line[arrow.end() - 3 :]
     if len(arguments.rpartition("\n")[2]) + 1 + len(results) <= WIDTH:
         return f"{arguments} {results}"
-    return f"{arguments}\n{_filled(indent + results, indent)}"
+    return f"{arguments}\n{_wrap_line(indent + results, indent)}"
 
 
-def _filled(line: str, indent: str) -> str:
+def _wrap_line(line: str, indent: str) -> str:
     lines = [""]
     for piece in _pieces(line):
         if len(lines[-1]) + len(piece.rstrip()) > WIDTH and lines[-1].strip():

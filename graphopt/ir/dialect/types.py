@@ -165,7 +165,7 @@ def resolve_shape(shape: Shape, wanted: Sequence[int]) -> Shape:
     dims = [shape[i] if dim == 0 and i < len(shape) else dim for i, dim in enumerate(wanted)]
     if 0 in shape and 0 not in dims and -1 not in wanted:
         dims = list(wanted)
-    return _filled(shape, dims, wanted)
+    return _fill_dim(shape, dims, wanted)
 
 
 def resolve_shape_like(shape: Shape, like: Shape, wanted: Sequence[int]) -> Shape:
@@ -176,10 +176,10 @@ def resolve_shape_like(shape: Shape, like: Shape, wanted: Sequence[int]) -> Shap
         raise ProgramError(f"{list(like)} has no size for each 0 in {list(wanted)}")
     dims = [like[i] if dim == 0 else dim for i, dim in enumerate(wanted)]
     copied = [dim for dim, size in zip(dims, wanted, strict=True) if size == 0]
-    return tuple(dims) if UNKNOWN in (*shape, *copied) else _filled(shape, dims, wanted)
+    return tuple(dims) if UNKNOWN in (*shape, *copied) else _fill_dim(shape, dims, wanted)
 
 
-def _filled(shape: Shape, dims: list[int], wanted: Sequence[int]) -> Shape:
+def _fill_dim(shape: Shape, dims: list[int], wanted: Sequence[int]) -> Shape:
     """The dimensions with what is left for the one that is -1 in `wanted`."""
     total = element_count(shape)
     free = [i for i, dim in enumerate(wanted) if dim == -1]

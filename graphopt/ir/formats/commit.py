@@ -110,7 +110,7 @@ class _Save:
         """Remove left-over files; a save that was interrupted in its renames is completed first."""
         try:
             if kind is not None:
-                with suppress(OSError), _locked(self.home):
+                with suppress(OSError), _lock_folder(self.home):
                     _finish(self.home)
             if self.moves and self.moves.keys().isdisjoint(_journal(self.home).values()):
                 for temporary in self.moves:
@@ -131,7 +131,7 @@ class _Save:
         )
         room = self.home if inside else target.parent
         if room not in self.rooms:
-            with _locked(room):
+            with _lock_folder(room):
                 _finish(room)
                 _remove_left_overs(room)
                 # locked before anyone else may look for left-overs
@@ -167,7 +167,7 @@ class _Save:
         self._write_seals()
         elsewhere = {t: target for t, target in self.moves.items() if t.parent != self.home}
         here = {t: target for t, target in self.moves.items() if t.parent == self.home}
-        with _locked(self.home):
+        with _lock_folder(self.home):
             _finish(self.home)
             if len(here) > 1:
                 self._write_journal(here)
@@ -240,7 +240,7 @@ def settle(folder: Path) -> dict[Path, Path]:
             if temporary.exists():
                 left[target] = temporary
     if not left and (folder / JOURNAL).exists():
-        with suppress(OSError), _locked(folder, wait=False) as is_locked:
+        with suppress(OSError), _lock_folder(folder, wait=False) as is_locked:
             if is_locked:
                 _finish(folder)
     return left
@@ -326,7 +326,7 @@ def _is_alive(lock: Path) -> bool:
 
 
 @contextmanager
-def _locked(folder: Path, *, wait: bool = True) -> Generator[bool]:
+def _lock_folder(folder: Path, *, wait: bool = True) -> Generator[bool]:
     """Hold the lock of a folder, which ends with the process at the latest.
 
     Gives False when it was not to be waited for and another has it.

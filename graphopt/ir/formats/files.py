@@ -68,7 +68,7 @@ def read_together(
         folders = {Path(os.path.realpath(f)).parent for f in files}
         if folder is not None:
             folders.add(Path(os.path.realpath(folder)))
-        left = _merged(settle(f) for f in folders)
+        left = _merge_parts(settle(f) for f in folders)
         places = {file: left.get(Path(os.path.realpath(file)), file) for file in files}
         try:
             before = [version_of(place) for place in places.values()]
@@ -76,10 +76,10 @@ def read_together(
                 file: read_file(place, files[file], str(file)) for file, place in places.items()
             }
             # in this order: a rename after the first look shows in the second
-            is_settled = _merged(pending(f) for f in folders) == left
+            is_settled = _merge_parts(pending(f) for f in folders) == left
             after = [version_of(place) for place in places.values()]
         except FileNotFoundError:
-            if left or _merged(pending(f) for f in folders):
+            if left or _merge_parts(pending(f) for f in folders):
                 continue
             raise
         if is_settled and before == after and list(find()) == list(files):
@@ -96,7 +96,7 @@ def read_one(path: Path, limit: int = Limits().params_bytes) -> bytes:
     return read_together(lambda: {path: limit})[path]
 
 
-def _merged(parts: Iterable[dict[Path, Path]]) -> dict[Path, Path]:
+def _merge_parts(parts: Iterable[dict[Path, Path]]) -> dict[Path, Path]:
     return {target: temporary for part in parts for target, temporary in part.items()}
 
 

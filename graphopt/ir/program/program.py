@@ -383,14 +383,14 @@ class Operator:
 
     def _rename_input(self, old_name: str, new_name: str) -> None:
         undo.note_attributes(self, "inputs", "saved")
-        self.inputs = _renamed(self.inputs, old_name, new_name)
+        self.inputs = _rename_in_slots(self.inputs, old_name, new_name)
         self._rename_in_attrs(old_name, new_name)
         self.saved = None
         self.block.program.touch()
 
     def _rename_output(self, old_name: str, new_name: str) -> None:
         undo.note_attributes(self, "outputs", "saved")
-        self.outputs = _renamed(self.outputs, old_name, new_name)
+        self.outputs = _rename_in_slots(self.outputs, old_name, new_name)
         self._rename_in_attrs(old_name, new_name)
         self.saved = None
         self.block.program.touch()
@@ -400,7 +400,7 @@ class Operator:
         named = {name: self.attrs[name] for name in NAMING if old_name in self.attrs.get(name, ())}
         if named:
             undo.note(setattr, self, "attrs", dict(self.attrs))
-            self.attrs.update(_renamed(named, old_name, new_name))
+            self.attrs.update(_rename_in_slots(named, old_name, new_name))
 
     def __repr__(self) -> str:
         def slots(slots: Mapping[str, Sequence[str]]) -> str:
@@ -454,7 +454,9 @@ def _kind(value: object) -> int:
     return _KINDS.get(type(value), AttrKind.STRING)
 
 
-def _renamed(slots: Mapping[str, list[str]], name: str, new_name: str) -> dict[str, list[str]]:
+def _rename_in_slots(
+    slots: Mapping[str, list[str]], name: str, new_name: str
+) -> dict[str, list[str]]:
     return {slot: [new_name if n == name else n for n in names] for slot, names in slots.items()}
 
 

@@ -72,10 +72,10 @@ def _losses(program: Program) -> Iterator[str]:
     if named:
         yield from (name.removesuffix(GRAD_SUFFIX) for name in marked or named)
         return
-    yield from _seeded(ops, seeds, forward)
+    yield from _find_seeded_losses(ops, seeds, forward)
 
 
-def _seeded(
+def _find_seeded_losses(
     ops: list[Operator], seeds: dict[str, Operator], forward: dict[str, Operator]
 ) -> Iterator[str]:
     """Losses by structure: the outputs whose gradient operators read a constant as cotangent."""

@@ -219,7 +219,7 @@ def _leaf(name: str, yes: Any, no: Any) -> Any:
     ):
         return Unknown(
             name,
-            f"differs in the branches of an `if` over a tensor: {_shown(yes)} or {_shown(no)}; "
+            f"differs in the branches of an `if` over a tensor: {_show(yes)} or {_show(no)}; "
             "both should leave tensors of one dtype and number of dimensions",
         )
     if all(isinstance(value, Variable) for value in both) and (
@@ -227,13 +227,13 @@ def _leaf(name: str, yes: Any, no: Any) -> Any:
     ):
         return Unknown(
             name,
-            f"is {_shown(yes)} in one branch of an `if` and {_shown(no)} in the other; cast or "
+            f"is {_show(yes)} in one branch of an `if` and {_show(no)} in the other; cast or "
             "reshape one of them",
         )
     return _Both(yes, no)
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     if isinstance(value, Variable):
         return f"{value.dtype!s} {list(value.shape)}"
     return f"{value!r:.60}"

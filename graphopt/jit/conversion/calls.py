@@ -32,7 +32,7 @@ def ignore(module: ModuleType) -> None:
 
 def call(function: Any) -> Any:
     """The function that a traced one calls in the place of `function`."""
-    found = unknown.known(function)
+    found = unknown.require_known(function)
     if getattr(found, "__module__", None) == "builtins" and found in _BUILT_IN:
         return _BUILT_IN[found]
     return convert(found)
@@ -70,7 +70,7 @@ def belongs_to_user(module: str) -> bool:
 
 def shape(value: Any) -> Any:
     """`x.shape`: for a Variable a list, with Variables for the dimensions that are not known."""
-    found = unknown.known(value).shape
+    found = unknown.require_known(value).shape
     if not isinstance(value, Variable):
         return found
     if -1 not in found:
@@ -149,6 +149,6 @@ HELPERS = SimpleNamespace(
     loop=loops.loop,
     each=loops.each,
     value=unknown.value,
-    known=unknown.known,
-    returned=unknown.returned,
+    known=unknown.require_known,
+    returned=unknown.require_returned,
 )

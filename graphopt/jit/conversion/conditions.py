@@ -9,7 +9,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.shapes import UNKNOWN, element_count
 from graphopt.ir.program import Variable
 from graphopt.ir.program.location import caller_location
-from graphopt.jit.conversion.unknown import known
+from graphopt.jit.conversion.unknown import require_known
 from graphopt.tensor.logic import logical_and, logical_not, logical_or
 from graphopt.tensor.manipulation import cast
 
@@ -34,23 +34,23 @@ def as_flag(value: Variable, statement: str) -> Variable:
 
 def all_of(*values: Thunk) -> Any:
     """`a and b and c`."""
-    return _joined(values, logical_and, neutral=True)
+    return _join_values(values, logical_and, neutral=True)
 
 
 def any_of(*values: Thunk) -> Any:
     """`a or b or c`."""
-    return _joined(values, logical_or, neutral=False)
+    return _join_values(values, logical_or, neutral=False)
 
 
-def _joined(values: tuple[Thunk, ...], join: Callable[..., Variable], *, neutral: bool) -> Any:
-    found = known(values[0]())
+def _join_values(values: tuple[Thunk, ...], join: Callable[..., Variable], *, neutral: bool) -> Any:
+    found = require_known(values[0]())
     for value in values[1:]:
         if not isinstance(found, Variable):
             if bool(found) is not neutral:
                 return found
-            found = known(value())
+            found = require_known(value())
             continue
-        following = known(value())
+        following = require_known(value())
         if isinstance(following, Variable):
             found = join(as_bool(found), as_bool(following))
         elif bool(following) is not neutral:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from graphopt.jit.conversion.jumps import placed
+from graphopt.jit.conversion.jumps import place_node
 
 HELPERS = "_graphopt"
 _AUTOMATIC = ("super", "locals", "globals", "vars", "dir", "eval", "exec")
@@ -48,7 +48,7 @@ class Expressions(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id in _AUTOMATIC:
             return self._super(node) if node.func.id == "super" else node
         self.generic_visit(node)
-        node.func = placed(helper("call", node.func), node.func)
+        node.func = place_node(helper("call", node.func), node.func)
         return node
 
     def _super(self, node: ast.Call) -> ast.expr:
@@ -63,26 +63,26 @@ class Expressions(ast.NodeTransformer):
         if any(isinstance(each, ast.NamedExpr) for each in ast.walk(node)):
             return node
         name = "all_of" if isinstance(node.op, ast.And) else "any_of"
-        return placed(helper(name, *(thunk(value) for value in node.values)), node)
+        return place_node(helper(name, *(thunk(value) for value in node.values)), node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         """`not a`."""
         self.generic_visit(node)
         if isinstance(node.op, ast.Not):
-            return placed(helper("negation", node.operand), node)
+            return place_node(helper("negation", node.operand), node)
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         """`a if c else b`."""
         self.generic_visit(node)
         made = helper("choice", node.test, thunk(node.body), thunk(node.orelse))
-        return placed(made, node)
+        return place_node(made, node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         """`a < b < c` compares twice; `a is b` refuses values that only one branch knows."""
         self.generic_visit(node)
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
-            node.left = placed(helper("known", node.left), node.left)
+            node.left = place_node(helper("known", node.left), node.left)
             return node
         if len(node.ops) == 1 or any(isinstance(n, ast.NamedExpr) for n in ast.walk(node)):
             return node
@@ -95,13 +95,13 @@ class Expressions(ast.NodeTransformer):
                 ast.Compare(names[0], [op], [names[1]]),
             )
             pairs += [compare, thunk(right)]
-        return placed(helper("comparison", node.left, *pairs), node)
+        return place_node(helper("comparison", node.left, *pairs), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         """`x.shape` has Variables for unknown dimensions."""
         self.generic_visit(node)
         if node.attr == "shape" and isinstance(node.ctx, ast.Load):
-            return placed(helper("shape", node.value), node)
+            return place_node(helper("shape", node.value), node)
         return node
 
     def _unchanged(self, node: ast.AST) -> ast.AST:

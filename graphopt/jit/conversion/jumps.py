@@ -24,17 +24,17 @@ _LOOPS = (ast.For, ast.While)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
-def placed(node: _Node, at: ast.AST) -> _Node:
+def place_node(node: _Node, at: ast.AST) -> _Node:
     """A new node, at the first line of another: calls over several lines would name the last."""
     ast.copy_location(node, at)
     node.end_lineno, node.end_col_offset = node.lineno, node.col_offset  # pyright: ignore
     return ast.fix_missing_locations(node)
 
 
-def assigned(name: str, value: ast.expr, at: ast.AST) -> ast.stmt:
+def make_assignment(name: str, value: ast.expr, at: ast.AST) -> ast.stmt:
     """`name = value`, at the line of another node."""
     made = ast.Assign([ast.Name(name, ast.Store())], value)
-    return placed(made, at)
+    return place_node(made, at)
 
 
 def guarded(flags: Sequence[str], body: Statements) -> ast.stmt:
@@ -42,7 +42,7 @@ def guarded(flags: Sequence[str], body: Statements) -> ast.stmt:
     names: list[ast.expr] = [ast.Name(flag, ast.Load()) for flag in flags]
     either = names[0] if len(names) == 1 else ast.BoolOp(ast.Or(), names)
     made = ast.If(ast.UnaryOp(ast.Not(), either), body, [])
-    return placed(made, body[0])
+    return place_node(made, body[0])
 
 
 def jumps_in(node: ast.AST, kinds: Kinds) -> bool:
@@ -119,17 +119,17 @@ def without_returns(body: Statements) -> Statements:
     module = ast.Module(body, [])
     _BreaksForReturns().visit(module)
     if not _always_jumps(module.body, (ast.Return,)):
-        module.body.append(placed(ast.Return(ast.Constant(None)), last))
+        module.body.append(place_node(ast.Return(ast.Constant(None)), last))
     end = ast.Return(ast.Name(RESULT, ast.Load()))
     made = _Jumps((ast.Return,), (DONE,), _result_of).without(module.body)
-    return [assigned(DONE, ast.Constant(False), first), *made, placed(end, last)]
+    return [make_assignment(DONE, ast.Constant(False), first), *made, place_node(end, last)]
 
 
 def _result_of(jump: ast.stmt) -> Statements:
     """The assignments for a `return`."""
     assert isinstance(jump, ast.Return)
     value = jump.value or ast.Constant(None)
-    return [assigned(RESULT, value, jump), assigned(DONE, ast.Constant(True), jump)]
+    return [make_assignment(RESULT, value, jump), make_assignment(DONE, ast.Constant(True), jump)]
 
 
 class _BreaksForReturns(ast.NodeTransformer):
@@ -140,7 +140,7 @@ class _BreaksForReturns(ast.NodeTransformer):
 
     def visit_Return(self, node: ast.Return) -> ast.stmt | Statements:
         """A `return` of the loop."""
-        return [*_result_of(node), placed(ast.Break(), node)] if self.depth else node
+        return [*_result_of(node), place_node(ast.Break(), node)] if self.depth else node
 
     def _loop(self, node: ast.For | ast.While) -> Statements:
         returns = any(jumps_in(each, (ast.Return,)) for each in node.body)
@@ -153,7 +153,7 @@ class _BreaksForReturns(ast.NodeTransformer):
         if not returns:
             return [node]
         leave = ast.Break() if self.depth else ast.Return(ast.Name(RESULT, ast.Load()))
-        return [node, placed(ast.If(ast.Name(DONE, ast.Load()), [leave], []), node)]
+        return [node, place_node(ast.If(ast.Name(DONE, ast.Load()), [leave], []), node)]
 
     def _scope(self, node: ast.AST) -> ast.AST:
         return node
@@ -167,6 +167,6 @@ def without_breaks(body: Statements, broke: str, skipped: str) -> Statements:
 
     def replace(jump: ast.stmt) -> Statements:
         flag = broke if isinstance(jump, ast.Break) else skipped
-        return [assigned(flag, ast.Constant(True), jump)]
+        return [make_assignment(flag, ast.Constant(True), jump)]
 
     return _Jumps((ast.Break, ast.Continue), (broke, skipped), replace).without(body)

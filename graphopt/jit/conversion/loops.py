@@ -121,7 +121,7 @@ def each(
 
         _over(count, with_row, stop, read, write, names)
     else:
-        _unrolled(
+        _unroll_loop(
             _rows(items) if isinstance(items, Variable) else items, body, stop, read, write, names
         )
 
@@ -131,7 +131,7 @@ def _is_open(items: Variable | Enumerated) -> bool:
     return rows.shape[0] < 0
 
 
-def _unrolled(
+def _unroll_loop(
     items: Any,
     body: Callable[[Any], None],
     stop: Thunk | None,
@@ -216,7 +216,7 @@ class _Loop:
                     if first is not old:
                         settled = False
                         start[at] = _like(first, old, start[at])
-                elif not _unchanged(old, new):
+                elif not _is_unchanged(old, new):
                     start[at] = _local(name, start[at], new)
         if not carried and self._writes:
             self._trace_in_place(start)
@@ -267,7 +267,7 @@ class _Loop:
             self.write(fresh(met))
             self.test()
             self.body()
-            after = _typed(self.read(), met)
+            after = _keep_types(self.read(), met)
             self._writes = bool(reads_and_writes(block)[1])
             pairs = enumerate(zip(met, after, strict=True))
             return met, after, {at: new[-1].dtype for at, (old, new) in pairs if _grows(old, new)}
@@ -300,7 +300,7 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
     return [nest.map_leaves(own, value) for value in values]
 
 
-def _typed(after: Sequence[Any], met: Sequence[Any]) -> list[Any]:
+def _keep_types(after: Sequence[Any], met: Sequence[Any]) -> list[Any]:
     """The values after a body, new tensors among them as ones that keep their types."""
     old = {id(leaf) for leaf in nest.leaves(list(met))}
 
@@ -329,7 +329,7 @@ def _taken_back() -> Iterator[Block]:
         undo.roll_back(begun)
 
 
-def _unchanged(old: Any, new: Any) -> bool:
+def _is_unchanged(old: Any, new: Any) -> bool:
     if isinstance(old, Unknown) and isinstance(new, Unknown):
         return True
     if nest.difference(old, new) is not None:
@@ -354,7 +354,7 @@ def _start(name: str, old: Any, new: Any) -> Any:
         old = nest.map_leaves(lambda _: old, new)
     if (isinstance(old, Unknown) and name != RESULT) or isinstance(new, Unknown):
         return None
-    if _unchanged(old, new) or nest.difference(old, new) is not None:
+    if _is_unchanged(old, new) or nest.difference(old, new) is not None:
         return None
     made: list[Any] = []
     for before, after in zip(nest.leaves(old), nest.leaves(new), strict=True):

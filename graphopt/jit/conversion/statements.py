@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from graphopt.jit.conversion.expressions import Expressions, definition, helper, thunk
 from graphopt.jit.conversion.jumps import (
     Statements,
-    assigned,
     guarded,
     jumps_in,
-    placed,
+    make_assignment,
+    place_node,
     without_breaks,
 )
 from graphopt.jit.conversion.names import Assigned
@@ -72,7 +72,7 @@ class Conversion(Expressions):
         test: ast.expr = node.test
         if flags:
             test = ast.BoolOp(ast.And(), [_no(flags[0]), test])
-            placed(test, node)
+            place_node(test, node)
         state = self._state([*body, node.test])
         condition = self._function(f"_test_{number}", [ast.Return(self.visit(test))], state)
         inner = self._function(f"_body_{number}", self.block(body), state)
@@ -86,7 +86,7 @@ class Conversion(Expressions):
         flags, body, after = self._flat_loop(node, number)
         item = f"_item_{number}"
         take = ast.Assign([node.target], ast.Name(item, ast.Load()))
-        placed(take, node)
+        place_node(take, node)
         state = self._state([take, *body])
         inner = self._function(f"_body_{number}", self.block([take, *body]), state, item)
         stop: ast.expr = thunk(_load(flags[0])) if flags else ast.Constant(None)
@@ -99,7 +99,7 @@ class Conversion(Expressions):
         """A result, which must be known whichever way the function went."""
         self.generic_visit(node)
         if node.value is not None:
-            node.value = placed(helper("returned", node.value), node.value)
+            node.value = place_node(helper("returned", node.value), node.value)
         return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
@@ -127,14 +127,14 @@ class Conversion(Expressions):
         flags = [f"_broke_{number}", f"_skipped_{number}"]
         self.own.update(flags)
         body = without_breaks(node.body, *flags)
-        start = assigned(flags[1], ast.Constant(False), node)
+        start = make_assignment(flags[1], ast.Constant(False), node)
         after = [guarded(flags[:1], node.orelse)] if node.orelse else []
         return flags, [start, *body], after
 
     def _with_flags(
         self, node: ast.stmt, flags: Sequence[str], made: Statements, after: Statements
     ) -> Statements:
-        before = [assigned(flag, ast.Constant(False), node) for flag in flags]
+        before = [make_assignment(flag, ast.Constant(False), node) for flag in flags]
         return [*before, *self._placed(node, made), *self.block(after)]
 
     def _function(
@@ -168,7 +168,7 @@ class Conversion(Expressions):
     def _placed(self, at: ast.stmt, made: Statements) -> Statements:
         for each in made:
             # nodes of the user's keep their lines
-            placed(each, at)
+            place_node(each, at)
         return made
 
 

@@ -56,15 +56,15 @@ def value(read: Callable[[], Any], name: str) -> Any:
         return Unknown(name, NOT_YET)
 
 
-def known(found: Any) -> Any:
+def require_known(found: Any) -> Any:
     """The value; UnsupportedError when it is not known."""
     if isinstance(found, Unknown):
         found.refuse()
     return found
 
 
-def returned(found: Any) -> Any:
+def require_returned(found: Any) -> Any:
     """The result of a function; UnsupportedError when a part of it is not known."""
     for leaf in nest.leaves(found):
-        known(leaf)
+        require_known(leaf)
     return found

@@ -124,7 +124,7 @@ def _in_parts(
     return put_together(out, axis - len(batch) - 2, count)
 
 
-def _packed(operands: AttentionOperands, how: ScoreWeighing, schedule: Schedule) -> Array:
+def _pack_heads(operands: AttentionOperands, how: ScoreWeighing, schedule: Schedule) -> Array:
     """The results of `forward` for all heads."""
     tiles, heads = schedule
     return _in_parts(lambda own, _: forward(own, how, tiles), operands, None, heads)
@@ -132,13 +132,13 @@ def _packed(operands: AttentionOperands, how: ScoreWeighing, schedule: Schedule)
 
 @partial(jax.custom_vjp, nondiff_argnums=(1, 2))
 def _by_heads(operands: AttentionOperands, how: ScoreWeighing, schedule: Schedule) -> Array:
-    return _packed(operands, how, schedule)[..., :-1]
+    return _pack_heads(operands, how, schedule)[..., :-1]
 
 
 def _by_heads_saving(
     operands: AttentionOperands, how: ScoreWeighing, schedule: Schedule
 ) -> tuple[Array, tuple[AttentionOperands, Array]]:
-    packed = _packed(operands, how, schedule)
+    packed = _pack_heads(operands, how, schedule)
     return packed[..., :-1], (operands, packed)
 
 
@@ -148,7 +148,9 @@ def _by_heads_backward(
     (operands, packed), (tiles, heads) = saved, schedule
 
     def again(operands: AttentionOperands) -> Array:
-        return _in_parts(lambda own, known: _known(own, known, how, tiles), operands, packed, heads)
+        return _in_parts(
+            lambda own, known: _reuse_results(own, known, how, tiles), operands, packed, heads
+        )
 
     return jax.vjp(again, operands)[1](of_out)
 
@@ -157,7 +159,9 @@ _by_heads.defvjp(_by_heads_saving, _by_heads_backward)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3))
-def _known(operands: AttentionOperands, packed: Any, how: ScoreWeighing, tiles: Tiles) -> Array:
+def _reuse_results(
+    operands: AttentionOperands, packed: Any, how: ScoreWeighing, tiles: Tiles
+) -> Array:
     """Results computed before, as a function of their inputs."""
     return packed[..., :-1]
 
@@ -176,4 +180,4 @@ def _known_backward(
     return of_operands, jnp.zeros_like(packed)
 
 
-_known.defvjp(_known_saving, _known_backward)
+_reuse_results.defvjp(_known_saving, _known_backward)

@@ -216,7 +216,7 @@ def _gradient_by_shifts(x: Array, cotangent: Array, window: FilterWindow) -> Arr
 _shifts = with_filter_gradient(_shift, _gradient_by_shifts, rereads=True)
 
 
-def _repeated(x: Array, w: Array, window: FilterWindow) -> Array:
+def _repeated_shifts(x: Array, w: Array, window: FilterWindow) -> Array:
     """`_shifts` when each channel has several filters, which are neighbours."""
     count = w.shape[3] // x.shape[3]
     return _shifts(jnp.repeat(x, count, 3) if count > 1 else x, w, window)
@@ -258,25 +258,27 @@ def _winograd(x: Array, w: Array, window: FilterWindow) -> Array:
         for (before, _), count, size in zip(window.pads, tiles, sizes, strict=True)
     ]
     padded = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), *filled, (0, 0, 0)])
-    rows = _combined(_OF_IMAGES, [_every(padded, 1, at, tiles[0]) for at in range(REACH)])
+    rows = _combine_parts(_OF_IMAGES, [_every(padded, 1, at, tiles[0]) for at in range(REACH)])
     transformed = [
         square
         for row in rows
-        for square in _combined(_OF_IMAGES, [_every(row, 2, at, tiles[1]) for at in range(REACH)])
+        for square in _combine_parts(
+            _OF_IMAGES, [_every(row, 2, at, tiles[1]) for at in range(REACH)]
+        )
     ]
     images = jnp.stack(transformed).reshape(REACH * REACH, batch * tiles[0] * tiles[1], channels)
     filters = jnp.stack(
         [
             each
-            for row in _combined(_OF_FILTER, [w[at] for at in range(3)])
-            for each in _combined(_OF_FILTER, [row[at] for at in range(3)])
+            for row in _combine_parts(_OF_FILTER, [w[at] for at in range(3)])
+            for each in _combine_parts(_OF_FILTER, [row[at] for at in range(3)])
         ]
     )
     products = lax.dot_general(images, filters, (((2,), (1,)), ((0,), (0,))))
     products = products.reshape(REACH, REACH, batch, *tiles, w.shape[3])
     squares = [
-        _combined(_OF_PRODUCTS, [row[at] for at in range(REACH)])
-        for row in _combined(_OF_PRODUCTS, [products[at] for at in range(REACH)])
+        _combine_parts(_OF_PRODUCTS, [row[at] for at in range(REACH)])
+        for row in _combine_parts(_OF_PRODUCTS, [products[at] for at in range(REACH)])
     ]
     # [batch, tiles, tiles, channels] each
     whole = jnp.stack([jnp.stack(row, 3) for row in squares], 2)
@@ -289,7 +291,7 @@ def _every(x: Array, axis: int, start: int, count: int) -> Array:
     return lax.slice_in_dim(x, start, start + (count - 1) * SIDE + 1, SIDE, axis)
 
 
-def _combined(matrix: Sequence[Sequence[float]], parts: Sequence[Array]) -> list[Array]:
+def _combine_parts(matrix: Sequence[Sequence[float]], parts: Sequence[Array]) -> list[Array]:
     """The linear combinations of parts by the rows of a matrix."""
     sums: list[Array] = []
     for row in matrix:
@@ -340,7 +342,7 @@ FILTER_GRADIENTS: Mapping[str, FilterGradient] = {
     "rows": _gradient_by_rows,
 }
 WAYS: Mapping[str, Way] = {
-    "shifts": _repeated,
+    "shifts": _repeated_shifts,
     "matmul": _matmul,
     "im2col": _im2col,
     "channels": _by_channel,

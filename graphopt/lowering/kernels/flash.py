@@ -172,7 +172,7 @@ def forward(operands: AttentionOperands, how: ScoreWeighing, tiles: Tiles) -> Ar
         )
 
         def add(carry: Any, columns: Columns) -> tuple[Any, None]:
-            work = partial(_added, q=rows.q, tile=columns, how=how)
+            work = partial(_add_block, q=rows.q, tile=columns, how=how)
             return _unless_hidden(columns, how, work, carry, None)
 
         (top, total, out), _ = lax.scan(add, start, _columns(operands, rows, tiles))
@@ -181,7 +181,7 @@ def forward(operands: AttentionOperands, how: ScoreWeighing, tiles: Tiles) -> Ar
     return put_together(lax.map(block, _rows(operands, tiles)), -2, operands.q.shape[-2])
 
 
-def _added(carry: Any, q: Array, tile: Columns, how: ScoreWeighing) -> tuple[Any, None]:
+def _add_block(carry: Any, q: Array, tile: Columns, how: ScoreWeighing) -> tuple[Any, None]:
     """The maximum, the sum and the weighted sum of values with a block of keys more."""
     top, total, out = carry
     scores = _tile(q, tile, how)

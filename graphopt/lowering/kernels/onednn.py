@@ -222,12 +222,12 @@ def convolve_and_add(
 
 def plain_sum(epilogue: Epilogue, x: Array, w: Array, *added: Array | None) -> Array:
     """The same by XLA."""
-    out = xla_convolution(x, unpacked(w, epilogue.filter), epilogue.window)
+    out = xla_convolution(x, unpack_filters(w, epilogue.filter), epilogue.window)
     out = sum((each for each in added if each is not None), out)
     return jnp.where(out > 0, out, 0) if epilogue.relu else out
 
 
-def unpacked(w: Array, sizes: tuple[int, ...]) -> Array:
+def unpack_filters(w: Array, sizes: tuple[int, ...]) -> Array:
     """Filters of these sizes [height, width, in, out], which may be packed."""
     if w.ndim == len(sizes):
         return w

@@ -17,7 +17,7 @@ from graphopt.ir.dialect.callers import Caller
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import callback as ops
 from graphopt.ir.dtypes import as_dtype
-from graphopt.lowering.host import called, halves, joined, received, sent
+from graphopt.lowering.host import call_or_instead, halves, join_halves, received, send_array
 from graphopt.lowering.ops.base import Array, is_floating
 from graphopt.lowering.registry import lowers
 
@@ -39,7 +39,7 @@ def py_func(
         def call(*given: Any) -> None:
             _call((ops.PyFunc.name, function), host, map(received, given, xs), [])
 
-        jax.debug.callback(call, *map(sent, constants))
+        jax.debug.callback(call, *map(send_array, constants))
         return ()
 
     def known(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -102,11 +102,11 @@ def _from_host(
     likes = [Shape(x.shape, x.dtype) for x in given]
     made = jax.pure_callback(
         lambda *values: [halves(array) for array in call(*map(received, values, likes))],
-        [jax.eval_shape(sent, want) for want in wanted],
-        *map(sent, given),
+        [jax.eval_shape(send_array, want) for want in wanted],
+        *map(send_array, given),
         vmap_method="sequential",
     )
-    return [joined(array, want.dtype) for array, want in zip(made, wanted, strict=True)]
+    return [join_halves(array, want.dtype) for array, want in zip(made, wanted, strict=True)]
 
 
 def _function(number: int) -> Callable[..., Any]:
@@ -128,7 +128,7 @@ def _call(
     may_be_none: bool = False,
 ) -> list[Any]:
     """The function's results, zeros when it raises in a run that handles it."""
-    return called(
+    return call_or_instead(
         key,
         lambda: _results(host, given, wanted, may_be_none=may_be_none),
         [np.zeros(want.shape, want.dtype) for want in wanted],
@@ -209,7 +209,7 @@ def _print(op: type[PdOp], x: Array, first_n: int, **how: Any) -> None:
     key = (op.name, how["variable"])
     like = jax.ShapeDtypeStruct(x.shape, x.dtype)
     jax.debug.callback(
-        lambda value: called(key, lambda: show(received(value, like)), None), sent(x)
+        lambda value: call_or_instead(key, lambda: show(received(value, like)), None), send_array(x)
     )
 
 
@@ -258,8 +258,8 @@ def assert_(
     key = (ops.Assert.name, variables)
     likes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (condition, *data)]
     jax.debug.callback(
-        lambda *given: called(key, lambda: check(*map(received, given, likes)), None),
+        lambda *given: call_or_instead(key, lambda: check(*map(received, given, likes)), None),
         condition,
-        *map(sent, data),
+        *map(send_array, data),
     )
     return ()

@@ -61,7 +61,7 @@ def fused_conv2d_add_act(
         shape = ops.unpacked_sizes(filter.shape, bias.size)
     if kernel != onednn.ONEDNN:
         if filter_format == ops.PACKED:
-            filter, filter_format = onednn.unpacked(filter, shape), "HWIO"
+            filter, filter_format = onednn.unpack_filters(filter, shape), "HWIO"
         out = conv2d(input, filter, *geometry, 1, "NHWC", algorithm, filter_format)
         out = out + bias if residual is None else out + bias + residual
         return relu(out) if activation == "relu" else out
@@ -71,7 +71,7 @@ def fused_conv2d_add_act(
     added = 1 if residual is None else 2
     call = onednn_blocks.call_of(input.shape, shape, geometry, activation == "relu", added)
     if filter_format == ops.PACKED and not onednn_blocks.is_right(call, filter.shape[-1]):
-        filter = onednn.unpacked(filter, shape)
+        filter = onednn.unpack_filters(filter, shape)
     epilogue = call.epilogue._replace(algorithm=algorithm)
     return onednn.convolve_and_add(epilogue, input, filter, bias.reshape(-1), residual)
 

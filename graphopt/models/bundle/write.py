@@ -128,7 +128,9 @@ def _steps(
     for shapes, each in zip(sets, given, strict=True):
         fitted = runner.fitted(program, each, fetches, alone=True)
         if fitted is None:
-            notes.append(f"not for {_shown(shapes)}: {'; '.join(runner.stats.get('exact', ()))}")
+            notes.append(
+                f"not for {_show_shapes(shapes)}: {'; '.join(runner.stats.get('exact', ()))}"
+            )
             continue
         sizes = {dim: size for dim, (_, size) in fitted.rows.items()}
         if all(sizes != step.sizes for step in found):
@@ -161,7 +163,7 @@ def _is_like(one: Compiled, other: Compiled) -> bool:
     return one.prepare.is_like(other.prepare)
 
 
-def _shown(shapes: Shapes) -> str:
+def _show_shapes(shapes: Shapes) -> str:
     return ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
 
 

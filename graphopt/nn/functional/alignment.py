@@ -12,7 +12,7 @@ from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
-from graphopt.nn.functional.loss import reduced
+from graphopt.nn.functional.loss import reduce_loss
 from graphopt.tensor.creation import zeros_like
 from graphopt.tensor.logic import isinf
 from graphopt.tensor.manipulation import cast, squeeze
@@ -81,7 +81,7 @@ def ctc_loss(
         loss = where(isinf(loss), zeros_like(loss), loss)
     if reduction == "mean":
         loss = divide(loss, cast(label_lengths, loss.dtype))
-    return reduced(loss, reduction, "ctc_loss")
+    return reduce_loss(loss, reduction, "ctc_loss")
 
 
 def rnnt_loss(
@@ -118,7 +118,7 @@ def rnnt_loss(
     # Paddle's kernel keeps the gradient in a variable of its own
     gradient.shape, gradient.dtype = input.shape, input.dtype
     helper.append_op("warprnnt", inputs, {"loss": loss, "warprnntgrad": gradient}, attrs)
-    return reduced(loss, reduction, function)
+    return reduce_loss(loss, reduction, function)
 
 
 def gather_tree(ids: Variable, parents: Variable) -> Variable:

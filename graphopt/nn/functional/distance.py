@@ -6,7 +6,7 @@ from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import relu
-from graphopt.nn.functional.loss import reduced, softmax_with_cross_entropy
+from graphopt.nn.functional.loss import reduce_loss, softmax_with_cross_entropy
 from graphopt.tensor.creation import full_like
 from graphopt.tensor.linalg import matmul
 from graphopt.tensor.logic import equal
@@ -36,7 +36,7 @@ def smooth_l1_loss(
     loss = helper.emit_all("huber_loss", inputs, attrs, ("Out", "Residual"))[0]
     if not arguments.flag(is_huber, "is_huber", "smooth_l1_loss"):
         loss = scale(loss, 1.0 / attrs["delta"])
-    return reduced(loss, reduction, "smooth_l1_loss")
+    return reduce_loss(loss, reduction, "smooth_l1_loss")
 
 
 def npair_loss(
@@ -77,7 +77,7 @@ def cosine_embedding_loss(
     cosine = divide(sum(multiply(input1, input2), -1), sqrt(multiply(first, second)))
     near, far = scale(cosine, -1.0, 1.0), clip(scale(cosine, 1.0, -margin), min=0.0)
     loss = add(_where(label, 1, near), _where(label, -1, far))
-    return reduced(loss, reduction, "cosine_embedding_loss", name)
+    return reduce_loss(loss, reduction, "cosine_embedding_loss", name)
 
 
 def hinge_embedding_loss(
@@ -94,7 +94,7 @@ def hinge_embedding_loss(
     arguments.variable(input, "input", "hinge_embedding_loss")
     far = relu(scale(input, -1.0, margin))
     loss = add(_where(label, 1, input), _where(label, -1, far))
-    return reduced(loss, reduction, "hinge_embedding_loss", name)
+    return reduce_loss(loss, reduction, "hinge_embedding_loss", name)
 
 
 lazy.join_package(globals())

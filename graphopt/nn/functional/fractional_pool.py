@@ -32,7 +32,9 @@ def fractional_max_pool2d(
     maxima in an image, int32. Paddle page: paddle.nn.functional.fractional_max_pool2d.
     Raises ValueError for unknown sizes or a `random_u` outside (0, 1).
     """
-    return _pooled("fractional_max_pool2d", x, output_size, kernel_size, random_u, return_mask)
+    return _pool_windows(
+        "fractional_max_pool2d", x, output_size, kernel_size, random_u, return_mask
+    )
 
 
 def fractional_max_pool3d(
@@ -47,10 +49,12 @@ def fractional_max_pool3d(
 
     Paddle page: paddle.nn.functional.fractional_max_pool3d.
     """
-    return _pooled("fractional_max_pool3d", x, output_size, kernel_size, random_u, return_mask)
+    return _pool_windows(
+        "fractional_max_pool3d", x, output_size, kernel_size, random_u, return_mask
+    )
 
 
-def _pooled(
+def _pool_windows(
     function: str, x: Variable, output_size: Any, kernel_size: Any, random_u: Any, mask: bool
 ) -> Any:
     rank = 3 if function.endswith("3d") else 2

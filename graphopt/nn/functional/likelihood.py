@@ -13,7 +13,7 @@ from graphopt.ir.dialect.shapes import agree
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import sigmoid
 from graphopt.nn.functional.input import one_hot
-from graphopt.nn.functional.loss import reduced, smoothed
+from graphopt.nn.functional.loss import reduce_loss, smoothed
 from graphopt.tensor.creation import full_like
 from graphopt.tensor.logic import greater_than
 from graphopt.tensor.manipulation import cast, squeeze, unsqueeze
@@ -47,7 +47,7 @@ def binary_cross_entropy(
     arguments.choice(reduction, "reduction", function, _REDUCTIONS)
     loss = emit("bce_loss", _pair(input, label, function), name=name)
     loss = loss if weight is None else multiply(loss, weight)
-    return reduced(loss, reduction, function)
+    return reduce_loss(loss, reduction, function)
 
 
 def binary_cross_entropy_with_logits(
@@ -72,7 +72,7 @@ def binary_cross_entropy_with_logits(
         yes = _from_logits(logit, full_like(logit, 1.0), function)
         loss = add(multiply(scale(label, -1.0, 1.0), logit), multiply(share, yes))
     loss = loss if weight is None else multiply(loss, weight)
-    return reduced(loss, reduction, function, name)
+    return reduce_loss(loss, reduction, function, name)
 
 
 def _from_logits(logit: Variable, label: Variable, function: str) -> Variable:
@@ -100,7 +100,7 @@ def sigmoid_focal_loss(
     balance = add(scale(label, alpha), scale(other, 1 - alpha))
     loss = multiply(multiply(balance, loss), pow(scale(right, -1.0, 1.0), gamma))
     loss = loss if normalizer is None else divide(loss, normalizer)
-    return reduced(loss, reduction, function, name)
+    return reduce_loss(loss, reduction, function, name)
 
 
 @one_layer("log_loss")
@@ -199,7 +199,7 @@ def gaussian_nll_loss(
     spread.stop_gradient = True
     loss = scale(add(log(spread), divide(square_(subtract(input, label)), spread)), 0.5)
     loss = scale(loss, 1.0, 0.5 * math.log(2 * math.pi)) if full else loss
-    return reduced(loss, reduction, "gaussian_nll_loss", name)
+    return reduce_loss(loss, reduction, "gaussian_nll_loss", name)
 
 
 def poisson_nll_loss(
@@ -226,7 +226,7 @@ def poisson_nll_loss(
         stirling = add(entropy, scale(log(scale(label, 2 * math.pi)), 0.5))
         many = greater_than(label, full_like(label, 1.0))
         loss = add(loss, where(many, stirling, full_like(label, 0.0)))
-    return reduced(loss, reduction, "poisson_nll_loss", name)
+    return reduce_loss(loss, reduction, "poisson_nll_loss", name)
 
 
 def soft_margin_loss(
@@ -236,7 +236,7 @@ def soft_margin_loss(
     _pair(input, label, "soft_margin_loss")
     arguments.one_shape("soft_margin_loss", input=input, label=label)
     wrong = scale(multiply(cast(label, input.dtype), input), -1.0)
-    return reduced(log(scale(exp(wrong), 1.0, 1.0)), reduction, "soft_margin_loss", name)
+    return reduce_loss(log(scale(exp(wrong), 1.0, 1.0)), reduction, "soft_margin_loss", name)
 
 
 def dice_loss(

@@ -18,7 +18,7 @@ from graphopt.tensor.math import abs, add, divide, multiply, scale, square, subt
 from graphopt.tensor.stat import mean
 
 
-def reduced(loss: Variable, reduction: str, function: str, name: str | None = None) -> Variable:
+def reduce_loss(loss: Variable, reduction: str, function: str, name: str | None = None) -> Variable:
     """The mean, the sum, or the loss itself."""
     arguments.choice(reduction, "reduction", function, ("mean", "sum", "none"))
     if reduction == "none":
@@ -38,7 +38,7 @@ def mse_loss(
 ) -> Variable:
     """The squared error (paddle.nn.functional.mse_loss)."""
     arguments.choice(reduction, "reduction", "mse_loss", ("mean", "sum", "none"))
-    return reduced(square_error_cost(input, label), reduction, "mse_loss", name)
+    return reduce_loss(square_error_cost(input, label), reduction, "mse_loss", name)
 
 
 def l1_loss(
@@ -47,7 +47,7 @@ def l1_loss(
     """The absolute error (paddle.nn.functional.l1_loss)."""
     arguments.variable(input, "input", "l1_loss")
     error = abs(subtract(input, arguments.variable(label, "label", "l1_loss")))
-    return reduced(error, reduction, "l1_loss", name)
+    return reduce_loss(error, reduction, "l1_loss", name)
 
 
 def margin_ranking_loss(
@@ -62,7 +62,7 @@ def margin_ranking_loss(
     arguments.variable(input, "input", "margin_ranking_loss")
     wrong = multiply(label, subtract(other, input))
     margin = arguments.number(margin, "margin", "margin_ranking_loss")
-    return reduced(relu(scale(wrong, 1.0, margin)), reduction, "margin_ranking_loss", name)
+    return reduce_loss(relu(scale(wrong, 1.0, margin)), reduction, "margin_ranking_loss", name)
 
 
 def softmax_with_cross_entropy(
@@ -154,7 +154,7 @@ def cross_entropy(
         return _mean(loss, share, counted, name)
     if reduction == "none" and label_rank < rank:
         loss = squeeze(loss, axis)
-    return reduced(loss, reduction, "cross_entropy", name)
+    return reduce_loss(loss, reduction, "cross_entropy", name)
 
 
 def _smoothed(

@@ -10,7 +10,7 @@ from graphopt.frontend import arguments
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import log_sigmoid, softmax
 from graphopt.nn.functional.input import one_hot
-from graphopt.nn.functional.loss import reduced, softmax_with_cross_entropy
+from graphopt.nn.functional.loss import reduce_loss, softmax_with_cross_entropy
 from graphopt.tensor.creation import full
 from graphopt.tensor.distances import norm
 from graphopt.tensor.elementary import acos, cos
@@ -65,7 +65,7 @@ def _triplet(
     if arguments.flag(swap, "swap", function):
         far = minimum(far, distance(positive, negative))
     loss = clip(scale(subtract(near, far), 1.0, margin), min=0.0)
-    return reduced(loss, reduction, function, name)
+    return reduce_loss(loss, reduction, function, name)
 
 
 def triplet_margin_loss(
@@ -131,7 +131,7 @@ def multi_label_soft_margin_loss(
     no = multiply(scale(label, -1.0, 1.0), log_sigmoid(neg(input)))
     loss = neg(add(yes, no))
     loss = loss if weight is None else multiply(loss, weight)
-    return reduced(mean(loss, -1), reduction, function, name)
+    return reduce_loss(mean(loss, -1), reduction, function, name)
 
 
 def multi_margin_loss(
@@ -163,7 +163,7 @@ def multi_margin_loss(
         share = reshape(gather(weight, reshape(column, [-1])), [-1, 1])
         total = mean(multiply(share, pow(clip(gaps, min=0.0), p)), 1)
         loss = subtract(total, reshape(scale(share, one), [-1]))
-    return reduced(loss, reduction, "multi_margin_loss", name)
+    return reduce_loss(loss, reduction, "multi_margin_loss", name)
 
 
 def margin_cross_entropy(
@@ -196,7 +196,7 @@ def margin_cross_entropy(
     scaled = _affine(moved, scale, 0.0)
     loss = softmax_with_cross_entropy(scaled, unsqueeze(numbers, 1))
     assert isinstance(loss, Variable)
-    loss = loss if reduction is None else reduced(loss, reduction, "margin_cross_entropy")
+    loss = loss if reduction is None else reduce_loss(loss, reduction, "margin_cross_entropy")
     return (loss, softmax(scaled)) if return_softmax else loss
 
 
@@ -229,4 +229,4 @@ def multi_label_margin_loss(
     gaps = clip(scale(subtract(unsqueeze(input, 1), scores), 1.0, 1.0), min=0.0)
     weights = multiply(unsqueeze(given, -1), unsqueeze(scale(target, -1.0, 1.0), 1))
     loss = scale(sum(multiply(gaps, weights), [1, 2]), 1.0 / classes)
-    return reduced(loss, reduction, function, name)
+    return reduce_loss(loss, reduction, function, name)

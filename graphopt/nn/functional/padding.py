@@ -34,11 +34,11 @@ def pad_by(x: Variable, amounts: Variable, mode: str, value: float, data_format:
     given = cast(amounts, "int64")
     for at, axis in enumerate(axes):
         before, after = (slice(given, [0], [i], [i + 1]) for i in (2 * at, 2 * at + 1))
-        x = _padded(x, axis, before, after, mode, value)
+        x = _pad_axis(x, axis, before, after, mode, value)
     return x
 
 
-def _padded(
+def _pad_axis(
     x: Variable, axis: int, before: Variable, after: Variable, mode: str, value: float
 ) -> Variable:
     size = cast(slice(shape(x), [0], [axis], [axis + 1]), "int64")

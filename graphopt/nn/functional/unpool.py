@@ -159,7 +159,7 @@ def lp_pool1d(
     kernel = arguments.pair(kernel_size, "kernel_size", "lp_pool1d", 1)
     powers = pow(x, order)
     if ceil_mode:
-        powers = _filled("lp_pool1d", powers, kernel, stride, padding, False)
+        powers = _fill_windows("lp_pool1d", powers, kernel, stride, padding, False)
     average = avg_pool1d(powers, kernel, stride, padding, False)
     return _root(average, order, kernel[0], name)
 
@@ -188,11 +188,11 @@ def lp_pool2d(
     window = (kernel, stride, padding, False, False, None, data_format)
     powers = pow(x, order)
     if ceil_mode:
-        powers = _filled("lp_pool2d", powers, kernel, stride, padding, data_format == "NHWC")
+        powers = _fill_windows("lp_pool2d", powers, kernel, stride, padding, data_format == "NHWC")
     return _root(avg_pool2d(powers, *window), order, kernel[0] * kernel[1], name)
 
 
-def _filled(
+def _fill_windows(
     function: str, x: Variable, kernel: list[int], stride: Any, padding: Any, last: bool
 ) -> Variable:
     """x with as many zeros at the end that a last, incomplete window is whole."""

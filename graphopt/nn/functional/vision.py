@@ -128,7 +128,7 @@ def interpolate(
         scale_factor = None
     sizes = [] if size is None else arguments.pair(size, "size", "interpolate", rank - 2)
     if mode == "area":
-        return _area(x, sizes or _scaled(x, scale_factor, last), data_format, name)
+        return _area(x, sizes or _scaled_sizes(x, scale_factor, last), data_format, name)
     attrs: dict[str, Any] = {
         "interp_method": mode,
         "align_corners": arguments.flag(align_corners, "align_corners", "interpolate"),
@@ -148,7 +148,7 @@ def _scales(scale_factor: Any, spatial: int) -> list[float]:
     return scales
 
 
-def _scaled(x: Variable, scale_factor: Any, last: bool) -> list[int]:
+def _scaled_sizes(x: Variable, scale_factor: Any, last: bool) -> list[int]:
     spatial = x.shape[1:-1] if last else x.shape[2:]
     scales = _scales(scale_factor, len(spatial))
     return [int(dim * scale) for dim, scale in zip(spatial, scales, strict=True)]

@@ -347,7 +347,7 @@ def _pad(
     return layer_of(vision.pad, name, f"{text} around {around}", kept, _Pad, **values)
 
 
-def _resized(
+def _make_resize_layer(
     name: str, text: str, kept: str = "size scale_factor data_format name", **values: Any
 ) -> type[FunctionLayer]:
     """Make a layer that resizes images."""
@@ -379,11 +379,13 @@ PixelShuffle = layer_of(
 PixelUnshuffle = layer_of(
     vision.pixel_unshuffle, "PixelUnshuffle", "[n, c, h * r, w * r] as [n, c * r * r, h, w]"
 )
-Upsample = _resized("Upsample", "Images in another size, given or as a multiple", _RESIZED)
-UpsamplingNearest2D = _resized(
+Upsample = _make_resize_layer(
+    "Upsample", "Images in another size, given or as a multiple", _RESIZED
+)
+UpsamplingNearest2D = _make_resize_layer(
     "UpsamplingNearest2D", "Images in another size, each pixel the nearest one"
 )
-UpsamplingBilinear2D = _resized(
+UpsamplingBilinear2D = _make_resize_layer(
     "UpsamplingBilinear2D",
     "Images in another size, with the corners aligned",
     mode="bilinear",

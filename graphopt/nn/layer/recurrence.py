@@ -95,7 +95,7 @@ def run_cell(
         outputs, finals = _by_operator(cell, inputs, initial_states, sequence_length, is_reverse)
         return outputs if time_major else swap_time(outputs), finals
     axis = 0 if time_major else 1
-    return _unrolled(cell, inputs, initial_states, sequence_length, axis, is_reverse, kwargs)
+    return _unroll_cell(cell, inputs, initial_states, sequence_length, axis, is_reverse, kwargs)
 
 
 def is_plain(cell: Any, inputs: Any) -> bool:
@@ -132,7 +132,7 @@ def _by_operator(
     return out, tuple(finals) if len(finals) > 1 else finals[0]
 
 
-def _unrolled(
+def _unroll_cell(
     cell: Any,
     inputs: Any,
     states: Any,

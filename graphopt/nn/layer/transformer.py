@@ -23,7 +23,7 @@ from graphopt.tensor.manipulation import cast, concat, reshape
 from graphopt.tensor.math import add, scale
 
 
-def named(name: str, function: str) -> Callable[[Variable], Variable]:
+def function_named(name: str, function: str) -> Callable[[Variable], Variable]:
     """The function of paddle.nn.functional of this name; ValueError when there is none."""
     if not isinstance(name, str) or not callable(getattr(functional, name, None)):
         raise ValueError(f"{function}(): 'activation' names no activation function: {name!r}")
@@ -135,7 +135,7 @@ class MultiHeadAttention(Layer):
         return outs[0] if len(outs) == 1 else tuple(outs)
 
 
-def spread(attr: Any, count: int) -> list[Any]:
+def spread_attribute(attr: Any, count: int) -> list[Any]:
     """One attribute for each part of a layer; one for all is numbered if it has a name."""
     if isinstance(attr, (list, tuple)):
         if len(attr) != count:
@@ -174,7 +174,7 @@ class TransformerEncoderLayer(Layer):
         config = {name: value for name, value in locals().items() if name in _ENCODER_CONFIG}
         super().__init__()
         self._config = config
-        weights, biases = spread(weight_attr, 2), spread(bias_attr, 2)
+        weights, biases = spread_attribute(weight_attr, 2), spread_attribute(bias_attr, 2)
         self.normalize_before = normalize_before
         self.self_attn = MultiHeadAttention(
             d_model,
@@ -190,7 +190,7 @@ class TransformerEncoderLayer(Layer):
         self.norm2 = LayerNorm(d_model, layer_norm_eps)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = named(activation, "TransformerEncoderLayer")
+        self.activation = function_named(activation, "TransformerEncoderLayer")
 
     def forward(self, src: Variable, src_mask: Variable | None = None, cache: Any = None) -> Any:
         residual = src

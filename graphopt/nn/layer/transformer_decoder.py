@@ -20,8 +20,8 @@ from graphopt.nn.layer.transformer import (
     StaticCache,
     TransformerEncoder,
     TransformerEncoderLayer,
-    named,
-    spread,
+    function_named,
+    spread_attribute,
 )
 from graphopt.tensor.creation import assign
 from graphopt.tensor.math import add
@@ -52,7 +52,7 @@ class TransformerDecoderLayer(Layer):
         given = dict(locals())
         super().__init__()
         self._config = {k: v for k, v in given.items() if k not in ("self", "__class__")}
-        weights, biases = spread(weight_attr, 3), spread(bias_attr, 3)
+        weights, biases = spread_attribute(weight_attr, 3), spread_attribute(bias_attr, 3)
         self.normalize_before = normalize_before
         attention = dropout if attn_dropout is None else attn_dropout
         self.self_attn, self.cross_attn = (
@@ -70,7 +70,7 @@ class TransformerDecoderLayer(Layer):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
-        self.activation = named(activation, "TransformerDecoderLayer")
+        self.activation = function_named(activation, "TransformerDecoderLayer")
 
     def forward(
         self,

@@ -102,12 +102,12 @@ class _Product:
         if any(len(group) > 1 for group in groups):
             shape = _shape([sizes[c] for c in letters], _until_merged(groups))
             product = before(Reshape.make(product, shape=shape))
-        return _transposed(product, letters, self.result, before)
+        return _transpose_operand(product, letters, self.result, before)
 
 
 def _arranged(value: SSAValue, term: str, groups: Sequence[str], before: Before) -> SSAValue:
     """The axes of a tensor in another order, those of a group as one axis."""
-    value = _transposed(value, term, "".join(groups), before)
+    value = _transpose_operand(value, term, "".join(groups), before)
     if all(len(group) == 1 for group in groups):
         return value
     sizes = dict(zip("".join(groups), shape_of(value.type), strict=True))
@@ -115,7 +115,7 @@ def _arranged(value: SSAValue, term: str, groups: Sequence[str], before: Before)
     return before(Reshape.make(value, shape=_shape(merged, _until_merged(groups))))
 
 
-def _transposed(value: SSAValue, term: str, wanted: str, before: Before) -> SSAValue:
+def _transpose_operand(value: SSAValue, term: str, wanted: str, before: Before) -> SSAValue:
     if wanted == term:
         return value
     return before(Transpose.make(value, perm=[term.index(letter) for letter in wanted]))
@@ -163,7 +163,7 @@ def _product_of(op: Einsum) -> _Product | Reason:
     ):
         if not letters:
             return _no_product(text)
-    return _sized(_in_order(found))
+    return _check_sizes(_in_order(found))
 
 
 def _in_order(found: _Product) -> _Product:
@@ -176,7 +176,7 @@ def _in_order(found: _Product) -> _Product:
     return found.turned() if turn else found
 
 
-def _sized(found: _Product) -> _Product | Reason:
+def _check_sizes(found: _Product) -> _Product | Reason:
     """The product, or the reason that its sizes must be known and are not."""
     shapes = [
         dict(zip(term, shape_of(value.type), strict=True))

@@ -43,7 +43,7 @@ class FoldConstants(RewritePass):
         for op in list(module.walk()):
             if not isinstance(op, PdOp) or not _reads_constants(op):
                 continue
-            value = _computed(op, known)
+            value = _compute(op, known)
             if value is None or not log.allow(op):
                 continue
             log.applied(op)
@@ -71,7 +71,7 @@ def _reads_constants(op: PdOp) -> bool:
     )
 
 
-def _computed(op: PdOp, known: KnownValues) -> Array | None:
+def _compute(op: PdOp, known: KnownValues) -> Array | None:
     """The result of an op whose operands are constants, None for any other op."""
     result = op.results[0]
     shape = shape_of(result.type)

@@ -117,8 +117,8 @@ def _other_numbers(curve: PdOp, found: Written) -> Reason | None:
     most = _ROUNDINGS * _EPSILON.get(dtype, 2.0**-23)
     if _is_near(found.inner, inner, most) and _is_near(found.outer, RESULT, most):
         return None
-    text = f"it is {_shown(found.outer, name)} with {name} of {_shown(found.inner, name)}; "
-    text += f"gelu has {_shown(RESULT, name)} and {_shown(inner, name)}"
+    text = f"it is {_show(found.outer, name)} with {name} of {_show(found.inner, name)}; "
+    text += f"gelu has {_show(RESULT, name)} and {_show(inner, name)}"
     text += ", to the digits of float64" if dtype == "float64" else ""
     return Reason("other-numbers", text, "write the numbers of gelu, or call gelu")
 
@@ -204,7 +204,7 @@ class _Expansion:
             if part is None:
                 return None
             parts.append(part)
-        found = _combined(op, parts)
+        found = _combine_polynomials(op, parts)
         if found is None or any(sum(powers) > _HIGHEST for powers in found):
             return None
         self.ops.add(op)
@@ -212,7 +212,7 @@ class _Expansion:
         return found
 
 
-def _combined(op: PdOp, parts: list[Polynomial]) -> Polynomial | None:
+def _combine_polynomials(op: PdOp, parts: list[Polynomial]) -> Polynomial | None:
     """The result of an op on polynomials."""
     first, last = parts[0], parts[-1]
     match op:
@@ -271,7 +271,7 @@ def _is_near(found: Polynomial, wanted: Polynomial, most: float) -> bool:
     return all(math.isclose(found[at], wanted[at], rel_tol=most) for at in wanted)
 
 
-def _shown(polynomial: Polynomial, curve: str) -> str:
+def _show(polynomial: Polynomial, curve: str) -> str:
     """A polynomial as people write it."""
 
     def term(powers: tuple[int, int], factor: float) -> str:

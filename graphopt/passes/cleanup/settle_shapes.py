@@ -48,7 +48,9 @@ class SettleShapes(RewritePass):
                 continue
             if isinstance(op, Slice) and _read_from_source(op, known, log):
                 continue
-            made = _settled(op, known, log, self.has_elements) if isinstance(op, Dynamic) else None
+            made = (
+                _settle_op(op, known, log, self.has_elements) if isinstance(op, Dynamic) else None
+            )
             if made is None or op.results[0] in kept or not log.allow(op):
                 known.see(op)
                 continue
@@ -95,7 +97,9 @@ class _Plain(NamedTuple):
     operands: Sequence[SSAValue]
 
 
-def _settled(op: Dynamic, known: KnownValues, log: RewriteLog, has_elements: bool) -> _Plain | None:
+def _settle_op(
+    op: Dynamic, known: KnownValues, log: RewriteLog, has_elements: bool
+) -> _Plain | None:
     """The plain op for one with known sizes; None for any other, and a reason if it reshapes."""
     made = {kind.name: kind for kind in (Reshape, Expand)}.get(op.attr("op"))
     if made is None or op.attr("dynamic") != ("shape",) or len(op.inputs) != 1:

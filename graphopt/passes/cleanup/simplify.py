@@ -61,12 +61,12 @@ class Simplify(RewritePass):
             if found is None or not log.allow(op):
                 continue
             log.applied(op)
-            value = _settled(found, op, kept) if isinstance(found, PdOp) else found
+            value = _settle_result(found, op, kept) if isinstance(found, PdOp) else found
             replace(op, {op.results[0]: value}, log)
         return log.outcomes
 
 
-def _settled(made: PdOp, op: PdOp, kept: set[SSAValue]) -> SSAValue:
+def _settle_result(made: PdOp, op: PdOp, kept: set[SSAValue]) -> SSAValue:
     """The result of a new op, inserted before `op` and simplified as far as possible."""
     assert op.parent is not None
     while True:

@@ -129,7 +129,7 @@ def blocks_of(module: ModuleOp) -> Iterator[tuple[CodeBlock, list[PdOp]]]:
     except ValueError:  # a fragment, without a function @main whose arguments have roles
         return
     numbers = Counter[str]()
-    for ops in _merged(flow, _cut(flow)):
+    for ops in _merge_layers(flow, _cut(flow)):
         names = _names([*ops, *_inside(ops)]) or tuple(map(_short, ops))
         line = next((line for op in ops[::-1] if (line := source_line(op.location))), "")
         kind = _kind(flow, ops)
@@ -220,7 +220,7 @@ def _cut(flow: _Flow) -> Iterator[list[PdOp]]:
         yield found
 
 
-def _merged(flow: _Flow, parts: Iterator[list[PdOp]]) -> list[list[PdOp]]:
+def _merge_layers(flow: _Flow, parts: Iterator[list[PdOp]]) -> list[list[PdOp]]:
     """Layers of chains: norms and elementwise ops go with the block or weights before them."""
     found: list[list[PdOp]] = []
     for ops in parts:

@@ -71,11 +71,11 @@ class Compared:
         changes = self.before.changes(rule, weakest)
         found: list[Checked] = []
         if changes.verdict is not None:
-            found.append(_checked(rule, PROGRAM, changes.verdict))
+            found.append(_checked_rule(rule, PROGRAM, changes.verdict))
         for each in changes.instances:
             if across is not None:
                 words = "one replica alone does not compute what the program computed before"
-                found.append(_checked(rule, PROGRAM, Verdict(NOT_VALIDATED, words)))
+                found.append(_checked_rule(rule, PROGRAM, Verdict(NOT_VALIDATED, words)))
                 break
             one = isinstance(each, Instance)
             if one and self.before.proven(each, self.validation.proofs):
@@ -85,11 +85,11 @@ class Compared:
                 whole = Programs(rule, weakest, self.before.copy, self.before.module)
                 verdict = self.validation.validator(whole)
             where = show_op(each.old[0]) if one and each.old else ""
-            found.append(_checked(rule, where or PROGRAM, verdict))
+            found.append(_checked_rule(rule, where or PROGRAM, verdict))
         return found
 
 
-def _checked(rule: str, where: str, verdict: Verdict) -> Checked:
+def _checked_rule(rule: str, where: str, verdict: Verdict) -> Checked:
     return Checked(rule, where, verdict.status, verdict.text)
 
 

@@ -172,7 +172,7 @@ def _transposed_convolution(op: PdOp) -> int:
 
 
 def _deformable_convolution(op: PdOp) -> int:
-    filter = next(v for name, v in _named(op) if name == "filter")
+    filter = next(v for name, v in _named_operands(op) if name == "filter")
     return 2 * elements(op.results[0]) * _elements_of(shape_of(filter.type)[1:])
 
 
@@ -188,7 +188,7 @@ def _attention(op: PdOp) -> int:
     """The projections, the core and the output layer."""
     values = dict[str, SSAValue]()
     weights: list[SSAValue] = []
-    for name, value in _named(op):
+    for name, value in _named_operands(op):
         values.setdefault(name, value)
         if name == "qkv_weight":
             weights.append(value)
@@ -201,12 +201,12 @@ def _attention(op: PdOp) -> int:
 
 
 def _feedforward(op: PdOp) -> int:
-    values = dict(_named(op))
+    values = dict(_named_operands(op))
     rows = _elements_of(shape_of(values["x"].type)[:-1])
     return 2 * rows * (elements(values["linear1_weight"]) + elements(values["linear2_weight"]))
 
 
-def _named(op: PdOp) -> Iterable[tuple[str, SSAValue]]:
+def _named_operands(op: PdOp) -> Iterable[tuple[str, SSAValue]]:
     """The operands with the names of their fields."""
     for (name, _), group in zip(definition(type(op)).operands, op.operand_groups(), strict=True):
         for value in group:

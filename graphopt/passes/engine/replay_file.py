@@ -180,7 +180,7 @@ def read(text: str, source: str) -> ReplayFile:
         elif key == "import:":
             imports.append(str(_json(rest, where)))
         elif key.endswith(":") and key[:-1] in _KEYS:
-            values[key[:-1]] = _checked(key[:-1], _json(rest, where), where)
+            values[key[:-1]] = _check_value(key[:-1], _json(rest, where), where)
         else:
             raise FormatError(f"{where}: expected one of {', '.join(_KEYS)}, found '{key}'")
     if sum(_bytes(value) for value in inputs.values()) > LARGEST:
@@ -201,7 +201,7 @@ def _json(text: str, where: str) -> Any:
         raise FormatError(f"{where}: expected JSON after the key: {error}") from None
 
 
-def _checked(key: str, value: Any, where: str) -> Any:
+def _check_value(key: str, value: Any, where: str) -> Any:
     wanted = _KEYS[key]
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
         raise FormatError(f"{where}: {key} cannot be {value!r}")

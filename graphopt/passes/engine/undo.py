@@ -41,7 +41,7 @@ class KeptModule:
 
     def __init__(self, module: ModuleOp) -> None:
         self.module = module
-        self.ops = [_kept(op) for op in module.walk()]
+        self.ops = [_keep_op(op) for op in module.walk()]
         self.before = frozenset(kept.op for kept in self.ops)
         self.blocks = [
             _KeptBlock(block, region, tuple(block.args), tuple(block.ops))
@@ -70,7 +70,7 @@ class KeptModule:
             kept.block.add_ops(kept.ops)
 
 
-def _kept(op: Operation) -> _KeptOp:
+def _keep_op(op: Operation) -> _KeptOp:
     return _KeptOp(
         op,
         tuple(op.operands),

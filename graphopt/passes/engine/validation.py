@@ -183,7 +183,7 @@ def veto(
     anchor = show_op(old[0])
     validation.checked.append(Checked(rule, anchor, verdict.status, verdict.text))
     if verdict.status == VALIDATED:
-        proof = {op: form_of(op) for op in (*old, *_made(values, validation.kept))}
+        proof = {op: form_of(op) for op in (*old, *_made_ops(values, validation.kept))}
         for before, after in pairs:
             validation.proofs[after] = Proof(before, found.numerics, proof)
     if verdict.status != FAILED:
@@ -192,7 +192,7 @@ def veto(
     return Reason(FAILED_VALIDATION, verdict.text, fix)
 
 
-def _made(values: Mapping[SSAValue, SSAValue], kept: KeptModule | None) -> Iterator[Operation]:
+def _made_ops(values: Mapping[SSAValue, SSAValue], kept: KeptModule | None) -> Iterator[Operation]:
     """The ops that a rewrite has made."""
     before = kept.before if kept is not None else frozenset[Operation]()
     waiting, seen = list(values.values()), set[Operation]()

@@ -278,7 +278,7 @@ class WindowMask:
         own = (1,) * (2 + len(rest) - rank_of(mask.type)) + shape_of(mask.type)
         if own[:2] != (images, windows):
             mask = before(Expand.make(mask, shape=(images, windows, *own[2:])))
-        return _reshaped(mask, (images * windows, *own[2:]), before)
+        return _reshape_value(mask, (images * windows, *own[2:]), before)
 
     def check_sizes(self, match: Match) -> Reason | None:
         """The reason why the mask cannot be repeated for each image before the program runs."""
@@ -296,10 +296,10 @@ class WindowMask:
     def divided(self, match: Match, value: SSAValue, before: Before) -> SSAValue:
         """q, k or v with the first axis divided as that of the scores is."""
         images, windows, *_ = self._shape(match)
-        return _reshaped(value, (images, windows, *shape_of(value.type)[1:]), before)
+        return _reshape_value(value, (images, windows, *shape_of(value.type)[1:]), before)
 
 
-def _reshaped(value: SSAValue, shape: tuple[int, ...], before: Before) -> SSAValue:
+def _reshape_value(value: SSAValue, shape: tuple[int, ...], before: Before) -> SSAValue:
     """The value in this shape; of a reshape, what it is made of."""
     if isinstance(value.owner, Reshape) and 0 not in shape:
         value = value.owner.operands[0]

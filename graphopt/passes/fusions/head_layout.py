@@ -98,7 +98,7 @@ def trace(
         return trace(passed[op], start, indices, edit, passed)
     if not isinstance(op, PdOp) or not isinstance(value, OpResult) or type(op) not in _STEPS:
         return None
-    before = trace(_moved(op), start, indices, edit, passed)
+    before = trace(_moved_operand(op), start, indices, edit, passed)
     if before is None:
         return None
     edited: Mapping[str, Any] = edit.attrs if edit is not None and edit.op is op else {}
@@ -108,7 +108,7 @@ def trace(
         return None  # an edit, or an operand after it, that does not fit
 
 
-def _moved(op: PdOp) -> SSAValue:
+def _moved_operand(op: PdOp) -> SSAValue:
     """The operand whose elements an op moves or scales, which a number in front is not."""
     first = op.operands[0]
     in_front = isinstance(op, Multiply) and constant(first) is not None
@@ -119,7 +119,7 @@ def origin(value: SSAValue) -> Operation | Block:
     """The op that computed the elements which reach `value` only moved and scaled."""
     owner = value.owner
     while isinstance(owner, PdOp) and type(owner) in _STEPS:
-        owner = _moved(owner).owner
+        owner = _moved_operand(owner).owner
     return owner
 
 
@@ -188,14 +188,14 @@ def _flatten(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
     return array.reshape(*array.shape[:start], -1, *array.shape[stop + 1 :])
 
 
-def _known(op: PdOp, axis: int, array: Array) -> bool:
+def _has_known_size(op: PdOp, axis: int, array: Array) -> bool:
     """True when the stand-in has the real size along an axis."""
     return shape_of(op.operands[0].type)[axis] == array.shape[axis]
 
 
 def _split(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
     axis = attrs["axis"] % array.ndim
-    if not _known(op, axis, array):
+    if not _has_known_size(op, axis, array):
         return None
     sizes = split_sizes(array.shape[axis], attrs["num"], attrs["sections"])
     return np.split(array, np.cumsum(sizes)[:-1], axis)[index]
@@ -203,12 +203,12 @@ def _split(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
 
 def _unbind(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
     axis = attrs["axis"] % array.ndim
-    return np.take(array, index, axis) if _known(op, axis, array) else None
+    return np.take(array, index, axis) if _has_known_size(op, axis, array) else None
 
 
 def _slice(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
     for axis, start, end in zip(attrs["axes"], attrs["starts"], attrs["ends"], strict=True):
-        if not _known(op, axis, array):
+        if not _has_known_size(op, axis, array):
             return None
         array = array[(slice(None),) * (axis % array.ndim) + (slice(start, end),)]
     return np.squeeze(array, tuple(attrs["decrease_axis"]))

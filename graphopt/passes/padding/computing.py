@@ -17,7 +17,7 @@ from graphopt.ir.dialect.ops.norm import LayerNorm
 from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.traits import Reduction
 from graphopt.ir.dialect.types import normalize_axis, shape_of
-from graphopt.passes.padding.dims import Axes, CannotPad, Dim, factors_of, joined
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim, factors_of, join_factors
 from graphopt.passes.padding.rules import (
     Carried,
     Mask,
@@ -166,7 +166,7 @@ def _(op: LayerNorm, padded: Padded) -> Carried:
     check_free(axes, range(begin, len(axes)), "an axis that it normalises over")
     if any(axes):
         pairs = zip(shape[:begin], axes[:begin], strict=True)
-        rows = joined(factor for size, dim in pairs for factor in factors_of(size, dim))
+        rows = join_factors(factor for size, dim in pairs for factor in factors_of(size, dim))
     else:
         rows = None
     return Carried((axes, (rows,), (rows,)))

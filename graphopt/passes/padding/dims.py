@@ -86,7 +86,7 @@ def windows(dim: Dim, extra: int, stride: int) -> Dim:
     raise CannotPad("window-of-scaled", f"every {stride}th window of images scaled {old.factor}")
 
 
-def scaled(dim: Dim, factor: int, constant: int) -> Dim:
+def scale_dim(dim: Dim, factor: int, constant: int) -> Dim:
     """The dimension of `size * factor + constant`."""
     old = _extent(dim)
     return _dim(old, factor=old.factor * factor, constant=old.constant * factor + constant)
@@ -108,7 +108,7 @@ def _dim(old: Extent, **changed: int) -> Dim:
     return (new.name,) if new == Extent(new.name) else (new,)
 
 
-def joined(factors: Iterable[Factor]) -> Dim | None:
+def join_factors(factors: Iterable[Factor]) -> Dim | None:
     """The dimension of these factors; None when nothing of it is padded."""
     found: list[Factor] = []
     for factor in factors:
@@ -130,7 +130,7 @@ def factors_of(size: int, dim: Dim | None) -> Dim:
     return (size,)
 
 
-def reshaped(shape: Sequence[int], axes: Axes, wanted: Sequence[int]) -> Axes:
+def reshape_axes(shape: Sequence[int], axes: Axes, wanted: Sequence[int]) -> Axes:
     """The axes of a reshape to `wanted`, in which 0 copies an axis and one -1 takes the rest.
 
     CannotPad when a dimension of the result would mix padding with data.
@@ -149,40 +149,40 @@ def reshaped(shape: Sequence[int], axes: Axes, wanted: Sequence[int]) -> Axes:
     back = [take(position, last=True) for position in range(len(wanted) - 1, free, -1)]
     if free == len(wanted):
         if rest:
-            raise _mixed(rest)
+            raise _refuse_mixed(rest)
         return tuple(front)
-    return (*front, joined(rest), *reversed(back))
+    return (*front, join_factors(rest), *reversed(back))
 
 
 def _split_off(rest: list[Factor], part: Dim, *, last: bool) -> Dim | None:
     """Take the factors of one dimension from an end of `rest`."""
     for factor in reversed(part) if last else part:
         _take(rest, factor, -1 if last else 0)
-    return joined(part)
+    return join_factors(part)
 
 
 def _take(rest: list[Factor], factor: Factor, end: int) -> None:
     """Take one factor from an end, a number also as a divisor or a product of the factors there."""
     while factor != 1:
         if not rest:
-            raise _mixed([factor])
+            raise _refuse_mixed([factor])
         found = rest[end]
         if found == factor:
             rest.pop(end)
             return
         if not isinstance(found, int) or not isinstance(factor, int):
-            raise _mixed([found])
+            raise _refuse_mixed([found])
         if 0 in (found, factor):
-            raise _mixed([found])
+            raise _refuse_mixed([found])
         if found % factor == 0:
             rest[end] = found // factor
             return
         if factor % found:
-            raise _mixed([found])
+            raise _refuse_mixed([found])
         rest.pop(end)
         factor //= found
 
 
-def _mixed(factors: Sequence[Factor]) -> CannotPad:
+def _refuse_mixed(factors: Sequence[Factor]) -> CannotPad:
     names = " * ".join(map(str, factors))
     return CannotPad("reshape-mixes-rows", f"a reshape cuts through the padded axes ({names})")

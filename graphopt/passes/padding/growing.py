@@ -232,7 +232,7 @@ def _masked(module: ModuleOp, caches: Sequence[FedCache]) -> Masked:
         try:
             masked = mask_padding(module, feeds, are_buffers=True)
         except MeetsOther as error:
-            found = _fed(known.sizes(error.value)[error.at])
+            found = _find_fed_size(known.sizes(error.value)[error.at])
             if found is None or axes[names[found[0]]][found[1]] is not None:
                 raise
             axes[names[found[0]]][found[1]] = error.dim
@@ -243,7 +243,7 @@ def _masked(module: ModuleOp, caches: Sequence[FedCache]) -> Masked:
             )
 
 
-def _fed(size: Amount) -> tuple[BlockArgument, int] | None:
+def _find_fed_size(size: Amount) -> tuple[BlockArgument, int] | None:
     """The argument and its axis that have this size by themselves."""
     only = size.only if isinstance(size, Sum) else None
     if isinstance(only, Size) and isinstance(only.value, BlockArgument):

@@ -28,7 +28,7 @@ from graphopt.ir.dialect.ops.reduce import Cumsum
 from graphopt.ir.dialect.ops.vision import Interpolate
 from graphopt.ir.dialect.types import UNKNOWN, shape_of
 from graphopt.passes.engine.inserting import Before
-from graphopt.passes.padding.dims import Axes, CannotPad, Dim, scaled, windows
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim, scale_dim, windows
 from graphopt.passes.padding.rules import (
     Carried,
     Mask,
@@ -85,7 +85,7 @@ def _windows(op: PdOp, axes: Axes, spatial: range, kernel: Sequence[int]) -> dic
     }
 
 
-def _replaced(axes: Axes, new: dict[int, Dim]) -> Axes:
+def _replace_axes(axes: Axes, new: dict[int, Dim]) -> Axes:
     return tuple(new.get(at, dim) for at, dim in enumerate(axes))
 
 
@@ -96,7 +96,7 @@ def _(op: Conv2dBase, padded: Padded) -> Carried:
     kernel = filter_sizes(shape_of(op.operands[1].type), op.attr("filter_format"))[2:]
     found = _windows(op, axes, spatial, kernel)
     sizes = {at: window.count(dim) for at, window in found.items() if (dim := axes[at])}
-    return Carried((_replaced(axes, sizes),), _masks(found, 0.0))
+    return Carried((_replace_axes(axes, sizes),), _masks(found, 0.0))
 
 
 def _masks(found: dict[int, ImageWindow], fill: float) -> tuple[Mask, ...]:
@@ -130,7 +130,7 @@ def _(op: PoolBase, padded: Padded) -> Carried:
         raise CannotPad("counts-rows", "it divides by the rows of the data in each window")
     fill = 0.0 if is_mean else -inf
     masks = (Mask(0, reduced, fill),) if reaches else ()
-    return Carried((_replaced(axes, sizes),), masks)
+    return Carried((_replace_axes(axes, sizes),), masks)
 
 
 @carry.register(ConvTransposeBase)
@@ -149,11 +149,11 @@ def _(op: ConvTransposeBase, padded: Padded) -> Carried:
         assert dim is not None
         # what the first row beyond the data adds starts `stride` after the last row's own part
         rest = window.span - window.stride - window.before - window.after + extra[at - spatial[0]]
-        sizes[at] = scaled(dim, window.stride, rest)
+        sizes[at] = scale_dim(dim, window.stride, rest)
         if rest + window.before > 0:
             reached.append(at)
     masks = (Mask(0, tuple(reached), 0.0),) if reached else ()
-    return Carried((_replaced(axes, sizes),), masks)
+    return Carried((_replace_axes(axes, sizes),), masks)
 
 
 @carry.register(Interpolate)
@@ -172,8 +172,8 @@ def _(op: Interpolate, padded: Padded) -> Carried:
         raise CannotPad("scale-rounds", "a scale is no whole number")
     if op.attr("align_corners"):
         raise CannotPad("scale-by-size", "the corners of images of each size meet differently")
-    sizes = {at: scaled(dim, factors[at], 0) for at in reduced if (dim := axes[at])}
-    result = (_replaced(axes, sizes),)
+    sizes = {at: scale_dim(dim, factors[at], 0) for at in reduced if (dim := axes[at])}
+    result = (_replace_axes(axes, sizes),)
     if op.attr("mode") == "nearest":
         return Carried(result)
     return Carried(result, write=lambda op, real: _with_edges(op, real, axes, reduced))

@@ -70,7 +70,7 @@ def mask_padding(
     }
     zero = set(known) if are_buffers else set[SSAValue]()
     carried = carry_block(function.body.block, Padded(known, equal, rows_of, zero), known)
-    fetches = _fetched(module, Padded(known))
+    fetches = _fetched_axes(module, Padded(known))
     writer = _Writer(function)
     uncleared = _not_zero(function, Padded(known, zero=zero)) if are_buffers else {}
     for op, (found, operands) in carried.items():
@@ -82,7 +82,7 @@ def mask_padding(
     return Masked(masks, counts, fetches, extents, frozenset(equal))
 
 
-def _fetched(module: ModuleOp, padded: Padded) -> dict[str, Axes]:
+def _fetched_axes(module: ModuleOp, padded: Padded) -> dict[str, Axes]:
     """The padded axes of the fetches; CannotPad when state would be padded."""
     found: dict[str, Axes] = {}
     (end,) = (op for op in main_function(module).body.block.ops if isinstance(op, ReturnOp))

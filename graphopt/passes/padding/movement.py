@@ -28,7 +28,15 @@ from graphopt.ir.dialect.ops.sort import Topk
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axes, normalize_axis, shape_of
 from graphopt.passes.engine.inserting import Before
 from graphopt.passes.engine.rewrite import insert
-from graphopt.passes.padding.dims import Axes, CannotPad, Dim, factors_of, grown, joined, reshaped
+from graphopt.passes.padding.dims import (
+    Axes,
+    CannotPad,
+    Dim,
+    factors_of,
+    grown,
+    join_factors,
+    reshape_axes,
+)
 from graphopt.passes.padding.rules import (
     Carried,
     Padded,
@@ -71,7 +79,7 @@ def _(op: Topk, padded: Padded) -> Carried:
 @carry.register(Reshape)
 def _(op: Reshape, padded: Padded) -> Carried:
     value = op.operands[0]
-    return Carried((reshaped(sizes_of(value, padded), padded.of(value), op.attr("shape")),))
+    return Carried((reshape_axes(sizes_of(value, padded), padded.of(value), op.attr("shape")),))
 
 
 @carry.register(Flatten)
@@ -83,7 +91,7 @@ def _(op: Flatten, padded: Padded) -> Carried:
     pairs = zip(shape[start:stop], axes[start:stop], strict=True)
     inside: Dim | None = None
     if any(axes[start:stop]):
-        inside = joined(factor for size, dim in pairs for factor in factors_of(size, dim))
+        inside = join_factors(factor for size, dim in pairs for factor in factors_of(size, dim))
     return Carried(((*axes[:start], inside, *axes[stop:]),))
 
 

@@ -45,10 +45,10 @@ def _(op: Rnn, padded: Padded) -> Carried:
         return Carried(results)
     if len(time) != 1:
         raise CannotPad("joined-rows", "the steps that count are not the first ones")
-    return Carried(results, write=lambda old, real: _ended(old, real, time))
+    return Carried(results, write=lambda old, real: _end_with_data(old, real, time))
 
 
-def _ended(op: Rnn, real: RealRows, time: Dim) -> Sequence[SSAValue]:
+def _end_with_data(op: Rnn, real: RealRows, time: Dim) -> Sequence[SSAValue]:
     """The network on sequences that end with the data.
 
     Outputs beyond it must be ordinary numbers: the cell applied to the last state, or, where the

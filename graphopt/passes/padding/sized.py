@@ -33,13 +33,13 @@ def size_by_tensor(module: ModuleOp) -> None:
     """
     block, known = main_function(module).body.block, KnownValues()
     for op in list(block.ops):
-        if isinstance(op, Dynamic) and (made := _made(op, block, known)) is not None:
+        if isinstance(op, Dynamic) and (made := _make_sized(op, block, known)) is not None:
             replace(op, {op.results[0]: made})
         elif isinstance(op, PdOp):
             known.see(op)
 
 
-def _made(op: Dynamic, block: Block, known: KnownValues) -> SSAValue | None:
+def _make_sized(op: Dynamic, block: Block, known: KnownValues) -> SSAValue | None:
     """The same tensor with sizes of another one; None where there is no such."""
     if op.attr("op") not in (Full.name, Expand.name) or op.attr("dynamic") != ("shape",):
         return None

@@ -119,10 +119,10 @@ def _(op: BatchNorm, padded: Padded) -> Carried:
     results = (axes, *((None,) for _ in op.results[1:]))
     if op.keeps_statistics:
         return Carried(results)
-    return Carried(results, write=lambda old, real: _normalised(old, real, axes))
+    return Carried(results, write=lambda old, real: _normalise_rows(old, real, axes))
 
 
-def _normalised(op: BatchNorm, real: RealRows, axes: Axes) -> Sequence[SSAValue]:
+def _normalise_rows(op: BatchNorm, real: RealRows, axes: Axes) -> Sequence[SSAValue]:
     """A normalisation by statistics that are computed before it, from the rows that count.
 
     Those of all replicas where the op is synchronised.

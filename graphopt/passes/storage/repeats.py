@@ -1,7 +1,8 @@
 """Repetition in a program: the same ops again and again, each time after the last.
 
-Ops are alike when kind, properties (but for the numbers of random ops) and types are; `repeated`
-finds where they come in periods, `layers_at` checks how values flow from one to the next.
+Ops are alike when kind, properties (but for the numbers of random ops) and types are;
+`find_repeats` finds where they come in periods, `layers_at` checks how values flow from one to the
+next.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Wrong:
     anywhere: bool = False
 
 
-def repeated(ops: Sequence[Operation], fewest: int) -> list[Repetition]:
+def find_repeats(ops: Sequence[Operation], fewest: int) -> list[Repetition]:
     """The runs of at least `fewest` periods of like ops."""
     kinds: dict[Any, int] = {}
     return runs((kinds.setdefault(_likeness(op), len(kinds)) for op in ops), fewest)

@@ -30,9 +30,9 @@ from graphopt.passes.storage.repeats import (
     Wiring,
     Wrong,
     beginnings,
+    find_repeats,
     layers_at,
     layers_in,
-    repeated,
 )
 from graphopt.passes.storage.repetitions import Repetition
 from graphopt.passes.storage.stacked_state import state_arguments
@@ -117,7 +117,7 @@ class _Rows:
         self._rolled = bytearray(len(ops))
         self._staying = bytearray(len(ops))
         self._queue: list[tuple[tuple[int, int, int], LayerSpan, Repetition]] = []
-        for run in repeated(ops, fewest):
+        for run in find_repeats(ops, fewest):
             self._add(run, fewest_ops)
 
     def __iter__(self) -> Iterator[LayerSpan]:

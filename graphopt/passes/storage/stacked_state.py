@@ -95,7 +95,7 @@ def fold_stacks(module: ModuleOp) -> None:
     lift(block, differentiated_values(module))
     for op in list(block.ops):
         if isinstance(op, Stack):
-            source = _unstacked(op)
+            source = _find_unstacking(op)
             if source is not None and source not in blocked:
                 replace_uses({op.results[0]: source.operands[0]})
                 op.detach()
@@ -106,7 +106,7 @@ def fold_stacks(module: ModuleOp) -> None:
             op.erase()
 
 
-def _unstacked(op: Stack) -> Unbind | None:
+def _find_unstacking(op: Stack) -> Unbind | None:
     """The op that split the values which this one stacks again."""
     source = op.operands[0].owner
     if not isinstance(source, Unbind) or source.attr("axis") or op.attr("axis"):

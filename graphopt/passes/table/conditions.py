@@ -144,7 +144,7 @@ def library(context: PassContext) -> Options:
     return {"kernel": context.attention_kernel, "platform": platform, "measure": measure}
 
 
-def tried(context: PassContext) -> Options:
+def tried_kernels(context: PassContext) -> Options:
     """The forms of kernels that were tried, and the reason why there are no more."""
     return {"forms": context.kernels or (), "why": context.no_kernels}
 

@@ -269,11 +269,11 @@ def _pass_lines(report: Report, ran: Ran) -> Iterator[str]:
     yield f"{head}: {ran.effect or counts}"
     for outcome in applied:
         yield f"  applied at {where(outcome)}" + (f": {outcome.note}" if outcome.note else "")
-    yield from _grouped("declined", declined)
-    yield from _grouped("near miss", near)
+    yield from _group_reasons("declined", declined)
+    yield from _group_reasons("near miss", near)
 
 
-def _grouped(what: str, items: Iterable[Declined | NearMiss]) -> Iterator[str]:
+def _group_reasons(what: str, items: Iterable[Declined | NearMiss]) -> Iterator[str]:
     """A line for each reason, with the first place and how many more there are."""
     groups: dict[str, list[Declined | NearMiss]] = {}
     for item in items:

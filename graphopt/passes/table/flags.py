@@ -357,7 +357,7 @@ BUILD_FLAGS: Mapping[str, BuildFlag] = {
 }
 
 
-def refused(context: PassContext) -> Mapping[str, str]:
+def refused_flags(context: PassContext) -> Mapping[str, str]:
     """The flags that the user has set and that another one rules out, each with the sentence."""
     asked = [f for n, f in BUILD_FLAGS.items() if n in context.asked and f.ruled_out is not None]
     return {flag.name: why for flag in asked if (why := flag.refusal(context))}

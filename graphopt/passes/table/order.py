@@ -40,7 +40,7 @@ from graphopt.passes.table.conditions import (
     rolling,
     seed,
     stacking,
-    tried,
+    tried_kernels,
 )
 from graphopt.passes.table.context import PassContext
 
@@ -168,7 +168,7 @@ ROWS: tuple[Row, ...] = (
         "after assign-layout, and after fold-batch-norm, which makes biases"),
     Row(TARGET, "target", "choose-kernel", on("cpu") & ASKS_FOR_KERNELS,
         "after choose-convolution, whose quicker algorithms stay, and fuse-conv-epilogue",
-        options=tried),
+        options=tried_kernels),
     Row(TARGET, "storage", "roll-layers", on("cpu"),
         "after the fusions and sharing, which make layers alike and short", options=rolling),
     Row(TARGET, "target", "prepare-weights", on("cpu", "gpu", "tpu") & ~REPLICATED,

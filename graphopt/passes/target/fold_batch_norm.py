@@ -124,7 +124,7 @@ class _Folded(Fusion):
             shift = new(Subtract.make(shift, new(Multiply.make(new.cast(old, mean), factor))))
         shift = new(Subtract.make(bias, shift)) if bias is not None else new.negative(shift)
         weight = match.value(self.weight)
-        scaled = _scaled(new, layer, new.cast(weight, factor), factor)
+        scaled = _scale_weight(new, layer, new.cast(weight, factor), factor)
         operands = (layer.operands[0], new.cast(scaled, weight))
         product = new(type(layer).make(*operands, **layer.attr_values()))
         added = new.along(shift, rank_of(x.type), _channels(norm))
@@ -149,7 +149,7 @@ def _made_axis(layer: PdOp, rank: int) -> int:
     return rank - 1 if isinstance(layer, Matmul) else channel_axis(rank, layer.attr("data_format"))
 
 
-def _scaled(new: _Before, layer: PdOp, weight: SSAValue, factor: SSAValue) -> SSAValue:
+def _scale_weight(new: _Before, layer: PdOp, weight: SSAValue, factor: SSAValue) -> SSAValue:
     """The weight times the factor of the channel that each part of it makes."""
     shape = shape_of(weight.type)
     if isinstance(layer, ConvTransposeBase):  # filters [in, out / groups, ...]

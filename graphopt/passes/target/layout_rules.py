@@ -110,7 +110,7 @@ def _all_results(op: PdOp) -> tuple[int, ...]:
     return tuple(range(len(op.results)))
 
 
-def _moved(axis: int) -> int:
+def _moved_axis(axis: int) -> int:
     """The place of an axis of an NCHW image when the channels are last."""
     return LAST.index(axis % RANK)
 
@@ -121,29 +121,31 @@ def _along(op: PdOp) -> ChannelsLast | None:
     axis = trait.kept_axis(op) if trait is not None else None
     if trait is None or trait.axis is None or axis is None:
         return None
-    return ChannelsLast((0,), results=_all_results(op), attrs={trait.axis: _moved(axis)})
+    return ChannelsLast((0,), results=_all_results(op), attrs={trait.axis: _moved_axis(axis)})
 
 
-def _joined(op: PdOp) -> ChannelsLast | None:
+def _join_channels(op: PdOp) -> ChannelsLast | None:
     operands = tuple(range(len(op.operands)))
-    return ChannelsLast(operands, attrs={"axis": _moved(op.attr("axis"))})
+    return ChannelsLast(operands, attrs={"axis": _moved_axis(op.attr("axis"))})
 
 
 def _cut(op: PdOp) -> ChannelsLast | None:
-    return ChannelsLast((0,), results=_all_results(op), attrs={"axis": _moved(op.attr("axis"))})
+    return ChannelsLast(
+        (0,), results=_all_results(op), attrs={"axis": _moved_axis(op.attr("axis"))}
+    )
 
 
-def _reduced(op: PdOp) -> ChannelsLast | None:
+def _reduce_channels(op: PdOp) -> ChannelsLast | None:
     """Without `keepdim` only where the axes that are left stay in their order."""
     axes = [axis % RANK for axis in op.attr("axis")] or list(range(RANK))
-    moved = tuple(map(_moved, axes)) if op.attr("axis") else ()
+    moved = tuple(map(_moved_axis, axes)) if op.attr("axis") else ()
     if op.attr("keepdim"):
         return ChannelsLast((0,), attrs={"axis": moved})
-    left = [_moved(axis) for axis in range(RANK) if axis not in axes]
+    left = [_moved_axis(axis) for axis in range(RANK) if axis not in axes]
     return ChannelsLast((0,), results=(), attrs={"axis": moved}) if left == sorted(left) else None
 
 
-def _padded(op: PdOp) -> ChannelsLast | None:
+def _pad_channels(op: PdOp) -> ChannelsLast | None:
     paddings = op.attr("paddings")
     moved = [paddings[2 * axis + side] for axis in LAST for side in (0, 1)]
     return ChannelsLast((0,), attrs={"paddings": moved})
@@ -155,8 +157,8 @@ _RULES: tuple[tuple[tuple[type[Any], ...], Callable[[PdOp], ChannelsLast | None]
     ((BatchNormBase,), _batch_norm),
     ((GroupNorm,), _by_format("data_layout")),
     ((Prelu,), _prelu),
-    ((Concat,), _joined),
+    ((Concat,), _join_channels),
     ((Split,), _cut),
-    ((Reduce,), _reduced),
-    ((Pad,), _padded),
+    ((Reduce,), _reduce_channels),
+    ((Pad,), _pad_channels),
 )

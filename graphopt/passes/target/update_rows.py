@@ -98,7 +98,7 @@ def _derivatives(table: SSAValue) -> list[Grad]:
     found = dict.fromkeys(use.operation for use in table.uses)
     grads = [op for op in found if isinstance(op, Grad) and table in op.wrt]
     copy = isinstance(table.owner, Assign)
-    return [op for op in grads if not copy or _counted(op.results[0]) is None]
+    return [op for op in grads if not copy or _counted_rows(op.results[0]) is None]
 
 
 def _find(table: SSAValue, grad: Grad, main: Block, replicas: int) -> TableUpdate | Reason:
@@ -131,17 +131,17 @@ def _find(table: SSAValue, grad: Grad, main: Block, replicas: int) -> TableUpdat
     if not lookups:
         return Reason("no-lookup", "the loss does not depend on the table")
     looked_up = update.looked_up if isinstance(update, SparseAdamBase) else None
-    if looked_up is not None and _counted(looked_up) != {op.x for op in lookups}:
+    if looked_up is not None and _counted_rows(looked_up) != {op.x for op in lookups}:
         text = f"{show_op(update)} moves the rows of other lookups than those of the gradient"
         return Reason("other-lookups", text)
     return _too_many(table, lookups) or TableUpdate(table, grad, lookups, update)
 
 
-def _counted(counts: SSAValue) -> set[SSAValue] | None:
+def _counted_rows(counts: SSAValue) -> set[SSAValue] | None:
     """The row numbers that `counts` counts; None for a value that is not such a sum."""
     op = counts.owner
     if isinstance(op, Add):
-        parts = [_counted(value) for value in op.operands]
+        parts = [_counted_rows(value) for value in op.operands]
         return None if None in parts else {v for part in parts for v in part or ()}
     if not isinstance(op, Grad) or len(op.of) != 1 or len(op.wrt) != 1:
         return None

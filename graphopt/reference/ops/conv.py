@@ -149,7 +149,7 @@ def transposed_convolution(
         order = (2, 0, 1, *range(3, 3 + len(kernel)))
         parts = np.reshape(np.transpose(product, order), (rows, groups * outs, *sizes))
         starts = [at * d for at, d in zip(position, dilations, strict=True)]
-        total = total + _spread(parts, strides, starts, whole)
+        total = total + _spread_elements(parts, strides, starts, whole)
     for axis, (size, pad) in enumerate(zip(wanted, pads, strict=True), 2):
         missing = max(pad[0] + size - total.shape[axis], 0)
         total = np.pad(total, [(0, missing if at == axis else 0) for at in range(total.ndim)])
@@ -159,7 +159,7 @@ def transposed_convolution(
     return channels_back(total, data_format)
 
 
-def _spread(x: Array, strides: Ints, starts: Sequence[int], whole: Sequence[int]) -> Array:
+def _spread_elements(x: Array, strides: Ints, starts: Sequence[int], whole: Sequence[int]) -> Array:
     """The elements `strides` apart, the first one at `starts`, among zeros up to the sizes."""
     for axis, (stride, start, size) in enumerate(zip(strides, starts, whole, strict=True), 2):
         shape = x.shape

@@ -14,17 +14,17 @@ from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 
 
-def filled(shape: Sequence[int], value: float, dtype: Any) -> Array:
+def fill_tensor(shape: Sequence[int], value: float, dtype: Any) -> Array:
     """A tensor of one value.
 
     A constant is rounded to its dtype, whatever the precision of the computation.
     """
     if dtype.is_differentiable:
-        return np.full(tuple(shape), held(value, dtype))
+        return np.full(tuple(shape), round_values(value, dtype))
     return np.full(tuple(shape), converted(value, dtype))
 
 
-def held(values: Any, dtype: Any) -> Array:
+def round_values(values: Any, dtype: Any) -> Array:
     """Floating-point or complex values, rounded to their dtype."""
     with np.errstate(over="ignore"):
         rounded = np.asarray(values).astype(dtype.numpy)
@@ -33,18 +33,18 @@ def held(values: Any, dtype: Any) -> Array:
 
 @rule(ops.Full)
 def full(shape: Sequence[int], value: float, dtypes: Any) -> Array:
-    return filled(shape, value, dtypes[0])
+    return fill_tensor(shape, value, dtypes[0])
 
 
 @rule(ops.FullLike)
 def full_like(x: Array, value: float, dtypes: Any) -> Array:
-    return filled(x.shape, value, dtypes[0])
+    return fill_tensor(x.shape, value, dtypes[0])
 
 
 @rule(ops.AssignValue)
 def assign_value(shape: Sequence[int], values: Sequence[float], dtypes: Any) -> Array:
     if dtypes[0].is_differentiable:
-        return held(values, dtypes[0]).reshape(tuple(shape))
+        return round_values(values, dtypes[0]).reshape(tuple(shape))
     # one by one: beside a float all would become floats, which hold no number above 2**53
     each = [converted(value, dtypes[0]) for value in values]
     return np.array(each, dtypes[0].numpy).reshape(tuple(shape))

@@ -12,7 +12,7 @@ from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array
 
 
-def taken(x: Array, numbers: Array, axis: int, op: str) -> Array:
+def take_slices(x: Array, numbers: Array, axis: int, op: str) -> Array:
     """Slices of x by number, counted from the end below zero; nan where there is none."""
     size = x.shape[axis]
     inside = (numbers >= -size) & (numbers < size)
@@ -29,7 +29,7 @@ def taken(x: Array, numbers: Array, axis: int, op: str) -> Array:
 
 @rule(ops.Embedding)
 def embedding(x: Array, weight: Array, padding_idx: int) -> Array:
-    rows = taken(weight, np.where(x < 0, weight.shape[0], x), 0, "pd.embedding")
+    rows = take_slices(weight, np.where(x < 0, weight.shape[0], x), 0, "pd.embedding")
     return rows if padding_idx == -1 else np.where((x == padding_idx)[..., None], 0.0, rows)
 
 
@@ -40,7 +40,7 @@ def one_hot(x: Array, depth: int) -> Array:
 
 @rule(ops.Gather)
 def gather(x: Array, index: Array, axis: int) -> Array:
-    return taken(x, np.reshape(index, index.shape[:1]), axis % x.ndim, "pd.gather")
+    return take_slices(x, np.reshape(index, index.shape[:1]), axis % x.ndim, "pd.gather")
 
 
 @rule(ops.FillRows)

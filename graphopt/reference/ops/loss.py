@@ -11,7 +11,7 @@ from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 
 
-def _picked(x: Array, label: Array, axis: int) -> Array:
+def _pick_elements(x: Array, label: Array, axis: int) -> Array:
     """The elements along an axis that labels name; nan where a label is out of range."""
     inside = (label >= 0) & (label < x.shape[axis])
     found = np.take_along_axis(x, np.where(inside, label, 0), axis)
@@ -36,7 +36,7 @@ def cross_entropy_with_softmax(
     else:
         numbers = np.expand_dims(label, axis) if label.ndim < logits.ndim else label
         counts = numbers != ignore_index
-        score = _picked(scores, np.where(counts, numbers, 0), axis)
+        score = _pick_elements(scores, np.where(counts, numbers, 0), axis)
         own = 0.0 - score if use_softmax else -np.log(score)  # a loss of 0 is not -0
         loss = np.where(counts, own, 0.0)
     # the gradient flows through the loss alone
@@ -88,7 +88,7 @@ def nll_loss(
 ) -> tuple[Array, Array]:
     counts = label != ignore_index
     numbers = np.where(counts, label, 0)
-    score = _picked(x, numbers[:, None], 1)[:, 0]
+    score = _pick_elements(x, numbers[:, None], 1)[:, 0]
     share = counts.astype(x.dtype)
     if weight is not None:
         inside = (numbers >= 0) & (numbers < x.shape[1])

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops import pool as ops
 from graphopt.reference.ops.conv import Ints, channels_back, channels_first, pads_of
-from graphopt.reference.ops.scatter import assigned
+from graphopt.reference.ops.scatter import assign_rows
 from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array, value_of
 
@@ -133,5 +133,5 @@ def unpool(x: Array, indices: Array, output_size: Ints) -> Array:
         raise Unsupported("pd.unpool", "at a place that is out of range")
     rows = np.reshape(np.arange(channels) * places, (*x.shape[:2], *(1,) * len(output_size)))
     at, none = np.reshape(rows + indices, (-1,)), np.zeros(channels * places, x.dtype)
-    out = assigned(none, at, np.reshape(x, (-1,)))
+    out = assign_rows(none, at, np.reshape(x, (-1,)))
     return np.reshape(out, (*x.shape[:2], *output_size))

@@ -14,7 +14,7 @@ from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array, NoDerivative, TapeNode
 
 
-def _checked(numbers: Array, size: int, op: str) -> Array:
+def _check_numbers(numbers: Array, size: int, op: str) -> Array:
     if not np.all((numbers >= -size) & (numbers < size)):
         raise Unsupported(op, "at a position that is out of range")
     return np.where(numbers < 0, numbers + size, numbers)
@@ -24,11 +24,11 @@ def _flat(x: Array, index: Array, op: str) -> Array:
     """The number of the slice of x, counted in one go, that each row of an index names."""
     at: Array = np.zeros(index.shape[:-1], np.int64)
     for axis in range(index.shape[-1]):
-        at = at * x.shape[axis] + _checked(index[..., axis], x.shape[axis], op)
+        at = at * x.shape[axis] + _check_numbers(index[..., axis], x.shape[axis], op)
     return at
 
 
-def assigned(x: Array, at: Array, values: Array) -> Array:
+def assign_rows(x: Array, at: Array, values: Array) -> Array:
     """x with rows replaced by those of the values, the last one where a row is named again."""
     if not at.size:
         return x
@@ -57,10 +57,10 @@ def scatter_nd_add(x: Array, index: Array, updates: Array) -> Array:
 
 @rule(ops.Scatter)
 def scatter(x: Array, index: Array, updates: Array, overwrite: bool) -> Array:
-    rows = _checked(np.reshape(index, (-1,)), x.shape[0], "pd.scatter")
+    rows = _check_numbers(np.reshape(index, (-1,)), x.shape[0], "pd.scatter")
     updates = np.broadcast_to(updates, (rows.size, *x.shape[1:]))
     if overwrite:
-        return assigned(x, rows, updates)
+        return assign_rows(x, rows, updates)
     hit = np.zeros(x.shape[0], bool)
     hit[rows] = True
     named = np.reshape(hit, (-1,) + (1,) * (x.ndim - 1))
@@ -69,7 +69,7 @@ def scatter(x: Array, index: Array, updates: Array, overwrite: bool) -> Array:
 
 def _grid(x: Array, index: Array, axis: int, op: str) -> tuple[Any, ...]:
     grid: list[Any] = list(np.ogrid[tuple(slice(size) for size in x.shape)])
-    grid[axis % x.ndim] = _checked(index, x.shape[axis], op)
+    grid[axis % x.ndim] = _check_numbers(index, x.shape[axis], op)
     return tuple(grid)
 
 
@@ -121,7 +121,7 @@ def index_add(x: Array, index: Array, add_value: Array, axis: int) -> Array:
     rows = np.moveaxis(x, axis, 0)
     wanted = (index.size, *rows.shape[1:])
     added = np.broadcast_to(np.moveaxis(add_value, axis, 0), wanted)
-    at = _checked(index, rows.shape[0], "pd.index_add")
+    at = _check_numbers(index, rows.shape[0], "pd.index_add")
     return np.moveaxis(rows + place(added, at, rows.shape, -0.0), 0, axis)
 
 
@@ -133,5 +133,5 @@ def index_put(x: Array, indices: tuple[Array, ...], value: Array, accumulate: bo
     wanted = (*index.shape[:-1], *x.shape[depth:])
     parts = np.reshape(np.broadcast_to(value, wanted), (at.size, *x.shape[depth:]))
     rows = np.reshape(x, (math.prod(x.shape[:depth]), *x.shape[depth:]))
-    put = rows + place(parts, at, rows.shape, -0.0) if accumulate else assigned(rows, at, parts)
+    put = rows + place(parts, at, rows.shape, -0.0) if accumulate else assign_rows(rows, at, parts)
     return np.reshape(put, x.shape)

@@ -21,7 +21,7 @@ from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 
 
-def _weighed(
+def _weigh_values(
     q: Array,
     k: Array,
     v: Array,
@@ -65,7 +65,7 @@ def fused_dot_product_attention(
     def drop(weights: Array) -> Array:
         return dropped(weights, rate, is_test, way, draw() if rate and not is_test else None)
 
-    return _weighed(q, k, v, mask, scaling_factor, fill, drop, wide)
+    return _weigh_values(q, k, v, mask, scaling_factor, fill, drop, wide)
 
 
 @rule(ops.FusedAttention)
@@ -118,7 +118,7 @@ def fused_attention(
         )
     q, k, v = heads
     if rotary:
-        q, k = (_rotated(part, rotary[0], rotary[1], wide) for part in (q, k))
+        q, k = (_rotate_pairs(part, rotary[0], rotary[1], wide) for part in (q, k))
     kept: tuple[Array, ...] = ()
     if cache:
         order = (0, 2, 1, 3) if cache_by_time else (0, 1, 2, 3)
@@ -126,7 +126,7 @@ def fused_attention(
         k, v = (np.concatenate(pair, 2) for pair in zip(old, (k, v), strict=True))
         kept = (np.transpose(k, order), np.transpose(v, order))
     k, v = (np.repeat(part, num_heads // part.shape[1], 1) for part in (k, v))
-    core = _weighed(q, k, v, mask, scaling_factor, fill, drop_weights, wide)
+    core = _weigh_values(q, k, v, mask, scaling_factor, fill, drop_weights, wide)
     rows = np.transpose(core, (0, 2, 1, 3))
     sizes = rows.shape[:2] if like is None else (*like.shape[:like_axes], -1)[:2]
     joined = np.reshape(rows, (*sizes, rows.shape[2] * rows.shape[3]))
@@ -137,7 +137,7 @@ def fused_attention(
     return out, *kept
 
 
-def _rotated(x: Array, cosine: Array, sine: Array, to: Any) -> Array:
+def _rotate_pairs(x: Array, cosine: Array, sine: Array, to: Any) -> Array:
     half = x.shape[-1] // 2
     other = np.concatenate((-x[..., half:], x[..., :half]), -1)
     return to(to(x * cosine) + to(other * sine))
@@ -214,14 +214,14 @@ def fused_feedforward(
     first, second = (draw(0), draw(1)) if random else (None, None)
     inner = _normal(x, ln_scale, ln_bias, epsilon, wide) if norm == "pre" else x
     hidden = _linear(inner, linear1_weight, linear1_bias, wide)
-    hidden = activate(act_method, hidden, wide, **_decoded(act_method, act_attrs))
+    hidden = activate(act_method, hidden, wide, **_decode_attributes(act_method, act_attrs))
     hidden = wide(dropped(hidden, dropout1_rate, is_test, dropout1_implementation, first))
     out = _linear(hidden, linear2_weight, linear2_bias, wide)
     out = wide(dropped(out, dropout2_rate, is_test, dropout2_implementation, second))
     return _finish(out, x, add_residual, norm, ln_scale, ln_bias, epsilon, wide)
 
 
-def _decoded(name: str, attrs: DictionaryAttr) -> dict[str, Any]:
+def _decode_attributes(name: str, attrs: DictionaryAttr) -> dict[str, Any]:
     """The properties of an activation as Python values."""
     op_class = BY_NAME.get(f"pd.{name}")
     kinds = attr_kinds(op_class) if op_class is not None else {}

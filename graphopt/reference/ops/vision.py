@@ -180,7 +180,7 @@ def fold(
 # Sampling ---------------------------------------------------------------------------------------
 
 
-def _reflected(at: Array, size: int, align_corners: bool) -> Array:
+def _reflect_positions(at: Array, size: int, align_corners: bool) -> Array:
     """Positions mirrored at the centres of the outer pixels, or at their outer edges."""
     edge = 0.0 if align_corners else 0.5
     span = size - 1 + 2 * edge
@@ -201,7 +201,7 @@ def grid_sample(x: Array, grid: Array, mode: str, padding_mode: str, align_corne
         if padding_mode == "border":
             at = between(at, 0.0, size - 1.0)
         elif padding_mode == "reflection":
-            at = _reflected(at, size, align_corners)
+            at = _reflect_positions(at, size, align_corners)
         places.insert(0, at)
     if mode == "nearest":
         found = pixels_at(np.moveaxis(x, 1, -1), [np.rint(value_of(at)) for at in places])

@@ -44,7 +44,7 @@ from graphopt.lowering.plan import Plan
 from graphopt.passes.engine.fusion import Declined
 from graphopt.passes.padding.dims import CannotPad
 from graphopt.passes.table.context import FLOAT32
-from graphopt.passes.table.flags import check_supported, refused
+from graphopt.passes.table.flags import check_supported, refused_flags
 from graphopt.passes.table.manager import optimize
 from graphopt.passes.table.parts import PARSE, CompilationPart
 from graphopt.passes.table.report import Report
@@ -78,7 +78,7 @@ def compile_program(compilation: Compilation) -> Compiled:
     _check_memory(module)
     context = compilation.pass_context()
     if context.communicates:
-        for flag, text in refused(context).items():
+        for flag, text in refused_flags(context).items():
             warnings.warn(f"{flag}: {text}", stacklevel=caller_level())
     fed = [port.name for port in signature_of(module).arguments]
     sizes = [name for name in fed if name.endswith(LENGTHS)]

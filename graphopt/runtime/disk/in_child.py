@@ -75,13 +75,13 @@ def main() -> None:
     os.nice(NICER)
     job = Job(*pickle.load(sys.stdin.buffer))
     file = Path(job.file)
-    with _locked(file):
+    with _lock_file(file):
         if not file.exists():
-            payload = _with_code(job.record, _compiled(job))
+            payload = _with_code(job.record, _compile_job(job))
             sys.exit(0 if write_entry(file, payload, job.most_bytes) else 1)
 
 
-def _compiled(job: Job) -> bytes:
+def _compile_job(job: Job) -> bytes:
     # not JAX, whose import takes several times as long
     from jaxlib import xla_client
 
@@ -99,7 +99,7 @@ def _with_code(record: bytes, code: bytes) -> bytes:
 
 
 @contextmanager
-def _locked(file: Path) -> Iterator[None]:
+def _lock_file(file: Path) -> Iterator[None]:
     """Alone among the processes that would write an entry."""
     assert fcntl is not None
     lock = file.with_name(f".{file.name}.lock")

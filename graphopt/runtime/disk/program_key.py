@@ -15,7 +15,12 @@ from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Block, Operator, Program, Variable
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.disk.entries import hashed
-from graphopt.runtime.settings.flags import changed, checks_all_ids, checks_nan_inf, uses_kernels
+from graphopt.runtime.settings.flags import (
+    changed_flags,
+    checks_all_ids,
+    checks_nan_inf,
+    uses_kernels,
+)
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -51,7 +56,7 @@ def key_of(compilation: Compilation, settings: object) -> str | None:
         return None
     axes = None if compilation.axes is None else sorted(compilation.axes.items())
     asked = compilation.feeds, compilation.fetches, axes, compilation.types, compilation.numbers
-    return hashed((content, *asked, compilation.grows, changed(), settings))
+    return hashed((content, *asked, compilation.grows, changed_flags(), settings))
 
 
 def _program(program: Program) -> Iterator[object]:

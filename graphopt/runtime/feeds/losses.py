@@ -23,11 +23,11 @@ def losses(program: Program) -> list[str]:
     ops = program.global_block().ops
     found = {name for op in ops if op.type == GRAD_TYPE for name in op.input("Y")}
     if any(is_gradient(op) for op in ops):
-        found.update(filter(None, map(_seeded, ops)))
+        found.update(filter(None, map(_find_seeded, ops)))
     return sorted(found)
 
 
-def _seeded(op: Operator) -> str | None:
+def _find_seeded(op: Operator) -> str | None:
     """The variable that a constant is the gradient of, in a program with gradient operators."""
     if op.type not in ("fill_constant", "fill_any_like") or is_zero(op):
         return None
@@ -42,7 +42,7 @@ def check_loss_name(program: Program, loss_name: str | None) -> None:
         "The loss name should be set, because the program contains a backward part."
     )
     found, variable = losses(program), program.global_block().find_var(loss_name)
-    other = bool(found) and not any(loss_name in _scaled(program, name) for name in found)
+    other = bool(found) and not any(loss_name in _find_scaled(program, name) for name in found)
     # a saved program may scale its loss before it differentiates it
     if variable is not None and other and any(map(is_gradient, program.global_block().ops)):
         other = variable.shape not in ((), (1,))
@@ -53,7 +53,7 @@ def check_loss_name(program: Program, loss_name: str | None) -> None:
         )
 
 
-def _scaled(program: Program, name: str) -> list[str]:
+def _find_scaled(program: Program, name: str) -> list[str]:
     """A variable, and those that it is a multiple or another dtype of, such as a scaled loss."""
     found = [name]
     for op in reversed(program.global_block().ops):

@@ -14,7 +14,7 @@ from graphopt.lowering.host_draws import (
     drawn,
     key_of_draw,
     normal,
-    scaled,
+    scale_numbers,
     truncated_normal,
     uniform,
 )
@@ -43,4 +43,4 @@ def draw(op: PdOp, step: Iterable[int], iterations: Iterable[int], rng_shift: in
         scale, offset = fixed["max"] - fixed["min"], fixed["min"]
     else:
         scale, offset = fixed["std"], fixed["mean"]
-    return scaled(numbers, scale, offset).reshape(fixed["shape"])
+    return scale_numbers(numbers, scale, offset).reshape(fixed["shape"])

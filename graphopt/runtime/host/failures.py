@@ -38,7 +38,7 @@ def fails_again(call: Callable[[], Any], error: Exception) -> bool:
     return is_own
 
 
-def computed(call: Callable[[], T]) -> T:
+def compute_or_raise(call: Callable[[], T]) -> T:
     """The result of a call; OpError for an error of its own, and whatever interrupts it."""
     try:
         return call()

@@ -29,7 +29,7 @@ from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.host.blas_threads import blas_threads
 from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
 from graphopt.runtime.host.by_lowering import ByLowering, import_lowering, is_lowered
-from graphopt.runtime.host.failures import computed
+from graphopt.runtime.host.failures import compute_or_raise
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results
 
 SECONDS, PER_OP = 0.3, 3e-3
@@ -69,7 +69,9 @@ class HostForm:
         self, updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray
     ) -> Results:
         """The fetches of one step, which changes no state; HostFailure where there are none."""
-        given = computed(lambda: [NATIVE.entered(np.asarray(a)) for a in (*read_only, *fed)])
+        given = compute_or_raise(
+            lambda: [NATIVE.entered(np.asarray(a)) for a in (*read_only, *fed)]
+        )
         began = time.thread_time()
         by_lowering = ByLowering(key, self._place, self._hashes)
         running = Running([None] * self._slots, began + self.price, by_lowering)
@@ -79,7 +81,9 @@ class HostForm:
         self.last = (updated, read_only, fed, key) if self._keeps else None
         # copies: a result may be a feed, a parameter, or a part of one
         pairs = [*zip(self._returned, values, strict=True)]
-        return computed(lambda: tuple(np.array(NATIVE.left(*p), order="C") for p in pairs)), ()
+        return compute_or_raise(
+            lambda: tuple(np.array(NATIVE.left(*p), order="C") for p in pairs)
+        ), ()
 
     def timed(self) -> None:
         """The other form has been timed, so that no arguments are needed."""

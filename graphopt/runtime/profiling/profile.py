@@ -65,7 +65,7 @@ class Profile(Shown):
                 row, variable="", number=None, **({"op": ""} if by == "line" else {"line": ""})
             )
             found[key] = one if old is None else _sum(old, one)
-        return _sorted(found.values())
+        return _sort_rows(found.values())
 
     def page(self) -> Page:
         """The table by op."""
@@ -154,7 +154,7 @@ def _sum(one: OpTime, other: OpTime) -> OpTime:
     )
 
 
-def _sorted(rows: Iterable[OpTime]) -> tuple[OpTime, ...]:
+def _sort_rows(rows: Iterable[OpTime]) -> tuple[OpTime, ...]:
     return tuple(sorted(rows, key=lambda row: -row.seconds))
 
 

@@ -42,7 +42,7 @@ IDLE = ""
 """The name of the time in which no instruction ran."""
 
 
-def spread(
+def spread_time(
     steps: Sequence[InstructionSpan], spans: Sequence[InstructionSpan], leads: Callable[[str], bool]
 ) -> Mapping[str, float]:
     """Nanoseconds by name, which sum to the time of all steps; `IDLE` for none.
@@ -162,7 +162,7 @@ def _profile(
 ) -> Profile:
     """The profile of what was recorded; `measured` is the time of a step without the profiler."""
     count, ops = len(recording.steps), ops_by_number(module)
-    times = spread(recording.steps, recording.instructions, instructions.is_control)
+    times = spread_time(recording.steps, recording.instructions, instructions.is_control)
     by_part: defaultdict[InstructionOps, float] = defaultdict(float)
     other = 0.0
     for name, spent in times.items():

@@ -74,7 +74,7 @@ def set_flags(flags: Mapping[str, Any]) -> None:
         raise TypeError(f"set_flags(): 'flags' must be a dict, found {type(flags).__name__}")
     converted = {name: _converted(_flag_name(name, "set_flags"), v) for name, v in flags.items()}
     for name in converted:
-        if _known(name) is None:
+        if _find_flag(name) is None:
             warnings.warn(f"set_flags(): {_unknown(name)}", stacklevel=2)
     _set.update(converted)
     _checks.clear()
@@ -271,7 +271,7 @@ def nan_inf_level() -> int:
     return _value(LEVEL)
 
 
-def changed() -> list[tuple[str, str]]:
+def changed_flags() -> list[tuple[str, str]]:
     """The flags that compiled programs depend on and that are not as they are by default."""
     found = {f"{_PREFIX}{name}": flag.default for name, flag in FLAGS.items()}
     names = [name for name in found if name not in _NOT_COMPILED]
@@ -282,7 +282,7 @@ def changed() -> list[tuple[str, str]]:
 _NOT_COMPILED = (CACHE, PROGRESS, FULL_TRACEBACK, TIER, CUDA_PLACE, LEVEL, SCRATCH)
 
 
-def _known(name: str) -> Any:
+def _find_flag(name: str) -> Any:
     return FLAGS.get(name.removeprefix(_PREFIX))
 
 
@@ -293,11 +293,11 @@ def _unknown(name: str) -> str:
 
 
 def _value(name: str) -> Any:
-    flag = _known(name)
+    flag = _find_flag(name)
     if name in _set:
         return _set[name]
     if name in os.environ:
-        return os.environ[name] if flag is None else _parsed(name, os.environ[name])
+        return os.environ[name] if flag is None else _parse_flag(name, os.environ[name])
     if flag is None:
         raise ValueError(f"get_flags(): {_unknown(name)}")
     return flag.default
@@ -305,7 +305,7 @@ def _value(name: str) -> Any:
 
 def _converted(name: str, value: Any) -> Any:
     """A value in the type of its flag, as Paddle converts it: numbers and None to a bool."""
-    flag = _known(name)
+    flag = _find_flag(name)
     if flag is None:
         return value
     match flag.default:
@@ -321,9 +321,9 @@ def _converted(name: str, value: Any) -> Any:
             raise _wrong(name, value)
 
 
-def _parsed(name: str, text: str) -> Any:
+def _parse_flag(name: str, text: str) -> Any:
     """A value of the environment in the type of its flag."""
-    kind = type(_known(name).default)
+    kind = type(_find_flag(name).default)
     if kind is bool:
         if text.lower() not in _TRUE + _FALSE:
             raise _wrong(name, text)
@@ -335,7 +335,7 @@ def _parsed(name: str, text: str) -> Any:
 
 
 def _wrong(name: str, value: Any) -> FlagError:
-    kind = type(_known(name).default).__name__
+    kind = type(_find_flag(name).default).__name__
     wanted = "a number" if kind == "float" else f"of type {kind}"
     return FlagError(f"{name} should be {wanted}, found {value!r}")
 

@@ -42,13 +42,13 @@ def keep(times: RunTimes | None) -> None:
     _current = times
 
 
-def kept() -> RunTimes | None:
+def kept_times() -> RunTimes | None:
     """The times that runs are added to; None unless a profiler is on."""
     return _current
 
 
 @contextmanager
-def timed(program: Program) -> Generator[None]:
+def time_run(program: Program) -> Generator[None]:
     """Note the time of the block as a run of the program, if a profiler is on."""
     times, start = _current, perf_counter()
     yield

@@ -136,7 +136,7 @@ def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
     home, (port, slot, layout) = replicated.home, bound
     latest.mark = None  # copies and items that others read are given up with the value
     if slot is None or slot.value is None:
-        slot = _filled(port, slot)
+        slot = _fill_stack(port, slot)
     if slot.home is home and slot.layout == layout:
         return slot.value
     if type(slot.value) is Item and not (keep or layout.replicas):
@@ -152,7 +152,7 @@ def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
     return array
 
 
-def _filled(port: Port, slot: Holder | None) -> Holder:
+def _fill_stack(port: Port, slot: Holder | None) -> Holder:
     """A stack that no program has used yet; ScopeError for a variable without a value."""
     if isinstance(slot, Stack) and slot.is_initialized():
         return slot
@@ -174,7 +174,7 @@ def _item(replicated: Replicated, port: Port, item: Item) -> Array:
 
     with jax.enable_x64(True):
         if stack.home is home and not stack.layout.replicas:
-            arrays = _unstacked(replicated.place(port))(stack.value)
+            arrays = _unstack_items(replicated.place(port))(stack.value)
             stack.items |= {(home, index): array for index, array in enumerate(arrays)}
         else:
             stack.items[home, item.at] = put(item.numpy(), replicated.place(port))
@@ -184,7 +184,7 @@ def _item(replicated: Replicated, port: Port, item: Item) -> Array:
 
 # one for each device
 @functools.cache
-def _unstacked(place: Any) -> Any:
+def _unstack_items(place: Any) -> Any:
     """A function that makes an array of each item of a stack."""
     import jax
 
@@ -202,7 +202,7 @@ def _bring_home(replicated: Replicated, slot: Holder, port: Port, layout: ArrayL
     if replicas and slot.layout == layout:
         value = np.array(slot.value)
     else:
-        value = _checked(slot, port)
+        value = _check_slot(slot, port)
         if layout.order:
             value = np.ascontiguousarray(value.transpose(layout.order))
         if layout.whole is not None:
@@ -213,7 +213,7 @@ def _bring_home(replicated: Replicated, slot: Holder, port: Port, layout: ArrayL
         return put(value, replicated.place(port))
 
 
-def _checked(slot: Holder, port: Port) -> HostArray:
+def _check_slot(slot: Holder, port: Port) -> HostArray:
     """The value in a slot; ScopeError unless it is what the program declares."""
     if isinstance(slot, Stack) and slot.home is None:
         values = [member.numpy() for member in slot.members]

@@ -40,7 +40,7 @@ def finish(run: CallingRun, results: Any) -> None:
         key, error = others[0]
         if not isinstance(error, Exception) or _of_a_handler(error):
             raise error
-        raise CallbackError(_told(run.callers[key], error)) from error
+        raise CallbackError(_message_of(run.callers[key], error)) from error
     if run.raised:
         raise CheckError("\n".join(dict.fromkeys(str(error) for _, error in run.raised)))
 
@@ -61,7 +61,7 @@ def _of_a_handler(error: Exception) -> bool:
     return False
 
 
-def _told(op: PdOp, error: Exception) -> str:
+def _message_of(op: PdOp, error: Exception) -> str:
     """The message for an exception: which op of which line, and for what variables."""
     names = op.attr("variables" if "variables" in op.attr_values() else "variable")
     names = [names] if isinstance(names, str) else names

@@ -225,7 +225,7 @@ class Executable:
             ordered,
             partial(self._arguments, feeds, scope),
             sizes,
-            partial(_described, self.compiled, sizes, self.reason),
+            partial(_describe_compilation, self.compiled, sizes, self.reason),
             is_first=self.reason != FEED_SHAPE,
             is_shared=partial(self._is_shared, scope),
         )
@@ -273,7 +273,7 @@ class Executable:
         )
 
 
-def _described(compiled: Compiled, sizes: str, reason: str) -> str:
+def _describe_compilation(compiled: Compiled, sizes: str, reason: str) -> str:
     """The program that is compiled, with its size, the sizes of its feeds and the reason."""
     count = sum(1 for _ in compiled.module.walk())
     feeds = f" with feeds {sizes}" if sizes else ""

@@ -190,7 +190,9 @@ class KeptPrograms:
             # the first ones of what was shipped are what it was compiled for before
             wanted, sets = names, self._sets(group)
             if names and (sets or not shipped):
-                wanted = _wanted(program, tuple(requests.names) if sets else names, rows, len(sets))
+                wanted = _choose_fetches(
+                    program, tuple(requests.names) if sets else names, rows, len(sets)
+                )
             return self._made(program, group, names, wanted, make)
 
     def _sets(self, group: Group) -> list[Names]:
@@ -268,7 +270,7 @@ class KeptPrograms:
             del self._requests[group]
 
 
-def _wanted(program: Program, names: Names, rows: int, known: int) -> Names:
+def _choose_fetches(program: Program, names: Names, rows: int, known: int) -> Names:
     """The fetches to compile together with these; so many sets with others are `known`."""
     found = dict.fromkeys(names + tuple(measures(program, names, rows, first=not known)))
     if known > 1:

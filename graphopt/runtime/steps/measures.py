@@ -66,7 +66,7 @@ def measures(program: Program, names: Names, rows: int, *, first: bool) -> list[
         return []
     left = min(work // SHARE, MOST_ELEMENTS) if first else MOST_ELEMENTS
     found: list[str] = []
-    needed = _needed(block, names)
+    needed = _needed_ops(block, names)
     # the last ones are the measures that scripts look at
     for name in reversed(_numbers_of_feeds(block)):
         if name in names or len(found) == MOST_MEASURES:
@@ -115,7 +115,7 @@ def _numbers_of_feeds(block: Block) -> list[str]:
     return list(found)
 
 
-def _needed(block: Block, names: Names) -> set[int]:
+def _needed_ops(block: Block, names: Names) -> set[int]:
     """The positions of the ops that fetches or the state need."""
     state = (
         name

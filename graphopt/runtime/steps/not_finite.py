@@ -45,7 +45,7 @@ def _text(wrong: NotFinite, program: Program, module: ModuleOp) -> str:
     holds = f"{wrong.nans} NaN and {wrong.infinities} Inf among {several(wrong.size, 'element')}"
     if not value.operator:
         return f"the feed '{value.name}' holds {holds}"
-    made = _made(value, program, module)
+    made = _find_makers(value, program, module)
     types = " or ".join(dict.fromkeys(type for type, _ in made)) or value.operator
     names = " or ".join(f"'{name}'" for _, name in made) or f"'{value.name}'"
     line = f", made at {where}" if where else ""
@@ -58,7 +58,7 @@ def _line(location: Any) -> str:
     return f"{location.filename.data}:{location.line.data}"
 
 
-def _made(value: WatchedValue, program: Program, module: ModuleOp) -> list[Made]:
+def _find_makers(value: WatchedValue, program: Program, module: ModuleOp) -> list[Made]:
     """The operators that may have written this value: several where names differ in a number only.
 
     The IR does not keep the number at the end of a name. The operators of a line have the order of

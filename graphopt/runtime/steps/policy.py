@@ -201,7 +201,7 @@ def choose(facts: Facts, seen: History) -> Choice:
     if first == FULL:
         return Choice(FULL, f"{FULL}: {why}")
     if facts.quick_runs and not seen.error:
-        return _seeded(facts, seen, is_quick=is_quick)
+        return _choose_seeded(facts, seen, is_quick=is_quick)
     form = FAST if first == HOST and seen.left else first
     if facts.asked != AUTO:
         return Choice(form, f"{form}: {why if form == first else seen.left}", is_last=True)
@@ -215,7 +215,7 @@ def choose(facts: Facts, seen: History) -> Choice:
     return Choice(form, f"{form}: {which} run has the full form compiled", FULL if is_due else "")
 
 
-def _seeded(facts: Facts, seen: History, *, is_quick: bool) -> Choice:
+def _choose_seeded(facts: Facts, seen: History, *, is_quick: bool) -> Choice:
     """The form of a training from a seed: the quick one for as many runs in each run of a script.
 
     The forms round elsewhere, so no run is in the full form earlier because that is ready, nor in

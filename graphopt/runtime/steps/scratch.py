@@ -65,7 +65,7 @@ class Scratch:
 
     def fed(self, arrays: FedArrays) -> FedArrays:
         """Feeds for which JAX runs the step in the thread that calls it."""
-        return tuple([_aligned(a) if isinstance(a, np.ndarray) else a for a in arrays])
+        return tuple([_align_array(a) if isinstance(a, np.ndarray) else a for a in arrays])
 
     def __enter__(self) -> None:
         if not _is_main_thread():
@@ -108,7 +108,7 @@ def temporary_bytes(function: Step) -> int:
     return int(found.temp_size_in_bytes) if is_one_cpu else 0
 
 
-def _aligned(array: np.ndarray) -> np.ndarray:
+def _align_array(array: np.ndarray) -> np.ndarray:
     """The same numbers in an array that JAX need not copy."""
     if array.nbytes < COPIED_LATER:
         return array

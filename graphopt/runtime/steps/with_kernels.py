@@ -51,7 +51,7 @@ def with_kernels(
         return None
     device = device_of(whole.compilation.places[0])
     plan, prepare = whole.plan, compiled.prepare
-    packed = _packed(module, plan, arguments[2]) if plan.prepared else None
+    packed = _pack_filters_for(module, plan, arguments[2]) if plan.prepared else None
     if packed is not None:
         module, prepare = packed, Prepare.of(packed, device.platform, lambda: device)
         plan = replace(plan, prepared=Plan.of(module, apart=True).prepared)
@@ -73,7 +73,7 @@ def _rows(plan: Plan, feeds: FedArrays) -> int:
     return max(found)
 
 
-def _packed(module: ModuleOp, plan: Plan, feeds: FedArrays) -> ModuleOp | None:
+def _pack_filters_for(module: ModuleOp, plan: Plan, feeds: FedArrays) -> ModuleOp | None:
     """The module with filters laid out for kernels, for feeds of these sizes.
 
     None where none are, or where an op does not take the sizes.

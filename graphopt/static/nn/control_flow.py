@@ -105,7 +105,7 @@ def _check_same_structure(when_true: Any, when_false: Any) -> None:
         if one is None:
             raise ProgramError(
                 "Incompatible return values of true_fn and false_fn in cond: "
-                f"{names[0]} returns None while {names[1]} returns {_shown(other)}"
+                f"{names[0]} returns None while {names[1]} returns {_show(other)}"
             )
     found = nest.difference(when_true, when_false)
     if found is not None:
@@ -120,12 +120,12 @@ def _check_same_type(when_true: Any, when_false: Any) -> None:
     if not all(isinstance(value, (Variable, *_NUMBERS)) for value in both):
         raise TypeError(
             "Unsupported return type of true_fn and false_fn in cond: true_fn returns "
-            f"{_shown(when_true)} where false_fn returns {_shown(when_false)}"
+            f"{_show(when_true)} where false_fn returns {_show(when_false)}"
         )
     if any(map(is_array, both)):
         if when_true is not when_false:
             raise ProgramError(
-                f"cond returns {_shown(when_true)} from true_fn and {_shown(when_false)} from "
+                f"cond returns {_show(when_true)} from true_fn and {_show(when_false)} from "
                 "false_fn; return tensors, and write them to the array outside"
             )
         return
@@ -133,13 +133,13 @@ def _check_same_type(when_true: Any, when_false: Any) -> None:
     if types[0][1] != types[1][1] and not any(isinstance(value, Variable) for value in both):
         raise OperandError(
             "Unsupported return type of true_fn and false_fn in cond: true_fn returns "
-            f"{_shown(when_true)} where false_fn returns {_shown(when_false)}; return numbers of "
+            f"{_show(when_true)} where false_fn returns {_show(when_false)}; return numbers of "
             "one type"
         )
     if types[0][0] == () and isinstance(when_true, Variable) != isinstance(when_false, Variable):
         warnings.warn(
             "Return results from different branches in cond are not same type: "
-            f"{_shown(when_true)} in true_fn and {_shown(when_false)} in false_fn",
+            f"{_show(when_true)} in true_fn and {_show(when_false)} in false_fn",
             stacklevel=caller_level(),
         )
 
@@ -161,7 +161,7 @@ def _merge(when_true: Any, when_false: Any, mask: Variable) -> Any:
     elif not program.is_fluid:
         warnings.warn(
             "the results of true_fn and false_fn in cond should have the same rank: "
-            f"{_shown(yes)} and {_shown(no)}",
+            f"{_show(yes)} and {_show(no)}",
             stacklevel=caller_level(),
         )
     block = program.current_block()
@@ -184,7 +184,7 @@ def _as_variable(value: Any) -> Variable:
     return value if isinstance(value, Variable) else full([], value, _NUMBERS[type(value)])
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     if is_array(value):
         return f"'{value.name}' (tensor array)"
     if isinstance(value, Variable):
@@ -243,7 +243,7 @@ def switch_case(
             f"'{branch_index.name}' is {branch_index.dtype!s}"
         )
     index = branch_index if branch_index.dtype == "int64" else cast(branch_index, "int64")
-    pairs = _numbered(branch_fns)
+    pairs = _number_branches(branch_fns)
     ordered = sorted(pairs, key=lambda pair: pair[0]) if default is None else pairs
     final = _check_default(default, ordered)
     if len(ordered) > _NESTED:
@@ -280,7 +280,7 @@ def _halved(place: Variable, functions: Sequence[Branch], start: int = 0) -> Any
     )
 
 
-def _numbered(branch_fns: Any) -> list[tuple[int, Branch]]:
+def _number_branches(branch_fns: Any) -> list[tuple[int, Branch]]:
     if isinstance(branch_fns, Mapping):
         pairs: list[Any] = list(branch_fns.items())
     else:
@@ -411,18 +411,18 @@ def _loop(
                 f"loop_vars, but they are {found}"
             )
         again = check_flag(cond(*after), "the result of cond", "while_loop")
-        carried = _carried(nest.leaves(after), nest.leaves(list(loop_vars)))
+        carried = _carry_values(nest.leaves(after), nest.leaves(list(loop_vars)))
         assign_together([*carried, (again, flag)])
     return loop_vars
 
 
-def _carried(after: Sequence[Any], before: Sequence[Any]) -> Iterator[tuple[Any, Variable]]:
+def _carry_values(after: Sequence[Any], before: Sequence[Any]) -> Iterator[tuple[Any, Variable]]:
     """The values for the next iteration, each with the loop variable that is to have it."""
     for new, old in zip(after, before, strict=True):
         if not isinstance(old, Variable):
             if isinstance(new, Variable):
                 raise ProgramError(
-                    f"body in while_loop returns {_shown(new)} for the loop variable {old!r}, "
+                    f"body in while_loop returns {_show(new)} for the loop variable {old!r}, "
                     "which is not a Variable; make it one with paddle.full before the loop"
                 )
             continue
@@ -432,7 +432,7 @@ def _carried(after: Sequence[Any], before: Sequence[Any]) -> Iterator[tuple[Any,
             continue
         if isinstance(new, Variable) and new.dtype != old.dtype:
             raise ProgramError(
-                f"body in while_loop returns {_shown(new)} for the loop variable {_shown(old)}; "
+                f"body in while_loop returns {_show(new)} for the loop variable {_show(old)}; "
                 "cast it to the same dtype"
             )
         if isinstance(new, (Variable, *_NUMBERS)):
@@ -448,13 +448,13 @@ def assign_together(pairs: Sequence[tuple[Any, Variable]]) -> None:
     values: list[Any] = []
     for value, target in pairs:
         name = value.name if isinstance(value, Variable) else None
-        values.append(_assigned(value) if name in written and name != target.name else value)
+        values.append(_assign_value(value) if name in written and name != target.name else value)
         written.add(target.name)
     for value, (_, target) in zip(values, pairs, strict=True):
-        _assigned(value, target)
+        _assign_value(value, target)
 
 
-def _assigned(value: Any, target: Variable | None = None) -> Variable:
+def _assign_value(value: Any, target: Variable | None = None) -> Variable:
     """`target`, or a new variable, with the value of a tensor, an array or a number."""
     if not is_array(value):
         return assign(value, target)

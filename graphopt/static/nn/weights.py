@@ -25,11 +25,11 @@ def weight(
 ) -> Variable:
     """A new parameter, or a weight computed from two for a WeightNormParamAttr."""
     if isinstance(attr, WeightNormParamAttr):
-        return _normalised(helper, attr, shape, dtype, default_initializer)
+        return _create_normalised(helper, attr, shape, dtype, default_initializer)
     return helper.parameter(attr, shape, dtype, default_initializer=default_initializer)
 
 
-def _normalised(
+def _create_normalised(
     helper: LayerHelper,
     attr: WeightNormParamAttr,
     shape: Sequence[int],

@@ -18,7 +18,7 @@ from graphopt.dataset.archive import SourceFile, extract, members
 from graphopt.frontend.images.image import pillow
 from graphopt.frontend.mode import get_default_dtype
 from graphopt.io.dataset import Dataset
-from graphopt.vision.backend import chosen
+from graphopt.vision.backend import choose_backend
 
 Transform = Callable[[Any], Any]
 
@@ -32,7 +32,7 @@ class _Images(Dataset):
         self.mode = mode.lower()
         if self.mode not in self.modes:
             raise ValueError(f"mode should be {' or '.join(map(repr, self.modes))}, not {mode!r}")
-        self.backend = chosen(backend)
+        self.backend = choose_backend(backend)
         self.transform = transform
         self.dtype = get_default_dtype()
 

@@ -44,7 +44,7 @@ def warp_affine(
         across = np.rint(row[0] * x * scale).astype(np.int64)
         down = np.rint((row[1] * y + row[2]) * scale).astype(np.int64) + rounding
         points.append((down[:, None] + across[None, :]) >> (_BITS if nearest else _BITS - 5))
-    return _sampled(img, points[0], points[1], interpolation, fill)
+    return _sample_image(img, points[0], points[1], interpolation, fill)
 
 
 def _inverted(matrix: Array) -> Array:
@@ -68,7 +68,7 @@ def warp_perspective(img: Array, matrix: Array, interpolation: str, fill: Any) -
         np.rint(np.clip(axis * factor, limit.min, limit.max)).astype(np.int64)
         for axis in (across, down)
     ]
-    return _sampled(img, points[0], points[1], interpolation, fill)
+    return _sample_image(img, points[0], points[1], interpolation, fill)
 
 
 def perspective_matrix(startpoints: Any, endpoints: Any) -> Array:
@@ -83,7 +83,7 @@ def perspective_matrix(startpoints: Any, endpoints: Any) -> Array:
     return np.append(np.linalg.solve(np.array(rows), np.array(values)), 1.0).reshape(3, 3)
 
 
-def _sampled(img: Array, x: Array, y: Array, interpolation: str, fill: Any) -> Array:
+def _sample_image(img: Array, x: Array, y: Array, interpolation: str, fill: Any) -> Array:
     kernel = "bilinear" if interpolation == "area" else interpolation
     channels = img[..., None] if img.ndim == 2 else img
     warped = sample(channels, x, y, kernel, colour(fill, channels.shape[2]))

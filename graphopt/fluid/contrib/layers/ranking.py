@@ -99,7 +99,7 @@ def tdm_child(
     count = arguments.integer(child_nums, "child_nums", function)
     shape = [arguments.integer(node_nums, "node_nums", function), 3 + count]
     helper = LayerHelper(function)
-    tree = _fixed(helper, param_attr, shape, element)
+    tree = _create_fixed_parameter(helper, param_attr, shape, element)
     attrs = {"child_nums": count, "dtype": element.code}
     child, leaf = helper.emit_all(
         function, {"X": x, "TreeInfo": tree}, attrs, ("Child", "LeafMask"), stop_gradient=True
@@ -146,8 +146,8 @@ def tdm_sampler(
             f"{function}(): 'leaf_node_num' {leaves} should be below the {sum(sizes)} nodes"
         )
     helper = LayerHelper(function)
-    travel = _fixed(helper, tree_travel_attr, [leaves, len(sizes)], stored)
-    layer = _fixed(helper, tree_layer_attr, [sum(sizes), 1], stored)
+    travel = _create_fixed_parameter(helper, tree_travel_attr, [leaves, len(sizes)], stored)
+    layer = _create_fixed_parameter(helper, tree_layer_attr, [sum(sizes), 1], stored)
     positive = arguments.flag(output_positive, "output_positive", function)
     attrs = {
         "neg_samples_num_list": counts,
@@ -188,7 +188,9 @@ def fused_seqpool_cvm(
     return [continuous_value_model(each, cvm, use_cvm) for each in pooled]
 
 
-def _fixed(helper: LayerHelper, attr: Any, shape: Sequence[int], dtype: Any) -> Variable:
+def _create_fixed_parameter(
+    helper: LayerHelper, attr: Any, shape: Sequence[int], dtype: Any
+) -> Variable:
     """A parameter that is not trained."""
     made = as_weight_attr(attr, helper.layer_type)
     return helper.parameter(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphopt.fluid.layers.parametric import dropout
-from graphopt.fluid.layers.rnn import GRUCell, LSTMCell, last_item, leaves, masked, part_of
+from graphopt.fluid.layers.rnn import GRUCell, LSTMCell, last_item, leaves, mask_state, part_of
 from graphopt.fluid.layers.shaping import sequence_mask
 from graphopt.frontend import arguments
 from graphopt.frontend.calls import publish
@@ -177,7 +177,7 @@ def _direction(
             states: Any = old if len(old) > 1 else old[0]
             new = leaves(cell.call(item, states)[1])
             if live is not None:
-                new = [masked(live, n, o) for n, o in zip(new, old, strict=True)]
+                new = [mask_state(live, n, o) for n, o in zip(new, old, strict=True)]
             for before, after in zip(old, new, strict=True):
                 walk.update_memory(before, after)
                 walk.step_output(after)

@@ -12,7 +12,7 @@ from graphopt.tensor.manipulation import reshape
 from graphopt.tensor.math import add, scale
 
 
-def _summed(
+def _add_residual(
     x: Variable, bias: Variable | None, residual: Variable | None, alpha: float
 ) -> Variable:
     """x + bias + alpha * residual, of what is given."""
@@ -83,7 +83,7 @@ def fused_layer_norm(
     function = "fused_layer_norm"
     unquantised(function, quant_scale)
     alpha = arguments.number(residual_alpha, "residual_alpha", function)
-    total = _summed(arguments.variable(x, "x", function), bias, residual, alpha)
+    total = _add_residual(arguments.variable(x, "x", function), bias, residual, alpha)
     if norm_weight is None and norm_bias is None:
         return total
     attrs = {

@@ -50,7 +50,7 @@ def fused_rotary_position_embedding(
         tables = [assign(table) for table in _tables(steps, size, rotary_emb_base)]
     else:
         tables = [reshape(table, [-1, size]) for table in (sin, cos)]
-    tables = [_placed(table, q, position_ids, time_major) for table in tables]
+    tables = [_place_table(table, q, position_ids, time_major) for table in tables]
 
     def rotated(x: Variable | None) -> Variable | None:
         if x is None:
@@ -70,7 +70,7 @@ def _tables(steps: int, size: int, base: float) -> list[Any]:
     return [np.sin(angles).astype("float32"), np.cos(angles).astype("float32")]
 
 
-def _placed(table: Variable, q: Variable, ids: Variable | None, time_major: bool) -> Variable:
+def _place_table(table: Variable, q: Variable, ids: Variable | None, time_major: bool) -> Variable:
     """A table so that it broadcasts to q."""
     size = q.shape[-1]
     if ids is None:

@@ -121,7 +121,7 @@ class Transform(OpaqueOp, ABC):
     forward = flag(True)
 
 
-def _checked(x: Tensor, axes: Sequence[int], normalization: str) -> tuple[int, ...]:
+def _check_axes(x: Tensor, axes: Sequence[int], normalization: str) -> tuple[int, ...]:
     if normalization not in NORMALIZATIONS:
         raise ProgramError(
             f"normalization is one of {', '.join(NORMALIZATIONS)}, found {normalization!r}"
@@ -140,7 +140,7 @@ def _complex(x: Tensor) -> Tensor:
     return x
 
 
-def _resized(x: Tensor, axis: int, size: int) -> Tensor:
+def _resize_axis(x: Tensor, axis: int, size: int) -> Tensor:
     shape = list(shape_of(x))
     shape[axis] = size
     return like(x, shape=shape)
@@ -154,7 +154,7 @@ class FftC2c(Transform):
 
     @staticmethod
     def infer(x: Tensor, axes: tuple[int, ...], normalization: str) -> Tensor:
-        _checked(x, axes, normalization)
+        _check_axes(x, axes, normalization)
         return _complex(x)
 
 
@@ -170,10 +170,10 @@ class FftR2c(Transform):
 
     @staticmethod
     def infer(x: Tensor, axes: tuple[int, ...], normalization: str, onesided: bool) -> Tensor:
-        last = _checked(x, axes, normalization)[-1]
+        last = _check_axes(x, axes, normalization)[-1]
         size = shape_of(x)[last]
         half = UNKNOWN if size == UNKNOWN else size // 2 + 1
-        return _resized(complex_of(x), last, half if onesided else size)
+        return _resize_axis(complex_of(x), last, half if onesided else size)
 
 
 @irdl_op_definition
@@ -188,7 +188,7 @@ class FftC2r(Transform):
 
     @staticmethod
     def infer(x: Tensor, axes: tuple[int, ...], normalization: str, last_dim_size: int) -> Tensor:
-        last = _checked(x, axes, normalization)[-1]
+        last = _check_axes(x, axes, normalization)[-1]
         size = shape_of(_complex(x))[last]
         even = UNKNOWN if size == UNKNOWN else 2 * (size - 1)
-        return _resized(real_of(x), last, last_dim_size or even)
+        return _resize_axis(real_of(x), last, last_dim_size or even)

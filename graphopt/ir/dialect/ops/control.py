@@ -48,10 +48,10 @@ def join(a: Attribute, b: Attribute) -> Tensor | None:
 
     None when the dtypes, the ranks or two known dimensions differ.
     """
-    return widened(a, b) if compatible(a, b) else None
+    return widen_type(a, b) if compatible(a, b) else None
 
 
-def widened(a: Attribute, b: Attribute) -> Tensor | None:
+def widen_type(a: Attribute, b: Attribute) -> Tensor | None:
     """The type that covers both where sizes may change from one to the other.
 
     None when the dtypes or the ranks differ.

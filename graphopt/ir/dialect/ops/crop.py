@@ -47,7 +47,7 @@ def block_of(
 
     Raises ProgramError for a block that is certainly not inside.
     """
-    given = f"a block {_shown(shape)} at {_shown(offsets)} of {_shown(have)}"
+    given = f"a block {_show_sizes(shape)} at {_show_sizes(offsets)} of {_show_sizes(have)}"
     if not len(shape) == len(offsets) == len(have):
         raise ProgramError(f"{given}: 'shape' and 'offsets' need {len(have)} numbers each")
     found: list[int] = []
@@ -71,5 +71,5 @@ def block_of(
     return found
 
 
-def _shown(sizes: Sequence[int | None]) -> str:
+def _show_sizes(sizes: Sequence[int | None]) -> str:
     return f"[{', '.join('?' if size is None else str(size) for size in sizes)}]"

@@ -93,14 +93,14 @@ def draws(op: Operation) -> tuple[tuple[int, int], ...]:
     if isinstance(op, RandomOp):
         return op.draws()
     if isinstance(op, PdOp) and op.name in STAND_INS:
-        return _drawn(op.attr("op"), op.attr("attrs"))
+        return _draw_effects(op.attr("op"), op.attr("attrs"))
     return ()
 
 
-def _drawn(name: str, stored: DictionaryAttr) -> tuple[tuple[int, int], ...]:
+def _draw_effects(name: str, stored: DictionaryAttr) -> tuple[tuple[int, int], ...]:
     attrs = decoded(class_of(name), stored)
     if name in STAND_INS:
-        return _drawn(attrs["op"], attrs["attrs"])
+        return _draw_effects(attrs["op"], attrs["attrs"])
     is_random = issubclass(class_of(name), RandomOp)
     return ((attrs["seed"], attrs["rng_id"]),) if is_random else ()
 

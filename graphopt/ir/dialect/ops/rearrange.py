@@ -51,7 +51,7 @@ class Tile(PureOp):
         rank = max(rank_of(x), len(repeat_times))
         shape = (1,) * (rank - rank_of(x)) + shape_of(x)
         times = (1,) * (rank - len(repeat_times)) + tuple(repeat_times)
-        return like(x, shape=[_scaled(*pair) for pair in zip(shape, times, strict=True)])
+        return like(x, shape=[_scale_dim(*pair) for pair in zip(shape, times, strict=True)])
 
     @staticmethod
     def infer_partly(x: Tensor, repeat_times: Partial) -> Tensor:
@@ -59,10 +59,10 @@ class Tile(PureOp):
         rank = max(rank_of(x), len(known))
         shape = (1,) * (rank - rank_of(x)) + shape_of(x)
         times = (1,) * (rank - len(known)) + known
-        return like(x, shape=[_scaled(*pair) for pair in zip(shape, times, strict=True)])
+        return like(x, shape=[_scale_dim(*pair) for pair in zip(shape, times, strict=True)])
 
 
-def _scaled(dim: int, times: int) -> int:
+def _scale_dim(dim: int, times: int) -> int:
     return UNKNOWN if UNKNOWN in (dim, times) else dim * times
 
 
@@ -83,7 +83,7 @@ class RepeatInterleave(PureOp):
             raise ProgramError(f"repeats must not be negative, found {repeats}")
         at = normalize_axis(axis, rank_of(x))
         shape = shape_of(x)
-        return like(x, shape=(*shape[:at], _scaled(shape[at], repeats), *shape[at + 1 :]))
+        return like(x, shape=(*shape[:at], _scale_dim(shape[at], repeats), *shape[at + 1 :]))
 
 
 @irdl_op_definition

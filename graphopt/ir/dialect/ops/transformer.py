@@ -252,10 +252,10 @@ class FusedAttention(TwoDropouts):
             raise ProgramError(f"layout should be split or heads, found '{layout}'")
         kv_heads = num_kv_heads or num_heads
         q, k, v = _projected(x, memory, qkv_weight, qkv_bias, num_heads, kv_heads)
-        q, k = _rotated(q, rotary), _rotated(k, rotary)
-        kept = _cached((k, v), cache, by_time=cache_by_time)
-        k, v = (_repeated(part, num_heads // kv_heads) for part in kept or (k, v))
-        joined = _joined(core_type(q, k, v, mask), like, like_axes)
+        q, k = _rotated_type(q, rotary), _rotated_type(k, rotary)
+        kept = _join_cache((k, v), cache, by_time=cache_by_time)
+        k, v = (_repeat_heads(part, num_heads // kv_heads) for part in kept or (k, v))
+        joined = _join_heads(core_type(q, k, v, mask), like, like_axes)
         out = linear_type(joined, linear_weight, linear_bias)
         check_norm(norm, x if norm == "pre" else out, ln_scale, ln_bias)
         out = residual_type(x, out) if add_residual else out
@@ -305,7 +305,7 @@ def _in_heads(x: Tensor, heads: int, ways: int) -> Tensor:
     return like_type(x, shape=(batch, heads, length, size))
 
 
-def _rotated(x: Tensor, rotary: Sequence[Tensor]) -> Tensor:
+def _rotated_type(x: Tensor, rotary: Sequence[Tensor]) -> Tensor:
     """The type of x multiplied by cosines and sines."""
     if len(rotary) not in (0, 2):
         raise ProgramError(f"rotary should be the cosines and the sines, found {len(rotary)}")
@@ -320,7 +320,7 @@ def _rotated(x: Tensor, rotary: Sequence[Tensor]) -> Tensor:
     return like_type(x, shape=shape)
 
 
-def _cached(
+def _join_cache(
     parts: tuple[Tensor, Tensor], cache: Sequence[Tensor], *, by_time: bool
 ) -> tuple[Tensor, ...]:
     """Keys and values [n, heads, length, size] with the cached ones before them, if there are."""
@@ -341,12 +341,12 @@ def _by_time(x: Tensor) -> Tensor:
     return like_type(x, shape=(a, c, b, d))
 
 
-def _repeated(x: Tensor, times: int) -> Tensor:
+def _repeat_heads(x: Tensor, times: int) -> Tensor:
     batch, heads, length, size = shape_of(x)
     return like_type(x, shape=(batch, UNKNOWN if heads < 0 else heads * times, length, size))
 
 
-def _joined(core: Tensor, like: Tensor | None, axes: int) -> Tensor:
+def _join_heads(core: Tensor, like: Tensor | None, axes: int) -> Tensor:
     """The heads [n, heads, t, d] side by side, in the rows of another tensor if there is one."""
     batch, heads, length, size = shape_of(core)
     columns = UNKNOWN if UNKNOWN in (heads, size) else heads * size

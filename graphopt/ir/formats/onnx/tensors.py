@@ -68,7 +68,7 @@ class StoredTensor:
         content = b"".join(chunks)
         if stored is not None:
             return _shaped(self, memoryview(content), dtype)
-        numbers = unpacked(content)
+        numbers = unpack_varints(content)
         if numbers is None or len(numbers) != self.size:
             found = "damaged numbers" if numbers is None else f"{len(numbers)}"
             raise self.error(f"expected {self.size} numbers in {name}, found {found}")
@@ -151,7 +151,7 @@ def _read_only(array: Array) -> Array:
     return array
 
 
-def unpacked(content: bytes) -> Array | None:
+def unpack_varints(content: bytes) -> Array | None:
     """The varints in packed bytes as int64; None where the last one does not end, or one is long.
 
     All at once: each byte adds its seven bits to the number that it belongs to.

@@ -279,7 +279,7 @@ _OBJECTS = {
 _Step = Callable[[_Reader], Any]
 
 
-def _sized(read: Callable[[_Reader, int], None], layout: str) -> _Step:
+def _read_sized(read: Callable[[_Reader, int], None], layout: str) -> _Step:
     return lambda r: read(r, r.number(layout))
 
 
@@ -329,14 +329,14 @@ _STEPS: dict[int, _Step] = {
     0x85: _tuple(1),
     0x86: _tuple(2),
     0x87: _tuple(3),
-    ord("X"): _sized(_Reader.text, "<I"),
-    0x8C: _sized(_Reader.text, "<B"),
-    0x8D: _sized(_Reader.text, "<Q"),
-    ord("B"): _sized(_Reader.byte_string, "<I"),
-    ord("C"): _sized(_Reader.byte_string, "<B"),
-    0x8E: _sized(_Reader.byte_string, "<Q"),
-    ord("T"): _sized(_Reader.latin_string, "<I"),
-    ord("U"): _sized(_Reader.latin_string, "<B"),
+    ord("X"): _read_sized(_Reader.text, "<I"),
+    0x8C: _read_sized(_Reader.text, "<B"),
+    0x8D: _read_sized(_Reader.text, "<Q"),
+    ord("B"): _read_sized(_Reader.byte_string, "<I"),
+    ord("C"): _read_sized(_Reader.byte_string, "<B"),
+    0x8E: _read_sized(_Reader.byte_string, "<Q"),
+    ord("T"): _read_sized(_Reader.latin_string, "<I"),
+    ord("U"): _read_sized(_Reader.latin_string, "<B"),
     ord("J"): _pushed(lambda r: r.number("<i")),
     ord("K"): _pushed(lambda r: r.number("<B")),
     ord("M"): _pushed(lambda r: r.number("<H")),
@@ -349,10 +349,10 @@ _STEPS: dict[int, _Step] = {
     ord("e"): lambda r: r.append(r.pop_to_mark()),
     ord("s"): lambda r: r.set_items(_pair(r)),
     ord("u"): lambda r: r.set_items(r.pop_to_mark()),
-    ord("h"): _sized(_Reader.recall, "<B"),
-    ord("j"): _sized(_Reader.recall, "<I"),
-    ord("q"): _sized(_Reader.remember, "<B"),
-    ord("r"): _sized(_Reader.remember, "<I"),
+    ord("h"): _read_sized(_Reader.recall, "<B"),
+    ord("j"): _read_sized(_Reader.recall, "<I"),
+    ord("q"): _read_sized(_Reader.remember, "<B"),
+    ord("r"): _read_sized(_Reader.remember, "<I"),
     0x94: lambda r: r.remember(len(r.memo)),
     ord("c"): lambda r: r.import_name(r.line(), r.line()),
     0x93: _Reader.stack_global,

@@ -248,7 +248,9 @@ def linear(importer: Importer, op: PirOp) -> None:
     """x · w + b; with `transpose_weight` the rows of w are the outputs."""
     like = op.results[0].type
     x, weight, bias = (importer.value(value) for value in op.operands[:3])
-    product = _emit(importer, op, "matmul_v2", {"X": x, "Y": weight}, like, **_transposed(op))
+    product = _emit(
+        importer, op, "matmul_v2", {"X": x, "Y": weight}, like, **_transposed_attributes(op)
+    )
     importer.products[op.results[0].id] = product
     _into(importer, op, "elementwise_add", {"X": product, "Y": bias}, axis=-1)
 
@@ -271,8 +273,8 @@ def linear_gradient(importer: Importer, op: PirOp) -> None:
     found = {"X@GRAD": 0, "Y@GRAD": 1}
     outputs = {slot: importer.results(op, i) for slot, i in found.items() if op.results[i].is_there}
     inputs = {"X": [x], "Y": [weight], "Out@GRAD": [inner]}
-    importer.emit("matmul_v2_grad", inputs, outputs, _transposed(op), source=op)
+    importer.emit("matmul_v2_grad", inputs, outputs, _transposed_attributes(op), source=op)
 
 
-def _transposed(op: PirOp) -> dict[str, Any]:
+def _transposed_attributes(op: PirOp) -> dict[str, Any]:
     return {"trans_x": False, "trans_y": bool(op.attribute("transpose_weight", False))}

@@ -98,7 +98,7 @@ def loop(importer: Importer, op: PirOp) -> None:
     condition = importer.new(f"{tag}.condition", importer.types.get(op.operands[0]))
     _assign(importer, op, importer.value(op.operands[0]), condition)
     carried = [
-        _carried(importer, op, value, argument, result, f"{tag}.carried{i}")
+        _carry_value(importer, op, value, argument, result, f"{tag}.carried{i}")
         for i, (value, argument, result) in enumerate(
             zip(op.operands[1:], block.args, op.results, strict=True)
         )
@@ -121,7 +121,7 @@ def loop(importer: Importer, op: PirOp) -> None:
     )
 
 
-def _carried(
+def _carry_value(
     importer: Importer, op: PirOp, value: int, argument: PirValue, result: PirValue, name: str
 ) -> str:
     """The variable of a carried value: before the loop, in its body and after it.

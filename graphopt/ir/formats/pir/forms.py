@@ -47,7 +47,7 @@ def full(importer: Importer, op: PirOp) -> None:
 def full_int_array(importer: Importer, op: PirOp) -> None:
     values = op.attribute("value", [])
     code = dtype_code(str(op.attribute("dtype", "int64")))
-    attrs = _listed(values, as_dtype("int64" if code in (None, -1) else code))
+    attrs = _list_attributes(values, as_dtype("int64" if code in (None, -1) else code))
     _constant(importer, op, "assign_value", {**attrs, "shape": [len(values)]})
 
 
@@ -57,7 +57,7 @@ def assign_value(importer: Importer, op: PirOp) -> None:
     if code in (None, -1):
         importer.opaque(op)
         return
-    attrs = _listed(op.attribute("values", []), as_dtype(code))
+    attrs = _list_attributes(op.attribute("values", []), as_dtype(code))
     _constant(importer, op, "assign_value", {**attrs, "shape": op.attribute("shape", [])})
 
 
@@ -66,7 +66,7 @@ _LISTS = {"bool": "bool_values", "int32": "int32_values", "int64": "int64_values
 _FLOATS = {"float32": "fp32_values", "float64": "fp64_values"}
 
 
-def _listed(values: list[Any], dtype: Any) -> dict[str, Any]:
+def _list_attributes(values: list[Any], dtype: Any) -> dict[str, Any]:
     if dtype in _LISTS:
         return {"dtype": dtype.code, _LISTS[dtype]: [int(value) for value in values]}
     name = _FLOATS.get(dtype, "values")
@@ -190,7 +190,7 @@ def repeat(importer: Importer, op: PirOp) -> None:
     made_ops = importer.block.ops
     made_ops.pop()
     name = importer.new(f"repeats_{op.results[0].id}", PirType("dtensor", "int64", (1,)))
-    attrs = {**_listed([number], as_dtype("int64")), "shape": [1]}
+    attrs = {**_list_attributes([number], as_dtype("int64")), "shape": [1]}
     importer.emit("assign_value", {}, {"Out": [name]}, attrs, source=op)
     made.inputs["RepeatsTensor"] = [name]
     made_ops.append(made)

@@ -97,13 +97,13 @@ def attribute_message(op: Operator, name: str) -> Message:
             f"attribute '{name}' of operator {op.type} has the value {quote(value)}, which "
             "no saved program can hold; use a bool, int, float or str, or a list of one"
         )
-    convert = _scalar if kind in (AttrKind.SCALAR, AttrKind.SCALARS) else _stored
+    convert = _scalar if kind in (AttrKind.SCALAR, AttrKind.SCALARS) else _stored_value
     many = isinstance(value, list)
     stored = [convert(item) for item in cast(list[Any], value)] if many else convert(value)
     return {"name": name, "type": kind, _FIELD[kind]: stored}
 
 
-def _stored(value: Any) -> Any:
+def _stored_value(value: Any) -> Any:
     """Blocks as their indices, variables as their names, other values unchanged."""
     if isinstance(value, Block):
         return value.idx

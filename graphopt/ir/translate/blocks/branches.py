@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir import Block as IrBlock
 
 from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.ir.dialect.ops.control import If, Yield, widened
+from graphopt.ir.dialect.ops.control import If, Yield, widen_type
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.index import FillRows
 from graphopt.ir.dialect.ops.math import Cast
@@ -99,7 +99,7 @@ def _with_the_rest(
         yes, no = then.values.get(name, before), otherwise.values.get(name, before)
         if yes is None or no is None:
             outer.partial[name] = both.condition if no is None else f"not {both.condition}"
-        elif not outer.owns(name) or widened(yes.type, no.type) is not None:
+        elif not outer.owns(name) or widen_type(yes.type, no.type) is not None:
             results[name] = yes, no
     made = _make_if(parser, both.ops, condition, blocks, results)
     outer.ended = True
@@ -155,7 +155,7 @@ def _branch(parser: BlockParser, both: _Branches, arrays: Sequence[str]) -> Mapp
         then, otherwise = (
             BlockFrame(parser.frame.block, block)
             if op is None
-            else _parsed(parser, op, block, arrays)
+            else _parse_branch(parser, op, block, arrays)
             for op, block in zip((both.when_true, both.when_false), blocks, strict=True)
         )
     except OpenBranch as inner:
@@ -190,7 +190,7 @@ def _branch(parser: BlockParser, both: _Branches, arrays: Sequence[str]) -> Mapp
     return written
 
 
-def _parsed(
+def _parse_branch(
     parser: BlockParser, op: Operator, target: IrBlock, arrays: Sequence[str]
 ) -> BlockFrame:
     """A branch, with the arrays that it writes as one tensor each."""
@@ -232,7 +232,7 @@ def _make_if(
     types: list[Attribute] = []
     sides = {key: _defined(yes, no, blocks) for key, (yes, no) in results.items()}
     for key, (yes, no) in sides.items():
-        type_ = widened(yes.type, no.type)
+        type_ = widen_type(yes.type, no.type)
         if type_ is None:
             what = f"'{key}'" if isinstance(key, str) else f"'{key[1]}' and '{key[0]}'"
             raise_open(

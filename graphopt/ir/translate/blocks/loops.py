@@ -14,7 +14,7 @@ from xdsl.ir import Block as IrBlock
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.definition import encode_attrs
 from graphopt.ir.dialect.known import KnownValues
-from graphopt.ir.dialect.ops.control import Scan, While, Yield, join, widened
+from graphopt.ir.dialect.ops.control import Scan, While, Yield, join, widen_type
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show, tensor
 from graphopt.ir.dtypes import DType
@@ -110,7 +110,7 @@ class _Loop:
         before, type_ = self.carried[name], self.types[name]
         if is_undefined(before):
             return join(type_, last.type) is None
-        return widened(type_, last.type) is None and number_of(before) is not None
+        return widen_type(type_, last.type) is None and number_of(before) is not None
 
     def _start(self, name: str, type_: Type) -> None:
         value = 0.0
@@ -124,7 +124,7 @@ class _Loop:
         self.types[name] = made.results[0].type
 
     def _widened(self, name: str, last: SSAValue) -> Attribute:
-        type_ = widened(self.types[name], last.type)
+        type_ = widen_type(self.types[name], last.type)
         if type_ is None:
             raise UnsupportedError(
                 f"the loop variable '{name}' is {show(self.types[name])} before the loop and "

@@ -141,9 +141,9 @@ def _link(versions: Versions, forward: int, at: int, later: Mentions) -> Gradien
         if slot != place.slot and slot in target.outputs:
             aligned = len(op.inputs[place.slot]) == len(target.outputs[slot])
             found = writes.get(OpPosition(slot, place.position)) if aligned else None
-            found = found or _named(writes, base_name(value.name))
+            found = found or _find_named(writes, base_name(value.name))
         elif value not in mentioned:
-            found = _named(writes, base_name(value.name))
+            found = _find_named(writes, base_name(value.name))
         else:
             found = None
         if found is not None:
@@ -165,7 +165,7 @@ def _link(versions: Versions, forward: int, at: int, later: Mentions) -> Gradien
     return GradientLink(at, forward, cotangents, results, later)
 
 
-def _named(mentions: Mentions, name: str | None) -> VersionedName | None:
+def _find_named(mentions: Mentions, name: str | None) -> VersionedName | None:
     return next((value for value in mentions.values() if value.name == name), None)
 
 

@@ -43,7 +43,7 @@ from graphopt.ir.translate.operators.properties import names_variables
 from graphopt.ir.translate.operators.registry import translates
 
 
-def _known(emit: Emitter, *values: SSAValue, first: int = 1) -> None:
+def _check_known_sizes(emit: Emitter, *values: SSAValue, first: int = 1) -> None:
     """UnsupportedError where a size after the first axes is unknown."""
     for value in values:
         if UNKNOWN in shape_of(value.type)[first:]:
@@ -148,7 +148,7 @@ def partial(emit: Emitter) -> Written:
     """The same columns of several matrices, side by side or added."""
     emit.only("X")
     given, start = emit.inputs("X"), emit.attr("start_index")
-    _known(emit, *given)
+    _check_known_sizes(emit, *given)
     width = shape_of(given[0].type)[1]
     start = start + width if start < 0 else start
     length = emit.attr("length")
@@ -167,7 +167,7 @@ def fsp(emit: Emitter) -> Written:
     """The products of the channels of two images, over their pixels: [n, cx, cy]."""
     emit.only("X", "Y")
     x, y = emit.input("X"), emit.input("Y")
-    _known(emit, x, y)
+    _check_known_sizes(emit, x, y)
     pixels = int(np.prod(shape_of(x.type)[2:]))
     rows = [emit.reshaped(v, -1, shape_of(v.type)[1], pixels) for v in (x, y)]
     product = emit(Matmul, *rows, transpose_y=True)
@@ -179,7 +179,7 @@ def conv_shift(emit: Emitter) -> Written:
     """Each row of X convolved with that of Y, as a circle; Y is centred."""
     emit.only("X", "Y")
     x, y = emit.input("X"), emit.input("Y")
-    _known(emit, x, y)
+    _check_known_sizes(emit, x, y)
     width = shape_of(y.type)[1]
     if width % 2 == 0:
         raise ProgramError(f"conv_shift needs an odd number of columns in Y, found {width}")
@@ -199,7 +199,7 @@ def im2sequence(emit: Emitter) -> Written:
     """The windows of images as rows, those of one image after the other."""
     emit.only("X")
     x = emit.input("X")
-    _known(emit, x)
+    _check_known_sizes(emit, x)
     pads = tuple(emit.attr("paddings"))
     columns = emit(
         Unfold,
@@ -218,7 +218,7 @@ def spp(emit: Emitter) -> Written:
     """Pools of 1, 2, 4, ... cells a side, as one row for each image."""
     emit.only("X")
     x = emit.input("X")
-    _known(emit, x)
+    _check_known_sizes(emit, x)
     kind, rows = emit.attr("pooling_type"), list[SSAValue]()
     for level in range(emit.attr("pyramid_height")):
         cells = 2**level
@@ -236,7 +236,7 @@ def polygon_box_transform(emit: Emitter) -> Written:
     """Offsets from pixels, x and y in turn, as places in an image four times as large."""
     emit.only("Input")
     x = emit.input("Input")
-    _known(emit, x)
+    _check_known_sizes(emit, x)
     _, geometry, height, width = shape_of(x.type)
     rows, columns = np.mgrid[:height, :width] * 4
     places = np.tile(np.stack([columns, rows]), (geometry // 2, 1, 1))[None]

@@ -108,7 +108,7 @@ def fill_constant_batch_size_like(emit: Emitter) -> Written:
     """A constant with one dimension taken from a tensor, as a sum over the others has it."""
     x, given = emit.input("Input"), emit.op.attrs
     shape = [int(dim) for dim in emit.op.attr("shape")]
-    source, target = _taken(emit, x, shape)
+    source, target = _find_taken_dim(emit, x, shape)
     rank, value = rank_of(x.type), float(given.get("str_value") or given.get("value", 0.0))
     axes = tuple(axis for axis in range(rank) if axis != source)
     rows = emit(Sum, x, axis=axes) if axes else x
@@ -123,7 +123,7 @@ def random_like(emit: Emitter) -> Written:
     """Random numbers with one dimension taken from a tensor."""
     emit.only("Input")
     x, shape = emit.input("Input"), [int(d) for d in emit.attr("shape")]
-    places = _taken(emit, x, shape)
+    places = _find_taken_dim(emit, x, shape)
     attrs = {"dtype": as_dtype(emit.attr("dtype")), "seed": emit.attr("seed")}
     if emit.op.type.startswith("uniform"):
         op_class: type[PdOp] = Uniform
@@ -160,7 +160,7 @@ def drawn_like(
     return emit.dynamic(op_class, (), {**attrs, "shape": shape}, tensors)[0]
 
 
-def _taken(emit: Emitter, x: SSAValue, shape: list[int]) -> tuple[int, int]:
+def _find_taken_dim(emit: Emitter, x: SSAValue, shape: list[int]) -> tuple[int, int]:
     """The dimension of x whose size a shape takes, and the place that it has there."""
     source, target = emit.attr("input_dim_idx"), emit.attr("output_dim_idx")
     if not (0 <= source < rank_of(x.type) and 0 <= target < len(shape)):

@@ -31,9 +31,9 @@ def frame(emit: Emitter) -> Written:
     count = 1 + (size - length) // hop
     found = emit(Gather, x, _places(emit, count, length, hop), axis=axis)
     if axis == 0:
-        return emit.results(Out=emit.reshaped(found, count, length, *_kept(x, 1)))
-    parts = emit.reshaped(found, *_kept(x, 0)[:-1], count, length)
-    return emit.results(Out=_turned(emit, parts))
+        return emit.results(Out=emit.reshaped(found, count, length, *_kept_dims(x, 1)))
+    parts = emit.reshaped(found, *_kept_dims(x, 0)[:-1], count, length)
+    return emit.results(Out=_swap_last_axes(emit, parts))
 
 
 @translates("overlap_add")
@@ -41,7 +41,7 @@ def overlap_add(emit: Emitter) -> Written:
     """The sum of frames [..., length, frames], or for axis 0 of [frames, length, ...], in place."""
     emit.only("X")
     x, axis, hop = emit.input("X"), _axis(emit), emit.attr("hop_length")
-    parts = x if axis == 0 else _turned(emit, x)
+    parts = x if axis == 0 else _swap_last_axes(emit, x)
     shape = shape_of(parts.type)
     count, length = shape[:2] if axis == 0 else shape[-2:]
     if UNKNOWN in (count, length) or not 0 < hop <= length:
@@ -49,8 +49,8 @@ def overlap_add(emit: Emitter) -> Written:
             f"overlap_add of {count} frames of length {length}, {hop} apart; their number and "
             "length must be known, and 'hop_length' from 1 to the length"
         )
-    rest = _kept(x, 2) if axis == 0 else ()
-    row = emit.reshaped(parts, *(_kept(x, 0)[:-2] if axis else ()), count * length, *rest)
+    rest = _kept_dims(x, 2) if axis == 0 else ()
+    row = emit.reshaped(parts, *(_kept_dims(x, 0)[:-2] if axis else ()), count * length, *rest)
     total = (count - 1) * hop + length
     firsts = emit(AssignValue, shape=(total,), values=(0,) * total, dtype="int64")
     zeros = emit(FullLike, emit(Gather, row, firsts, axis=axis), value=0.0)
@@ -65,7 +65,7 @@ def _axis(emit: Emitter) -> int:
     return axis
 
 
-def _kept(x: SSAValue, first: int) -> tuple[int, ...]:
+def _kept_dims(x: SSAValue, first: int) -> tuple[int, ...]:
     """The dimensions from one on, for a reshape; ProgramError for several unknown ones."""
     shape = shape_of(x.type)[first:]
     if shape.count(UNKNOWN) > 1:
@@ -73,7 +73,7 @@ def _kept(x: SSAValue, first: int) -> tuple[int, ...]:
     return tuple(-1 if size == UNKNOWN else size for size in shape)
 
 
-def _turned(emit: Emitter, x: SSAValue) -> SSAValue:
+def _swap_last_axes(emit: Emitter, x: SSAValue) -> SSAValue:
     """The last two axes exchanged."""
     *lead, left, right = range(rank_of(x.type))
     return emit(Transpose, x, perm=(*lead, right, left))

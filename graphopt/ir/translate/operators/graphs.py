@@ -25,7 +25,7 @@ def graph_send_recv(emit: Emitter) -> Written:
     """For each node the rows of x that edges bring, reduced; zeros for nodes without edges."""
     emit.only("X", "Src_index", "Dst_index", "Out_size")
     rows = emit(Gather, emit.input("X"), emit.input("Src_index"))
-    return emit.results(Out=_received(emit, rows))
+    return emit.results(Out=_receive_rows(emit, rows))
 
 
 @translates("graph_send_ue_recv")
@@ -35,7 +35,7 @@ def graph_send_ue_recv(emit: Emitter) -> Written:
     rows = emit(Gather, emit.input("X"), emit.input("Src_index"))
     combine = _MESSAGES[emit.choice("message_op", tuple(_MESSAGES))]
     x, y = _of_one_rank(emit, rows, emit.input("Y"))
-    return emit.results(Out=_received(emit, emit(combine, x, y)))
+    return emit.results(Out=_receive_rows(emit, emit(combine, x, y)))
 
 
 @translates("graph_send_uv")
@@ -60,10 +60,10 @@ def segment_pool(emit: Emitter) -> Written:
     ids = emit(Cast, emit.input("SegmentIds"), dtype="int64")
     count = emit.scaled(emit(Max, ids, axis=(0,), keepdim=True), 1.0, 1.0)
     kind = _REDUCTIONS[emit.choice("pooltype", tuple(_REDUCTIONS))]
-    return emit.results(Out=_reduced(emit, emit.input("X"), ids, count, kind))
+    return emit.results(Out=_reduce_rows(emit, emit.input("X"), ids, count, kind))
 
 
-def _received(emit: Emitter, rows: SSAValue) -> SSAValue:
+def _receive_rows(emit: Emitter, rows: SSAValue) -> SSAValue:
     """The rows that reach each node, reduced; as many nodes as x has, unless the size is given."""
     wanted = emit.several("out_size") if "out_size" in emit.op.attrs else ()
     given = emit.inputs("Out_size")
@@ -75,10 +75,12 @@ def _received(emit: Emitter, rows: SSAValue) -> SSAValue:
         count = emit(Slice, emit(ShapeOf, emit.input("X")), axes=(0,), starts=(0,), ends=(1,))
         count = emit(Cast, count, dtype="int64")
     kind = _REDUCTIONS[emit.choice("reduce_op", tuple(_REDUCTIONS))]
-    return _reduced(emit, rows, emit(Cast, emit.input("Dst_index"), dtype="int64"), count, kind)
+    return _reduce_rows(emit, rows, emit(Cast, emit.input("Dst_index"), dtype="int64"), count, kind)
 
 
-def _reduced(emit: Emitter, rows: SSAValue, ids: SSAValue, count: SSAValue, kind: str) -> SSAValue:
+def _reduce_rows(
+    emit: Emitter, rows: SSAValue, ids: SSAValue, count: SSAValue, kind: str
+) -> SSAValue:
     """The rows of each number below the count, reduced; zeros for numbers without rows."""
     rank = rank_of(rows.type)
     shape = count

@@ -36,7 +36,7 @@ def interpolate_v2(emit: Emitter) -> Written:
     # one tensor has all sizes, or each has a tensor of its own
     pieces = [name for name in op.input("SizeTensor") if name != EMPTY]
     given = pieces or [name for name in op.input("OutSize") if name != EMPTY]
-    like = _measured(emit.read(given[0])) if len(given) == 1 else None
+    like = _find_measured_images(emit.read(given[0])) if len(given) == 1 else None
     tensors: dict[str, SSAValue] = {}
     if given and like is None:
         tensors["size"] = emit.joined(given)
@@ -176,7 +176,7 @@ def pad2d(emit: Emitter) -> Written:
     return emit.results(Out=emit(Pad, emit.input("X"), paddings=flat, **attrs))
 
 
-def _measured(value: SSAValue) -> SSAValue | None:
+def _find_measured_images(value: SSAValue) -> SSAValue | None:
     """The images y whose open height and width, `shape(y)[2:]`, are in this value."""
     elements = KnownValues().elements(value)
     wanted = [] if elements is None else amounts(elements)

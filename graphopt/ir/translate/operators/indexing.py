@@ -141,10 +141,12 @@ def _bounds(emit: Emitter, kind: str, count: int) -> list[_Bound] | None:
     # numbers are attributes as well, and -1 there stands for a tensor
     written = emit.several(kind.lower())
     written = written if len(written) == len(values) else [-1] * len(values)
-    return [_bound(value, int(number)) for value, number in zip(values, written, strict=True)]
+    return [
+        _choose_bound(value, int(number)) for value, number in zip(values, written, strict=True)
+    ]
 
 
-def _bound(value: SSAValue, written: int) -> _Bound:
+def _choose_bound(value: SSAValue, written: int) -> _Bound:
     known = known_numbers(value)
     if known is not None:
         return int(known[0])

@@ -33,7 +33,7 @@ def add_position_encoding(emit: Emitter) -> Written:
     if rank == 2:
         table = _table(emit, _places_in_sequences(emit, *sequences(emit)), width)
     elif shape_of(x.type)[1] == UNKNOWN:
-        table = _table(emit, _counted(emit, x, 1), width)
+        table = _table(emit, _count_places(emit, x, 1), width)
     else:
         table = _constant(emit, _numbers(np.arange(shape_of(x.type)[1])[None, :, None], width))
     encoding = emit.scaled(emit(Cast, table, dtype=dtype_of(x.type)), emit.attr("beta"))
@@ -57,7 +57,7 @@ def _table(emit: Emitter, places: SSAValue, width: int) -> SSAValue:
     return emit(Concat, [emit(Sin, angles), emit(Cos, angles)], axis=rank_of(places.type) - 1)
 
 
-def _counted(emit: Emitter, x: SSAValue, axis: int) -> SSAValue:
+def _count_places(emit: Emitter, x: SSAValue, axis: int) -> SSAValue:
     """The places of rows along an axis from 0 on, float64, with a last axis of size 1."""
     column = emit(Slice, x, axes=(rank_of(x.type) - 1,), starts=(0,), ends=(1,))
     ones = emit(FullLike, column, value=1.0, dtype="float64")
@@ -68,7 +68,7 @@ def _places_in_sequences(emit: Emitter, x: SSAValue, lengths: SSAValue) -> SSAVa
     """The place of each row in its sequence, float64 [rows, 1]."""
     starts = emit(Cumsum, emit(Cast, lengths, dtype="float64"), axis=0, exclusive=True)
     own = emit(SequenceExpand, emit.reshaped(starts, -1, 1), x, lengths)
-    return emit(Subtract, _counted(emit, x, 0), own)
+    return emit(Subtract, _count_places(emit, x, 0), own)
 
 
 def _constant(emit: Emitter, values: np.ndarray) -> SSAValue:

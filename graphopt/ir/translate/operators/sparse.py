@@ -74,7 +74,7 @@ def _derivatives(gradient: SSAValue) -> list[OpResult]:
     return found
 
 
-def counted(emit: Emitter, lookups: Ids) -> SSAValue:
+def count_lookups(emit: Emitter, lookups: Ids) -> SSAValue:
     """Number of lookups of each row of an update's table, in the shape of the table.
 
     Each count is the gradient of a lookup, and called so for data parallelism, which adds it up.

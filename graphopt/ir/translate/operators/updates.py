@@ -21,7 +21,7 @@ from graphopt.ir.program import Operator, OpRole, saved_version
 from graphopt.ir.program.sub_blocks import sub_blocks
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
-from graphopt.ir.translate.operators.sparse import Ids, counted, declared_lookups
+from graphopt.ir.translate.operators.sparse import Ids, count_lookups, declared_lookups
 from graphopt.ir.translate.operators.table import BY_TYPE, DialectRow
 from graphopt.ir.translate.releases import PADDLE_2
 
@@ -53,7 +53,7 @@ def sparse_update(emit: Emitter, lookups: Ids) -> Written:
         return _update(emit, row)
     kind = SparseAdam if op.type == "adam" else SparseAdamw
     sparse = DialectRow(op.type, kind, row.inputs[:-1], row.outputs[:-1])
-    counts = [counted(emit, lookups)] if lazy else []
+    counts = [count_lookups(emit, lookups)] if lazy else []
     return _update(emit, sparse, *counts)
 
 

@@ -20,7 +20,7 @@ def each_box(x: Array, boxes: Array, boxes_num: Array) -> Iterator[tuple[Array, 
         yield x[image], box
 
 
-def _stacked(
+def _stack_regions(
     found: list[Array], x: Array, rows: int, columns: int, channels: int | None = None
 ) -> Array:
     if found:
@@ -28,7 +28,7 @@ def _stacked(
     return np.zeros((0, x.shape[1] if channels is None else channels, rows, columns), x.dtype)
 
 
-def rounded(number: float) -> int:
+def round_half_away(number: float) -> int:
     """The nearest whole number; halves go away from zero."""
     return int(math.copysign(abs(number) + 0.5, number))
 
@@ -65,7 +65,7 @@ def roi_align(
         columns = _weights(x.shape[3], left, width, pooled_width, sampling_ratio)
         across = np.matmul(rows.astype(x.dtype), image)
         found.append(np.matmul(across, np.swapaxes(columns.astype(x.dtype), 0, 1)))
-    return _stacked(found, x, pooled_height, pooled_width)
+    return _stack_regions(found, x, pooled_height, pooled_width)
 
 
 def _inside(size: int, ends: list[tuple[int, int]]) -> list[slice]:
@@ -75,7 +75,7 @@ def _inside(size: int, ends: list[tuple[int, int]]) -> list[slice]:
 
 def _cells(size: int, low: float, high: float, cells: int) -> list[slice]:
     """The pixels of each cell along an axis."""
-    first, last = rounded(low), rounded(high)
+    first, last = round_half_away(low), round_half_away(high)
     length = max(last - first + 1, 1) / cells
     ends = [
         (first + math.floor(at * length), first + math.ceil((at + 1) * length))
@@ -104,7 +104,7 @@ def roi_pool(
         columns = _cells(x.shape[3], left, right, pooled_width)
         across = np.stack([largest(image[:, row], 1) for row in rows], 1)
         found.append(np.stack([largest(across[:, :, column], 2) for column in columns], 2))
-    return _stacked(found, x, pooled_height, pooled_width)
+    return _stack_regions(found, x, pooled_height, pooled_width)
 
 
 @rule(ops.PsroiPool)
@@ -118,8 +118,8 @@ def psroi_pool(
     output_channels: int,
 ) -> Array:
     def cells(size: int, low: float, high: float, count: int) -> list[slice]:
-        start = rounded(low) * spatial_scale
-        length = max((rounded(high) + 1) * spatial_scale - start, 0.1) / count
+        start = round_half_away(low) * spatial_scale
+        length = max((round_half_away(high) + 1) * spatial_scale - start, 0.1) / count
         ends = [
             (math.floor(start + i * length), math.ceil(start + (i + 1) * length))
             for i in range(count)
@@ -138,7 +138,7 @@ def psroi_pool(
             means.append(np.sum(part, axis=(1, 2)) / float(count))
         shape = output_channels, pooled_height, pooled_width
         found.append(np.reshape(np.stack(means, 1), shape))
-    return _stacked(found, x, pooled_height, pooled_width, output_channels)
+    return _stack_regions(found, x, pooled_height, pooled_width, output_channels)
 
 
 def _integrals(size: int, low: float, high: float, cells: int) -> Array:
@@ -170,4 +170,4 @@ def prroi_pool(
         rows = _integrals(x.shape[2], top, bottom, pooled_height).astype(x.dtype)
         columns = _integrals(x.shape[3], left, right, pooled_width).astype(x.dtype)
         found.append(np.matmul(np.matmul(rows, image), np.swapaxes(columns, 0, 1)))
-    return _stacked(found, x, pooled_height, pooled_width)
+    return _stack_regions(found, x, pooled_height, pooled_width)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from graphopt.ir.dialect.ops.detection import warped as ops
-from graphopt.reference.ops.detection.roi import each_box, rounded
+from graphopt.reference.ops.detection.roi import each_box, round_half_away
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array, value_of
 
@@ -51,8 +51,8 @@ def deformable_psroi_pooling(
     found: list[Array] = []
     counts: list[int] = []
     for number, (image, box) in enumerate(each_box(x, boxes, boxes_num)):
-        low = [rounded(side) * spatial_scale - 0.5 for side in box[:2]]
-        high = [(rounded(side) + 1) * spatial_scale - 0.5 for side in box[2:]]
+        low = [round_half_away(side) * spatial_scale - 0.5 for side in box[:2]]
+        high = [(round_half_away(side) + 1) * spatial_scale - 0.5 for side in box[2:]]
         size = [max(end - start, 0.1) for start, end in zip(low, high, strict=True)]
         for kind, *cell in cells:
             starts: list[Array] = []
@@ -139,7 +139,7 @@ def _projection(x: Numbers, y: Numbers, height: int, width: int) -> Numbers:
     sides = [math.hypot(x[n] - x[n - 1], y[n] - y[n - 1]) for n in (1, 2, 3, 0)]
     rows = max(2, height) - 1
     # in proportion to the quadrangle, whose upper and lower side are the first and the third
-    columns = rounded((sides[0] + sides[2]) * rows / (sides[1] + sides[3])) + 1
+    columns = round_half_away((sides[0] + sides[2]) * rows / (sides[1] + sides[3])) + 1
     columns = max(2, min(columns, width)) - 1
     right = x[1] - x[2], y[1] - y[2]
     below = x[3] - x[2], y[3] - y[2]

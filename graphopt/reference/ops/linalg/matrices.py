@@ -41,10 +41,10 @@ def _square(x: Array, offset: int) -> Array:
 
 @rule(DiagEmbed)
 def diag_embed(input: Array, offset: int, dim1: int, dim2: int) -> Array:
-    return np.moveaxis(_placed(input, _square(input, offset), 0.0), (-2, -1), (dim1, dim2))
+    return np.moveaxis(_place_elements(input, _square(input, offset), 0.0), (-2, -1), (dim1, dim2))
 
 
-def _placed(x: Array, places: Array, other: float) -> Array:
+def _place_elements(x: Array, places: Array, other: float) -> Array:
     """Elements along the last axis by number, another one where the number is below 0."""
     filler = np.asarray(other).astype(x.dtype)
     if not x.shape[-1]:
@@ -56,7 +56,7 @@ def _placed(x: Array, places: Array, other: float) -> Array:
 def diag(x: Array, offset: int, padding_value: float) -> Array:
     if x.ndim == 2:
         return x[_of_offset(x.shape[0], x.shape[1], offset)]
-    return _placed(x, _square(x, offset), padding_value)
+    return _place_elements(x, _square(x, offset), padding_value)
 
 
 @rule(ops.Cross)
@@ -79,9 +79,9 @@ def einsum(inputs: tuple[Array, ...], equation: str) -> Array:
             sizes[letter] = size if sizes.get(letter, 1) == 1 else sizes[letter]
     simple = [_simple(x, term, sizes) for x, term in zip(inputs, letters, strict=True)]
     following = ["".join(term for _, term in simple[at:]) + result for at in range(1, len(simple))]
-    total, have = _summed(*simple[0], following[0] if following else result)
+    total, have = _sum_letters(*simple[0], following[0] if following else result)
     for (x, term), later in zip(simple[1:], [*following[1:], result], strict=bool(following)):
-        total, have = _joined(total, have, *_summed(x, term, have + later), later)
+        total, have = _multiply_operands(total, have, *_sum_letters(x, term, have + later), later)
     # letters that only stood for a size of 1
     missing = [letter for letter in result if letter not in have]
     total = np.reshape(total, total.shape + (1,) * len(missing))
@@ -114,13 +114,13 @@ def _simple(x: Array, term: str, sizes: dict[str, int]) -> tuple[Array, str]:
     return x, term
 
 
-def _summed(x: Array, term: str, others: str) -> tuple[Array, str]:
+def _sum_letters(x: Array, term: str, others: str) -> tuple[Array, str]:
     """The sum over the letters that no other term has."""
     own = tuple(i for i, c in enumerate(term) if c not in others)
     return np.sum(x, axis=own) if own else x, "".join(c for c in term if c in others)
 
 
-def _joined(x: Array, of_x: str, y: Array, of_y: str, later: str) -> tuple[Array, str]:
+def _multiply_operands(x: Array, of_x: str, y: Array, of_y: str, later: str) -> tuple[Array, str]:
     """The product of two operands as one of matrices, summed over what nothing later has."""
     both = [c for c in of_x if c in of_y]
     batch, inner = [c for c in both if c in later], [c for c in both if c not in later]

@@ -22,7 +22,7 @@ def rows_of(lengths: Array) -> list[list[int]]:
     return found
 
 
-def _taken(x: Array, rows: list[list[int]]) -> Array:
+def _take_rows(x: Array, rows: list[list[int]]) -> Array:
     return np.take(x, np.array([row for part in rows for row in part], np.int64), 0)
 
 
@@ -38,7 +38,7 @@ def sequence_concat(xs: tuple[Array, ...], lengths: tuple[Array, ...]) -> Array:
         for start, own in zip(starts, lengths, strict=False)
     ]
     order = [rows for each in zip(*parts, strict=True) for rows in each]
-    return _taken(np.concatenate(xs), order)
+    return _take_rows(np.concatenate(xs), order)
 
 
 @rule(ops.SequenceRepeat)
@@ -47,7 +47,7 @@ def sequence_expand(x: Array, lengths: Array, counts: Array) -> tuple[Array, Arr
     if len(rows) != len(times):
         raise Unsupported("pd.sequence_expand", f"{len(rows)} sequences with {len(times)} counts")
     repeated = [part for part, count in zip(rows, times, strict=True) for _ in range(count)]
-    return _taken(x, repeated), _sizes(repeated, lengths)
+    return _take_rows(x, repeated), _sizes(repeated, lengths)
 
 
 @rule(ops.SequenceReshape)
@@ -67,14 +67,14 @@ def sequence_slice(x: Array, lengths: Array, offset: Array, length: Array) -> Ar
     parts = [part[b : b + n] for part, b, n in zip(rows, begin, wanted, strict=True)]
     if min(begin, default=0) < 0 or [len(part) for part in parts] != wanted:
         raise Unsupported("pd.sequence_slice", "a part is not within its sequence")
-    return _taken(x, parts)
+    return _take_rows(x, parts)
 
 
 @rule(ops.SequenceErase)
 def sequence_erase(x: Array, lengths: Array, tokens: tuple[int, ...]) -> tuple[Array, Array]:
     flat = np.reshape(x, -1)
     kept = [[row for row in part if flat[row] not in tokens] for part in rows_of(lengths)]
-    return _taken(x, kept), _sizes(kept, lengths)
+    return _take_rows(x, kept), _sizes(kept, lengths)
 
 
 @rule(ops.SequenceAlign)
@@ -88,7 +88,7 @@ def sequence_align(
         pairs = zip(part, before, strict=False)
         own = [row for row, old in pairs if not (merge_repeated and flat[row] == old)]
         kept.append([row for row in own if flat[row] != blank])
-    found = _taken(x, kept) if any(kept) else np.full((1, *x.shape[1:]), -1, x.dtype)
+    found = _take_rows(x, kept) if any(kept) else np.full((1, *x.shape[1:]), -1, x.dtype)
     return found, _sizes(kept, lengths)
 
 
@@ -114,4 +114,4 @@ def sequence_enumerate(x: Array, lengths: Array, win_size: int, pad_value: int) 
 @rule(ops.SequenceReorder)
 def sequence_reorder(x: Array, lengths: Array, order: Array) -> Array:
     rows = rows_of(lengths)
-    return _taken(x, [rows[number] for number in order.tolist()])
+    return _take_rows(x, [rows[number] for number in order.tolist()])

@@ -13,7 +13,7 @@ from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 
 
-def chosen(looked_up: Array | None, new: tuple[Array, ...], **old: Array) -> tuple[Array, ...]:
+def choose_rows(looked_up: Array | None, new: tuple[Array, ...], **old: Array) -> tuple[Array, ...]:
     """New rows where they were looked up."""
     if looked_up is None:
         return new
@@ -45,13 +45,13 @@ def sparse_adam(
     small = epsilon if uncorrected_epsilon else epsilon * unbias
     moved = param - rate * first / (np.sqrt(second) + small)
     new = moved, first, second, power1, power2
-    return chosen(looked_up, new, param=param, moment1=moment1, moment2=moment2)
+    return choose_rows(looked_up, new, param=param, moment1=moment1, moment2=moment2)
 
 
 @rule(ops.SparseAdamw)
 def sparse_adamw(looked_up: Array | None, **rest: Any) -> tuple[Array, ...]:
     old = {name: rest[name] for name in ("param", "moment1", "moment2")}
-    return chosen(looked_up, adamw(**rest, moment2_max=None), **old)
+    return choose_rows(looked_up, adamw(**rest, moment2_max=None), **old)
 
 
 Arrays = Sequence[Array]

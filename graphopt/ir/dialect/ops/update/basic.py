@@ -34,7 +34,7 @@ def check_gradient(param: Tensor, grad: Tensor) -> None:
         raise ProgramError(f"the gradient {show(grad)} does not fit {show(param)}")
 
 
-def updated(param: Tensor, grad: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+def updated_types(param: Tensor, grad: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
     """The types of an updated parameter and of its state, which keep theirs.
 
     ProgramError unless the gradient is like the parameter, and each state is, or is a scalar.
@@ -93,7 +93,7 @@ def update(*state: str, reads: Sequence[str] = ()) -> Callable[[type[Update]], t
     """
 
     def infer(param: Tensor, grad: Tensor, **values: Tensor) -> tuple[Tensor, ...]:
-        return updated(param, grad, *(values[name] for name in state))
+        return updated_types(param, grad, *(values[name] for name in state))
 
     def declare(cls: type[Update]) -> type[Update]:
         for name in ("param", "grad", "learning_rate", *state, *reads):
@@ -149,7 +149,7 @@ class Momentum(Update):
 
     @staticmethod
     def infer(param: Tensor, grad: Tensor, velocity: Tensor) -> tuple[Tensor, ...]:
-        return updated(param, grad, velocity)
+        return updated_types(param, grad, velocity)
 
 
 class AdamBase(Update, ABC):
@@ -196,7 +196,7 @@ class AdamBase(Update, ABC):
         if amsgrad != (moment2_max is not None):
             raise ProgramError("amsgrad goes with the state moment2_max, and only then")
         largest = () if moment2_max is None else (moment2_max,)
-        return updated(param, grad, moment1, moment2, beta1_pow, beta2_pow, *largest)
+        return updated_types(param, grad, moment1, moment2, beta1_pow, beta2_pow, *largest)
 
 
 @irdl_op_definition

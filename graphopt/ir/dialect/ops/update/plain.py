@@ -7,7 +7,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from graphopt.ir.dialect.attrs import flag, integer, number
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.random import RandomOp
-from graphopt.ir.dialect.ops.update.basic import Update, check_gradient, update, updated
+from graphopt.ir.dialect.ops.update.basic import Update, check_gradient, update, updated_types
 from graphopt.ir.dialect.types import Tensor
 
 
@@ -44,7 +44,7 @@ class Rprop(Update):
     def infer(
         param: Tensor, grad: Tensor, learning_rate: Tensor, prev: Tensor
     ) -> tuple[Tensor, ...]:
-        return updated(param, grad, prev, learning_rate)
+        return updated_types(param, grad, prev, learning_rate)
 
 
 @update("velocity")
@@ -117,5 +117,5 @@ class AverageAccumulates(OpaqueOp):
         old_num_accumulates: Tensor,
         num_updates: Tensor,
     ) -> tuple[Tensor, ...]:
-        updated(param, sum_1)
+        updated_types(param, sum_1)
         return sum_1, sum_2, sum_3, num_accumulates, old_num_accumulates, num_updates

@@ -19,7 +19,7 @@ from graphopt.ir.dialect.attrs import flag, integers, number
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.index import check_integer
-from graphopt.ir.dialect.ops.update.basic import Update, updated
+from graphopt.ir.dialect.ops.update.basic import Update, updated_types
 from graphopt.ir.dialect.types import Tensor, compatible, dtype_of, like, rank_of, shape_of, show
 
 
@@ -62,7 +62,7 @@ class SparseAdamBase(Update, ABC):
     ) -> tuple[Tensor, ...]:
         if looked_up is not None and not compatible(param, like(looked_up, dtype=dtype_of(param))):
             raise ProgramError(f"the counts {show(looked_up)} do not fit {show(param)}")
-        return updated(param, grad, moment1, moment2, beta1_pow, beta2_pow)
+        return updated_types(param, grad, moment1, moment2, beta1_pow, beta2_pow)
 
 
 @irdl_op_definition
@@ -159,7 +159,7 @@ class AdagradRows(RowUpdate):
         padding: tuple[int, ...],
     ) -> tuple[Tensor, ...]:
         check_rows(param, ids, grads, padding)
-        return updated(param, param, moment)
+        return updated_types(param, param, moment)
 
 
 class AdamRowsBase(RowUpdate, ABC):
@@ -196,7 +196,7 @@ class AdamRowsBase(RowUpdate, ABC):
         padding: tuple[int, ...],
     ) -> tuple[Tensor, ...]:
         check_rows(param, ids, grads, padding)
-        return updated(param, param, moment1, moment2, beta1_pow, beta2_pow)
+        return updated_types(param, param, moment1, moment2, beta1_pow, beta2_pow)
 
 
 @irdl_op_definition
