@@ -50,7 +50,7 @@ def measure_flags(
         variants[flag] = strategy._copy()
         setattr(variants[flag], flag, False)
     steps = {
-        name: _Step(CompiledProgram(source, variant), feed, fetches)
+        name: _TimedStep(CompiledProgram(source, variant), feed, fetches)
         for name, variant in variants.items()
     }
     times: dict[str, list[float]] = {name: [] for name in steps}
@@ -65,7 +65,7 @@ def measure_flags(
     return Measured(whole, {flag: without - whole for flag, without in found.items()})
 
 
-class _Step:
+class _TimedStep:
     """A program with values of its own; a call runs it once and gives the seconds."""
 
     def __init__(self, program: CompiledProgram, feed: Mapping[str, Any], fetches: Any) -> None:

@@ -59,7 +59,7 @@ class Builder(Protocol):
         ...
 
 
-class _Writer:
+class _ProgramWriter:
     """Writes the common parts, each in one of several ways."""
 
     def __init__(self, builder: Builder) -> None:
@@ -166,7 +166,7 @@ class _Writer:
 
 def core(builder: Builder, fusion: Fusion) -> SSAValue:
     """Attention without its layers."""
-    write = _Writer(builder)
+    write = _ProgramWriter(builder)
     batch = builder.draw(st.sampled_from([(), (2,), (2, 2)]))
     rows, others, size, out = (builder.draw(st.integers(1, 3)) for _ in range(4))
     shapes = ((rows, size), (others, size), (others, out))
@@ -176,7 +176,7 @@ def core(builder: Builder, fusion: Fusion) -> SSAValue:
 def attention(builder: Builder, fusion: Fusion) -> SSAValue:
     """Multi-head attention in the form that a rule is for."""
     assert isinstance(fusion, Attention)
-    write = _Writer(builder)
+    write = _ProgramWriter(builder)
     heads, size, rows, columns = (builder.draw(st.integers(1, 2)) for _ in range(4))
     rows, columns = rows + 1, columns + 3
     x = write.feed(2, rows, columns)
@@ -218,7 +218,9 @@ def attention(builder: Builder, fusion: Fusion) -> SSAValue:
 class _Form:
     """Heads of queries, keys and values: positions, a cache, fewer heads of keys, or none."""
 
-    def __init__(self, write: _Writer, heads: int, size: int, rows: int, *, joint: bool) -> None:
+    def __init__(
+        self, write: _ProgramWriter, heads: int, size: int, rows: int, *, joint: bool
+    ) -> None:
         self.write, self.heads, self.size, self.rows = write, heads, size, rows
         self.kv_heads = heads if joint or write.maybe() else 1
         self.by_time = not joint and write.maybe()
@@ -273,12 +275,12 @@ class _Form:
         return write.add(Reshape, wide, shape=(0, 0, self.heads, self.size))
 
 
-def _to_heads(write: _Writer, x: SSAValue, heads: int) -> SSAValue:
+def _to_heads(write: _ProgramWriter, x: SSAValue, heads: int) -> SSAValue:
     size = shape_of(x.type)[-1] // heads
     return write.add(Transpose, write.add(Reshape, x, shape=(0, 0, heads, size)), perm=TO_HEADS)
 
 
-def _joint(write: _Writer, x: SSAValue, heads: int, size: int, kind: str) -> list[SSAValue]:
+def _joint(write: _ProgramWriter, x: SSAValue, heads: int, size: int, kind: str) -> list[SSAValue]:
     """One projection divided in one of several ways."""
     way = write.draw(st.integers(0, 2))
 
@@ -304,7 +306,7 @@ def _joint(write: _Writer, x: SSAValue, heads: int, size: int, kind: str) -> lis
 def feed_forward(builder: Builder, fusion: Fusion) -> SSAValue:
     """Two linear layers with an activation between them."""
     assert isinstance(fusion, FeedForward)
-    write = _Writer(builder)
+    write = _ProgramWriter(builder)
     columns = builder.draw(st.integers(3, 4))
     x = write.feed(*builder.draw(st.sampled_from([(2,), (2, 3)])), columns)
     hidden = write.linear(write.norm(x) if fusion.where == "pre" else x, 3, bias=write.maybe())

@@ -43,7 +43,7 @@ from graphopt.ir.dialect.sums import (
     Amount,
     Factor,
     Size,
-    Sum,
+    SymbolicSum,
     broadcast,
     is_at_least,
     product,
@@ -286,7 +286,7 @@ def _is_of(type: Any, shape: tuple[int, ...]) -> bool:
 
 def amount_in(amount: Amount, env: Mapping[SSAValue, Array]) -> int:
     """The number that a sum of sizes is in a run."""
-    if not isinstance(amount, Sum):
+    if not isinstance(amount, SymbolicSum):
         return int(amount)
     return sum(
         factor * int(np.prod([_size_in(size, env) ** power for size, power in sizes]))

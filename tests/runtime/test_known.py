@@ -183,7 +183,7 @@ class _Attribute:
 
 def _read_record(value: object) -> Any:
     device = jax.devices("cpu")[0]
-    return known._Reader(io.BytesIO(pickle.dumps(value)), device.client, [device]).load()
+    return known._ExecutableReader(io.BytesIO(pickle.dumps(value)), device.client, [device]).load()
 
 
 def test_members_of_enumerations_are_read() -> None:

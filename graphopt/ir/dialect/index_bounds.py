@@ -50,7 +50,7 @@ from graphopt.ir.dialect.ops.scatter import (
 from graphopt.ir.dialect.ops.shape import Assign, Flatten, Reshape, Squeeze, Transpose, Unsqueeze
 from graphopt.ir.dialect.signature import FEED, STATE, Port, function_signature, main_function
 from graphopt.ir.dialect.size_rules import Elements
-from graphopt.ir.dialect.sums import Sum, size_of
+from graphopt.ir.dialect.sums import SymbolicSum, size_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of
 
 # ops whose result has the elements of the operand and no others
@@ -214,7 +214,7 @@ def _are_sizes(elements: Elements | None) -> bool:
     """True for numbers other than 0, and sums of sizes, each times a positive number."""
     return elements is not None and all(
         all(factor > 0 for _, factor in element.terms)
-        if isinstance(element, Sum)
+        if isinstance(element, SymbolicSum)
         else element is not None and element != 0
         for element in elements.ravel().tolist()
     )

@@ -42,7 +42,7 @@ from graphopt.ir.dialect.ops.math import (
 from graphopt.ir.dialect.ops.rearrange import StridedSlice
 from graphopt.ir.dialect.ops.shape import Concat, Expand, ShapeOf, Slice, Stack, Transpose
 from graphopt.ir.dialect.size_rules import Elements, Sizes, own_sizes, result_sizes
-from graphopt.ir.dialect.sums import Amount, Sum, quotient
+from graphopt.ir.dialect.sums import Amount, SymbolicSum, quotient
 from graphopt.ir.dialect.traits import keeps_order
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, element_count, shape_of, slice_bounds
 from graphopt.ir.dtypes import DType, converted
@@ -144,14 +144,14 @@ def _round_elements(elements: Array, dtype: DType) -> Array:
     if elements.dtype != object:
         return converted(elements, dtype)
     found = [_one_held(element, dtype) for element in elements.ravel()]
-    is_plain = not any(element is None or isinstance(element, Sum) for element in found)
+    is_plain = not any(element is None or isinstance(element, SymbolicSum) for element in found)
     return np.array(found, dtype.numpy) if is_plain else _objects(found)
 
 
 def _one_held(element: Element, dtype: DType) -> Element:
     if element is None:
         return None
-    if isinstance(element, Sum):
+    if isinstance(element, SymbolicSum):
         small = all(abs(factor) < _LARGEST_FACTOR for _, factor in element.terms)
         wide = dtype in ("int32", "int64") and len(element.terms) <= _MOST_TERMS
         return element if small and wide else None
@@ -236,7 +236,7 @@ def _elementwise(compute: Compute, of_sums: Compute | None = None) -> Rule:
         def one(*elements: Element) -> Element:
             if None in elements:
                 return None
-            if any(isinstance(element, Sum) for element in elements):
+            if any(isinstance(element, SymbolicSum) for element in elements):
                 return None if of_sums is None else of_sums(*map(_plain, elements))
             return compute(*(np.asarray(element, dtype) for element in elements))
 
@@ -246,7 +246,7 @@ def _elementwise(compute: Compute, of_sums: Compute | None = None) -> Rule:
 
 
 def _plain(element: Element) -> Element:
-    return element if isinstance(element, Sum) else int(element)
+    return element if isinstance(element, SymbolicSum) else int(element)
 
 
 def _floor_divide(x: Array, y: Array) -> Array | None:
@@ -263,12 +263,12 @@ def _divide(x: Array, y: Array) -> Array | None:
 
 def _choose_element(condition: Element, x: Element, y: Element) -> Element:
     """One of two elements, one of which may be a sum."""
-    return None if isinstance(condition, Sum) else x if condition else y
+    return None if isinstance(condition, SymbolicSum) else x if condition else y
 
 
 def _divide_sum(x: Amount, y: Amount) -> Amount | None:
     """Not by a size, which may be 0."""
-    return None if isinstance(y, Sum) else quotient(x, y)
+    return None if isinstance(y, SymbolicSum) else quotient(x, y)
 
 
 def _scale(op: PdOp, x: Elements) -> Any:

@@ -81,7 +81,7 @@ def _covers(part: Shape, whole: Shape) -> bool | None:
     return False if all(size == 1 for size in part) else None
 
 
-class Forms(NamedTuple):
+class RowForms(NamedTuple):
     """The forms of the operands and of the results of an op."""
 
     operands: tuple[MatrixForm, ...]
@@ -126,7 +126,7 @@ def frame_of(op: Operation) -> MatrixFrame | None:
     return MatrixFrame(shape, lead) if lead else None
 
 
-def forms_of(op: Operation, frame: MatrixFrame) -> Forms | None:
+def forms_of(op: Operation, frame: MatrixFrame) -> RowForms | None:
     """The forms in which an op computes rows of this frame; None where it does not."""
     if not isinstance(op, PdOp) or not has_row_dtypes(op):
         return None
@@ -151,45 +151,45 @@ def has_row_dtypes(op: PdOp) -> bool:
     return all(str(dtype_of(value.type)) in DTYPES for value in values)
 
 
-def _combining(op: PdOp) -> Forms | None:
+def _combining(op: PdOp) -> RowForms | None:
     if isinstance(op, SUMMARIES):
-        return Forms((WHOLE,), (ROW,))
+        return RowForms((WHOLE,), (ROW,))
     if isinstance(op, activation.SoftmaxBase):
-        return Forms((WHOLE,), (WHOLE,))
+        return RowForms((WHOLE,), (WHOLE,))
     if isinstance(op, LayerNorm):
-        return Forms((WHOLE, *[COLUMN] * (len(op.operands) - 1)), (WHOLE, ROW, ROW))
+        return RowForms((WHOLE, *[COLUMN] * (len(op.operands) - 1)), (WHOLE, ROW, ROW))
     if not op.attr("use_softmax"):
         return None
-    return Forms((WHOLE, WHOLE if op.attr("soft_label") else ROW), (WHOLE, ROW))
+    return RowForms((WHOLE, WHOLE if op.attr("soft_label") else ROW), (WHOLE, ROW))
 
 
-def _broadcasting(op: Expand, frame: MatrixFrame) -> Forms | None:
+def _broadcasting(op: Expand, frame: MatrixFrame) -> RowForms | None:
     placed = frame.place(shape_of(op.operands[0].type))
     whole = tuple(shape_of(op.results[0].type)) == frame.shape
-    return Forms((placed,), (WHOLE,)) if placed is not None and whole else None
+    return RowForms((placed,), (WHOLE,)) if placed is not None and whole else None
 
 
-def _view(op: PdOp, frame: MatrixFrame) -> Forms | None:
+def _view(op: PdOp, frame: MatrixFrame) -> RowForms | None:
     """A view of one number for each row, with or without axes in the place of the row."""
     shapes = [shape_of(value.type) for value in (*op.operands, *op.results)]
     rows = all(frame.is_flat(shape) or frame.place(shape) == ROW for shape in shapes)
-    return Forms((ROW,), (ROW,)) if rows and len(shapes) == 2 else None
+    return RowForms((ROW,), (ROW,)) if rows and len(shapes) == 2 else None
 
 
-def _elementwise(op: PdOp, frame: MatrixFrame) -> Forms | None:
+def _elementwise(op: PdOp, frame: MatrixFrame) -> RowForms | None:
     (result,) = op.results
     shape = shape_of(result.type)
     operands = [shape_of(value.type) for value in op.operands]
     if frame.is_flat(shape):
         if all(frame.is_flat(other) or product(other) == 1 for other in operands):
-            return Forms(tuple(ROW if frame.is_flat(s) else ONE for s in operands), (ROW,))
+            return RowForms(tuple(ROW if frame.is_flat(s) else ONE for s in operands), (ROW,))
         return None
     placed = [frame.place(other) for other in operands]
     form = frame.place(shape)
     known = [place for place in placed if place is not None]
     if form is None or not form.rows or len(known) < len(placed):
         return None
-    return Forms(tuple(known), (form,))
+    return RowForms(tuple(known), (form,))
 
 
 def forms_in(ops: Sequence[Operation]) -> Mapping[SSAValue, MatrixForm] | None:

@@ -37,7 +37,7 @@ from graphopt.ir.dialect.ops.shape import (
 )
 from graphopt.ir.dialect.sums import (
     Amount,
-    Sum,
+    SymbolicSum,
     broadcast,
     is_at_least,
     product,
@@ -268,7 +268,7 @@ def _cut(size: Amount, start: Amount, end: Amount) -> Amount | None:
 
 def _from_front(bound: Amount, size: Amount) -> Amount | None:
     """A bound, of which a negative one counts from the end; None where it may be either."""
-    if isinstance(bound, Sum):
+    if isinstance(bound, SymbolicSum):
         return bound if is_at_least(bound, 0) else None
     return size if bound >= _OPEN else size + bound if bound < 0 else bound
 
@@ -310,13 +310,13 @@ def _numbers(elements: Elements) -> list[Amount | None]:
 
 
 def _whole(number: Any) -> Amount | None:
-    if number is None or isinstance(number, Sum):
+    if number is None or isinstance(number, SymbolicSum):
         return number
     return int(number) if float(number).is_integer() else None
 
 
 def _as_sizes(numbers: Iterable[Amount | None]) -> list[Amount | None]:
-    return [None if isinstance(n, Sum) and not is_at_least(n, 0) else n for n in numbers]
+    return [None if isinstance(n, SymbolicSum) and not is_at_least(n, 0) else n for n in numbers]
 
 
 def _in_steps_of_one(attrs: Attrs) -> Found | None:

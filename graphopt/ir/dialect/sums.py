@@ -21,7 +21,7 @@ class Size:
 class Broadcast:
     """The size to which two or more broadcast: that of each of them which is not 1."""
 
-    sizes: frozenset[Sum]
+    sizes: frozenset[SymbolicSum]
 
 
 Factor = Size | Broadcast
@@ -31,7 +31,7 @@ _ONE: Product = frozenset()
 
 
 @dataclass(frozen=True)
-class Sum:
+class SymbolicSum:
     """Products of sizes, each times a whole number that is not 0; with a size in it."""
 
     terms: frozenset[tuple[Product, int]]
@@ -59,16 +59,16 @@ class Sum:
     __rmul__ = __mul__
 
 
-Amount = int | Sum
+Amount = int | SymbolicSum
 
 
-def size_of(value: SSAValue, axis: int) -> Sum:
+def size_of(value: SSAValue, axis: int) -> SymbolicSum:
     """The size of an axis as a sum."""
     return _sum_of(Size(value, axis))
 
 
-def _sum_of(size: Factor) -> Sum:
-    return Sum(frozenset({(frozenset({(size, 1)}), 1)}))
+def _sum_of(size: Factor) -> SymbolicSum:
+    return SymbolicSum(frozenset({(frozenset({(size, 1)}), 1)}))
 
 
 def broadcast(amounts: Iterable[Amount]) -> Amount:
@@ -76,9 +76,9 @@ def broadcast(amounts: Iterable[Amount]) -> Amount:
 
     In any order, and where one of them is such a size itself, its sizes are among them.
     """
-    sizes: set[Sum] = set()
+    sizes: set[SymbolicSum] = set()
     for amount in amounts:
-        if isinstance(amount, Sum):
+        if isinstance(amount, SymbolicSum):
             sizes |= broadcast_from(amount)
         elif amount != 1:
             return amount
@@ -87,9 +87,9 @@ def broadcast(amounts: Iterable[Amount]) -> Amount:
     return sizes.pop() if sizes else 1
 
 
-def broadcast_from(amount: Amount) -> frozenset[Sum]:
+def broadcast_from(amount: Amount) -> frozenset[SymbolicSum]:
     """The open sizes that broadcast to this one; itself where it is no such size."""
-    if not isinstance(amount, Sum):
+    if not isinstance(amount, SymbolicSum):
         return frozenset()
     return amount.only.sizes if isinstance(amount.only, Broadcast) else frozenset({amount})
 
@@ -126,7 +126,7 @@ def is_at_least(amount: Amount, number: int) -> bool:
 
 
 def _terms(amount: Amount) -> Collection[tuple[Product, int]]:
-    return amount.terms if isinstance(amount, Sum) else ((_ONE, amount),)
+    return amount.terms if isinstance(amount, SymbolicSum) else ((_ONE, amount),)
 
 
 def _add_terms(terms: Iterable[tuple[Product, int]]) -> Amount:
@@ -136,7 +136,7 @@ def _add_terms(terms: Iterable[tuple[Product, int]]) -> Amount:
     left = {key: factor for key, factor in total.items() if factor}
     if left.keys() <= {_ONE}:
         return left.get(_ONE, 0)
-    return Sum(frozenset(left.items()))
+    return SymbolicSum(frozenset(left.items()))
 
 
 def _join_factors(a: Product, b: Product) -> Product:

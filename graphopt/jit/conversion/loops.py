@@ -93,7 +93,9 @@ def loop(test: Thunk, body: Thunk, read: Read, write: Write, names: Sequence[str
         body()
     as_flag(flag, "while")
     with undo.transaction():
-        _Loop(lambda: as_flag(_variable(test()), "while"), body, read, write, names).trace()
+        _ConvertedLoop(
+            lambda: as_flag(_variable(test()), "while"), body, read, write, names
+        ).trace()
 
 
 def _variable(flag: Any) -> Variable:
@@ -178,10 +180,12 @@ def _over(
         write(values[:-1])
 
     with undo.transaction():
-        _Loop(test, step, lambda: [*read(), at[0]], write_all, [*names, "the counter"]).trace()
+        _ConvertedLoop(
+            test, step, lambda: [*read(), at[0]], write_all, [*names, "the counter"]
+        ).trace()
 
 
-class _Loop:
+class _ConvertedLoop:
     """A loop over a Variable."""
 
     def __init__(

@@ -69,13 +69,13 @@ class _Public(FunctionLayer):
         return name
 
 
-class _Pool(FunctionLayer):
+class _PoolLayer(FunctionLayer):
     """A pool, which shows its arguments."""
 
     shown = None
 
 
-class _Window(_Pool):
+class _Window(_PoolLayer):
     """A pool over windows; some of its attributes have other names."""
 
     def _attribute(self, name: str) -> str:
@@ -223,7 +223,7 @@ def _argument(parameter: Parameter, name: str, defaults: Mapping[str, Any]) -> P
     return parameter.replace(name=name, default=default)
 
 
-_pool, _window = partial(layer_of, base=_Pool), partial(layer_of, base=_Window)
+_pool, _window = partial(layer_of, base=_PoolLayer), partial(layer_of, base=_Window)
 _loss, _public = partial(layer_of, base=_Loss), partial(layer_of, base=_Public)
 
 

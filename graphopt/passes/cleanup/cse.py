@@ -40,7 +40,7 @@ class _Key(OperationInfo):
         return self._hash
 
 
-class _Known(KnownOps):
+class _MetOps(KnownOps):
     """The ops that were met, in nested scopes."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class _Driver(CSEDriver):
 
     def _simplify_region(self, region: Region) -> None:
         if len(region.blocks) == 1:
-            known = self._known_ops if isinstance(self._known_ops, _Known) else _Known()
+            known = self._known_ops if isinstance(self._known_ops, _MetOps) else _MetOps()
             self._known_ops = known
             with known.scope():
                 self._simplify_block(region.block)

@@ -22,7 +22,7 @@ from graphopt.ir.dialect.op import PdOp, infer_types
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.shape import Expand, Reshape, ReshapeLike, ShapeOf, Slice
 from graphopt.ir.dialect.size_rules import Sizes, amounts
-from graphopt.ir.dialect.sums import Amount, Size, Sum, product
+from graphopt.ir.dialect.sums import Amount, Size, SymbolicSum, product
 from graphopt.ir.dialect.types import compatible
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
@@ -74,7 +74,7 @@ def _read_from_source(op: Slice, known: KnownValues, log: RewriteLog) -> bool:
     if not isinstance(source, ShapeOf) or elements is None or elements.size != 1:
         return False
     (size,) = amounts(elements)
-    only = size.only if isinstance(size, Sum) else None
+    only = size.only if isinstance(size, SymbolicSum) else None
     if not isinstance(only, Size) or only.value is source.input or not log.allow(op):
         return False
     log.applied(op)
@@ -171,7 +171,7 @@ def _likeness(wanted: Sequence[Amount | None]) -> tuple[SSAValue, list[int]] | N
     """The one tensor with the sizes that are no numbers, and the shape with a 0 for each."""
     shape, measured = list[int](), set[SSAValue]()
     for at, size in enumerate(wanted):
-        only = size.only if isinstance(size, Sum) else None
+        only = size.only if isinstance(size, SymbolicSum) else None
         if isinstance(only, Size) and only.axis == at:
             measured.add(only.value)
             shape.append(0)

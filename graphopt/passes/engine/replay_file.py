@@ -100,7 +100,7 @@ _KEYS: Mapping[str, type | tuple[type, ...]] = {
 }
 
 
-class _Located(ModulePrinter):
+class _LocatedPrinter(ModulePrinter):
     """Prints locations where they are known."""
 
     def print_attribute(self, attribute: Attribute) -> None:
@@ -118,7 +118,7 @@ def module_text(module: ModuleOp) -> str:
 def lines_text(module: ModuleOp) -> str:
     """The same with each op on one line, however long."""
     stream = StringIO()
-    _Located(stream, print_debuginfo=True).print_op(module)
+    _LocatedPrinter(stream, print_debuginfo=True).print_op(module)
     return stream.getvalue().replace(" \0", "").replace("\0", "loc(unknown)")
 
 

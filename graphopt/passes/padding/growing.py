@@ -27,7 +27,7 @@ from graphopt.ir.dialect.ops.math import Scale
 from graphopt.ir.dialect.ops.shape import Assign, Concat
 from graphopt.ir.dialect.signature import FEED, FETCH, STATE, main_function, signature_of
 from graphopt.ir.dialect.signature_edit import edit_signature, port_attributes
-from graphopt.ir.dialect.sums import Amount, Size, Sum
+from graphopt.ir.dialect.sums import Amount, Size, SymbolicSum
 from graphopt.ir.dialect.types import (
     UNKNOWN,
     dtype_of,
@@ -178,7 +178,7 @@ def _growth(op: PdOp, known: KnownValues) -> Iterator[tuple[BlockArgument, int, 
     at = normalize_axis(op.attr("axis"), rank_of(op.results[0].type))
     sizes = [known.sizes(value)[at] for value in op.operands]
     by = sum(size for size in sizes if isinstance(size, int))
-    open_ = [size.only for size in sizes if isinstance(size, Sum)]
+    open_ = [size.only for size in sizes if isinstance(size, SymbolicSum)]
     if len(open_) == 1 and isinstance(open_[0], Size):
         feed = open_[0].value
         if isinstance(feed, BlockArgument):
@@ -245,7 +245,7 @@ def _masked(module: ModuleOp, caches: Sequence[FedCache]) -> Masked:
 
 def _find_fed_size(size: Amount) -> tuple[BlockArgument, int] | None:
     """The argument and its axis that have this size by themselves."""
-    only = size.only if isinstance(size, Sum) else None
+    only = size.only if isinstance(size, SymbolicSum) else None
     if isinstance(only, Size) and isinstance(only.value, BlockArgument):
         return only.value, only.axis
     return None

@@ -71,7 +71,7 @@ def mask_padding(
     zero = set(known) if are_buffers else set[SSAValue]()
     carried = carry_block(function.body.block, Padded(known, equal, rows_of, zero), known)
     fetches = _fetched_axes(module, Padded(known))
-    writer = _Writer(function)
+    writer = _MaskWriter(function)
     uncleared = _not_zero(function, Padded(known, zero=zero)) if are_buffers else {}
     for op, (found, operands) in carried.items():
         writer.rewrite(op, found, operands)
@@ -108,7 +108,7 @@ def _not_zero(function: FuncOp, padded: Padded) -> dict[int, Axes]:
 
 
 @dataclass
-class _Writer:
+class _MaskWriter:
     """Writes the masks into a function; each mask is made once for each rank and axis."""
 
     function: FuncOp

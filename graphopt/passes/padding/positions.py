@@ -24,7 +24,7 @@ from graphopt.ir.dialect.ops.reduce import Cumsum
 from graphopt.ir.dialect.ops.shape import Concat, Expand, Reshape, ShapeOf, Slice, Squeeze
 from graphopt.ir.dialect.signature import FEED, main_function, signature_of
 from graphopt.ir.dialect.size_rules import amounts
-from graphopt.ir.dialect.sums import Amount, Size, Sum
+from graphopt.ir.dialect.sums import Amount, Size, SymbolicSum
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of
 from graphopt.passes.engine.inserting import Before
 from graphopt.passes.engine.rewrite import replace
@@ -85,7 +85,7 @@ def _caches(block: Block, names: dict[BlockArgument, str]) -> dict[BlockArgument
         if isinstance(op, Concat):
             at = normalize_axis(op.attr("axis"), rank_of(op.results[0].type))
             size = known.sizes(op.operands[0])[at]
-            only = size.only if isinstance(size, Sum) else None
+            only = size.only if isinstance(size, SymbolicSum) else None
             if isinstance(only, Size) and only.value in names:
                 found.setdefault(only.value, only.axis)  # pyright: ignore[reportArgumentType]
     return found

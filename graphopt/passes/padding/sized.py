@@ -20,7 +20,7 @@ from graphopt.ir.dialect.ops.math import Where
 from graphopt.ir.dialect.ops.shape import Expand, Slice, Unsqueeze
 from graphopt.ir.dialect.signature import main_function
 from graphopt.ir.dialect.size_rules import amounts
-from graphopt.ir.dialect.sums import Amount, Size, Sum
+from graphopt.ir.dialect.sums import Amount, Size, SymbolicSum
 from graphopt.ir.dialect.types import dtype_of, rank_of
 from graphopt.passes.engine.inserting import Before
 from graphopt.passes.engine.rewrite import replace
@@ -48,7 +48,7 @@ def _make_sized(op: Dynamic, block: Block, known: KnownValues) -> SSAValue | Non
     source = _source(wanted)
     if source is None or not _is_in(source[0], block):
         return None
-    open_ = [at for at, size in enumerate(wanted) if isinstance(size, Sum)]
+    open_ = [at for at, size in enumerate(wanted) if isinstance(size, SymbolicSum)]
     if op.inputs and not _has_ones(known.sizes(op.inputs[0]), open_, len(wanted)):
         return None
     new = Before(op)
@@ -69,7 +69,7 @@ def _source(wanted: Sequence[Amount | None]) -> tuple[SSAValue, list[int]] | Non
     for size in wanted:
         if isinstance(size, int) and size > 0:
             continue
-        only = size.only if isinstance(size, Sum) else None
+        only = size.only if isinstance(size, SymbolicSum) else None
         if not isinstance(only, Size):
             return None
         found.append(only)

@@ -61,7 +61,7 @@ class RollLayers(RewritePass):
         block = main_function(module).body.block
         state = state_arguments(module)
         ops = list(block.ops)
-        rows = _Rows(ops, self.fewest, self.fewest_ops)
+        rows = _RepeatedRows(ops, self.fewest, self.fewest_ops)
         for span in rows:
             found = best_layers(ops, span, state, self.fewest)
             if isinstance(found, list):
@@ -105,7 +105,7 @@ class RollLayers(RewritePass):
         return True
 
 
-class _Rows:
+class _RepeatedRows:
     """The rows of repeated ops, the longest first: of the ops that are left, and may be rolled up.
 
     Rows of less than `fewest` periods or `fewest_ops` ops are none; parts of a row may have less.

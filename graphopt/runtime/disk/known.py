@@ -113,7 +113,7 @@ class KnownExecutables:
 
     def _loaded(self, payload: bytes) -> jax.stages.Compiled:
         prepare_calls(payload)
-        reader = _Reader(io.BytesIO(payload), self.device.client, [self.device])
+        reader = _ExecutableReader(io.BytesIO(payload), self.device.client, [self.device])
         unloaded, types, no_kwargs = reader.load()
         structure = jax.tree.structure((self.arguments, {}))
         return jax.stages.Compiled(
@@ -211,7 +211,7 @@ def _compilation_of(lowered: Any, options: Options) -> tuple[bytes, bytes] | Non
     return None
 
 
-class _Reader(serialize_executable._JaxPjrtUnpickler):
+class _ExecutableReader(serialize_executable._JaxPjrtUnpickler):
     """Reads an executable as `jax.experimental.serialize_executable` does, which takes any class.
 
     A pickle may name any function to be called. Here it gets what the record of an executable is

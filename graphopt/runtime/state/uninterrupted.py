@@ -77,7 +77,7 @@ class Uninterrupted:
             self._restore()
 
 
-class _Known:
+class _KnownHandlers:
     """The handlers as they were last, and Python's among them that do not wait already."""
 
     def __init__(self) -> None:
@@ -91,4 +91,4 @@ class _Known:
         self.handlers = found
 
 
-_known = _Known()
+_known = _KnownHandlers()

@@ -56,13 +56,13 @@ def read_first_pickle(
     data: bytes, source: str = "<pickle>", limits: Limits | None = None
 ) -> tuple[Any, int]:
     """As `read_pickle`, of data that go on after the pickle: its value, and where it ends."""
-    reader = _Reader(data, source, limits or Limits())
+    reader = _PickleReader(data, source, limits or Limits())
     value = reader.run()
     reader.check(value)
     return value, reader.position
 
 
-class _Reader:
+class _PickleReader:
     """The pickle machine: a stack, and a memo of earlier values."""
 
     def __init__(self, data: bytes, source: str, limits: Limits) -> None:
@@ -276,24 +276,24 @@ _OBJECTS = {
     0x97: "asks the program for a buffer",
 }
 
-_Step = Callable[[_Reader], Any]
+_Step = Callable[[_PickleReader], Any]
 
 
-def _read_sized(read: Callable[[_Reader, int], None], layout: str) -> _Step:
+def _read_sized(read: Callable[[_PickleReader, int], None], layout: str) -> _Step:
     return lambda r: read(r, r.number(layout))
 
 
-def _pushed(make: Callable[[_Reader], Any]) -> _Step:
+def _pushed(make: Callable[[_PickleReader], Any]) -> _Step:
     return lambda r: r.push(make(r))
 
 
-def _protocol(r: _Reader) -> None:
+def _protocol(r: _PickleReader) -> None:
     version = r.number("<B")
     if version not in range(2, 6):
         r.fail(f"expected a pickle of protocol 2 to 5, found {version}")
 
 
-def _frame(r: _Reader) -> None:
+def _frame(r: _PickleReader) -> None:
     """A frame says only how much to read ahead, which must be there."""
     size, left = r.number("<Q"), len(r.data) - r.position
     if size > left:
@@ -304,15 +304,15 @@ def _tuple(count: int) -> _Step:
     return lambda r: r.push(tuple([r.pop() for _ in range(count)][::-1]))
 
 
-def _long(r: _Reader) -> int:
+def _long(r: _PickleReader) -> int:
     return int.from_bytes(r.take(r.number("<B")), "little", signed=True)
 
 
-def _float(r: _Reader) -> float:
+def _float(r: _PickleReader) -> float:
     return struct.unpack(">d", r.take(8))[0]
 
 
-def _pair(r: _Reader) -> list[Any]:
+def _pair(r: _PickleReader) -> list[Any]:
     value, key = r.pop(), r.pop()
     return [key, value]
 
@@ -329,14 +329,14 @@ _STEPS: dict[int, _Step] = {
     0x85: _tuple(1),
     0x86: _tuple(2),
     0x87: _tuple(3),
-    ord("X"): _read_sized(_Reader.text, "<I"),
-    0x8C: _read_sized(_Reader.text, "<B"),
-    0x8D: _read_sized(_Reader.text, "<Q"),
-    ord("B"): _read_sized(_Reader.byte_string, "<I"),
-    ord("C"): _read_sized(_Reader.byte_string, "<B"),
-    0x8E: _read_sized(_Reader.byte_string, "<Q"),
-    ord("T"): _read_sized(_Reader.latin_string, "<I"),
-    ord("U"): _read_sized(_Reader.latin_string, "<B"),
+    ord("X"): _read_sized(_PickleReader.text, "<I"),
+    0x8C: _read_sized(_PickleReader.text, "<B"),
+    0x8D: _read_sized(_PickleReader.text, "<Q"),
+    ord("B"): _read_sized(_PickleReader.byte_string, "<I"),
+    ord("C"): _read_sized(_PickleReader.byte_string, "<B"),
+    0x8E: _read_sized(_PickleReader.byte_string, "<Q"),
+    ord("T"): _read_sized(_PickleReader.latin_string, "<I"),
+    ord("U"): _read_sized(_PickleReader.latin_string, "<B"),
     ord("J"): _pushed(lambda r: r.number("<i")),
     ord("K"): _pushed(lambda r: r.number("<B")),
     ord("M"): _pushed(lambda r: r.number("<H")),
@@ -349,13 +349,13 @@ _STEPS: dict[int, _Step] = {
     ord("e"): lambda r: r.append(r.pop_to_mark()),
     ord("s"): lambda r: r.set_items(_pair(r)),
     ord("u"): lambda r: r.set_items(r.pop_to_mark()),
-    ord("h"): _read_sized(_Reader.recall, "<B"),
-    ord("j"): _read_sized(_Reader.recall, "<I"),
-    ord("q"): _read_sized(_Reader.remember, "<B"),
-    ord("r"): _read_sized(_Reader.remember, "<I"),
+    ord("h"): _read_sized(_PickleReader.recall, "<B"),
+    ord("j"): _read_sized(_PickleReader.recall, "<I"),
+    ord("q"): _read_sized(_PickleReader.remember, "<B"),
+    ord("r"): _read_sized(_PickleReader.remember, "<I"),
     0x94: lambda r: r.remember(len(r.memo)),
     ord("c"): lambda r: r.import_name(r.line(), r.line()),
-    0x93: _Reader.stack_global,
-    ord("R"): _Reader.reduce,
-    ord("b"): _Reader.build,
+    0x93: _PickleReader.stack_global,
+    ord("R"): _PickleReader.reduce,
+    ord("b"): _PickleReader.build,
 }

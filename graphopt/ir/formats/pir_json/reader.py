@@ -47,7 +47,7 @@ def read_pir(data: bytes, source: str = "<program>", limits: Limits | None = Non
         )
     root = JsonPosition(source, limits)
     with _within_stack(root):
-        return _Reader(root, limits).program(_parse(data, source))
+        return _PirReader(root, limits).program(_parse(data, source))
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def _parse(data: bytes, source: str) -> Any:
         raise FormatError(f"{source}: byte {error.pos}: expected JSON: {error.msg}") from None
 
 
-class _Reader:
+class _PirReader:
     """Reads one file; tracks the values visible at each position."""
 
     def __init__(self, root: JsonPosition, limits: Limits) -> None:

@@ -61,14 +61,14 @@ def read_program(data: bytes, source: str = "<program>", limits: Limits | None =
     program and LimitError for one that exceeds `limits`.
     """
     wire = WireReader(unsealed_message(data), source, limits or Limits())
-    program = _Reader(wire).program()
+    program = _ProgramReader(wire).program()
     check_program(program, source, wire.limits)
     for op in column_operators(program, "feed"):
         program.blocks[0].vars[op.output("Out")[0]].is_data = True
     return program
 
 
-class _Reader:
+class _ProgramReader:
     """Reads one file; counts operators and variables over all of its blocks."""
 
     def __init__(self, wire: WireReader) -> None:
@@ -261,7 +261,7 @@ def _block_bytes(block: Block) -> bytes:
 
 
 def _variable_bytes(variable: Variable) -> bytes:
-    def read(reader: _Reader, stop: int) -> Message:
+    def read(reader: _ProgramReader, stop: int) -> Message:
         return _variable_message(reader.variable(variable.block, 0, stop))
 
     try:
@@ -271,7 +271,7 @@ def _variable_bytes(variable: Variable) -> bytes:
 
 
 def _operator_bytes(op: Operator) -> bytes:
-    def read(reader: _Reader, stop: int) -> Message:
+    def read(reader: _ProgramReader, stop: int) -> Message:
         return _operator_message(reader.operator(op.block, 0, stop))
 
     try:
@@ -284,14 +284,14 @@ def _repeat(
     kind: MessageType,
     saved: bytes | None,
     message: Message,
-    read: Callable[[_Reader, int], Message],
+    read: Callable[[_ProgramReader, int], Message],
 ) -> bytes:
     """`saved` while it means the same as `message`, else `message` with its unmodelled fields."""
     fresh = encode(kind, message)
     if saved is None:
         return fresh
     wire = WireReader(saved, kind.name, UNLIMITED)
-    if encode(kind, read(_Reader(wire), len(saved))) == fresh:
+    if encode(kind, read(_ProgramReader(wire), len(saved))) == fresh:
         return saved
     old = decode(wire, kind, 0, len(saved))
     if kind is VARIABLE and message["type"] == {"type": old["type"]["type"]}:

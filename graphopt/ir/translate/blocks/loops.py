@@ -33,12 +33,12 @@ def _while(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     is_known = parser.known.truth(condition) is not None
     if is_known and (arrays_written(parser, op) or arrays_read(parser, op)):
         return _unrolled_loop(parser, op)
-    loop = _Loop(parser, op, condition)
+    loop = _TranslatedLoop(parser, op, condition)
     made = loop.settled(may_unroll=is_known)
     return _unrolled_loop(parser, op) if made is None else loop.finished(made)
 
 
-class _Loop:
+class _TranslatedLoop:
     """A `while` in the making: the names that it carries, with the types that they may have."""
 
     def __init__(self, parser: BlockParser, op: Operator, condition: SSAValue) -> None:

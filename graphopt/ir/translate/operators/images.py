@@ -13,7 +13,7 @@ from graphopt.ir.dialect.ops.rearrange import Pad
 from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice
 from graphopt.ir.dialect.ops.vision import Interpolate, resized
 from graphopt.ir.dialect.size_rules import amounts, own_sizes
-from graphopt.ir.dialect.sums import Size, Sum
+from graphopt.ir.dialect.sums import Size, SymbolicSum
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
 from graphopt.ir.program import EMPTY
 from graphopt.ir.translate.operators.emitter import Emitter, Written
@@ -181,7 +181,7 @@ def _find_measured_images(value: SSAValue) -> SSAValue | None:
     elements = KnownValues().elements(value)
     wanted = [] if elements is None else amounts(elements)
     for size in wanted:
-        only = size.only if isinstance(size, Sum) else None
+        only = size.only if isinstance(size, SymbolicSum) else None
         if isinstance(only, Size):
             images = only.value
             return images if list(own_sizes(images)[2:]) == wanted else None
