@@ -514,7 +514,7 @@ def test_no_machine_paths_or_index_hosts() -> None:
 # -- what is caught --------------------------------------------------------------------------------
 
 CATCH_ALL = {
-    "lowering.host called": "the run raises it when the step has ended",
+    "lowering.host call_or_instead": "the run raises it when the step has ended",
     "runtime.compile.kernel_probes KernelProbes._measured": "on a thread of its own, by call_aside",
     "runtime.compile.kernel_trial main": "a process of its own",
     "runtime.disk.entries _read": "on a thread of its own, by call_aside",
