@@ -195,6 +195,18 @@ gpu-packages: $(VENV)/.dev ## what a GPU machine without a network needs beside 
 	$(BIN)/python $(PIP_INSTALL) --constraint $(CONSTRAINTS) --no-deps --target $(GPU_PACKAGES) \
 		xdsl immutabledict ordered-set filelock threadpoolctl typing-extensions
 
+# JAX's plugin for CUDA compiles without a GPU; it is kept apart from the environment.
+COUNT ?=
+GPU_PLUGIN := out/gpu-plugin
+.PHONY: count-gpu
+count-gpu: $(VENV)/.dev $(GPU_PLUGIN)/.installed ## kernels and memory of steps compiled for an H100, without one
+	PYTHONPATH=$(CURDIR)/benchmarks:$(CURDIR):$(CURDIR)/$(GPU_PLUGIN) $(BIN)/python -m suite.for_gpu $(COUNT)
+
+$(GPU_PLUGIN)/.installed: constraints.txt | $(VENV)/.dev
+	$(BIN)/python $(PIP_INSTALL) --no-deps --target $(GPU_PLUGIN) nvidia-cuda-nvcc-cu12 \
+		$(foreach part,plugin pjrt,jax-cuda12-$(part)==$(shell sed -n 's/^jaxlib==//p' constraints.txt))
+	touch $@
+
 .PHONY: bench-peers
 bench-peers: $(PEERS)/paddle/.installed $(PEERS)/torch/.installed ## install what the suite compares with
 

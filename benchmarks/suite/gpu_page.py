@@ -68,6 +68,16 @@ def page(found: Row) -> Iterator[str]:
         yield from ("## Kernels", "", "The form that runs in the end, and why.", "")
         yield from kernel_table(rows)
         yield ""
+    if "counts" in found:
+        yield from ("## Compiled for a GPU, without one", "", *COMPILED, "")
+        yield f"Compiled for an H100 with {found['counted_with']}."
+        yield ""
+        yield from count_table(found["counts"])
+        yield ""
+    if "overlaps" in found:
+        yield from (*OVERLAPPED, "")
+        yield from overlap_table(found["overlaps"])
+        yield ""
     yield from ("## What was run", "")
     yield from part_table(found)
 
@@ -84,6 +94,47 @@ MEMORY = (
     "The most bytes of arrays, as the allocator of the framework counts them, and what XLA said of",
     "graphopt's step before it ran.",
 )
+
+
+COMPILED = (
+    "What XLA makes of a step for an H100, on a machine without one, by `make count-gpu`",
+    "([script](../../benchmarks/suite/for_gpu.py)). Each cell has graphopt's number and that of",
+    "plain JAX. Algorithms that XLA would choose by measuring on the card are its first choice",
+    "here, so this says nothing about time. An epilogue is what cuDNN computes with a convolution:",
+    "bias, residual, activation. Transposes and converts are kernels that do nothing else. Memory",
+    "is arguments, results and temporary arrays. Of a Transformer two layers are compiled.",
+)
+OVERLAPPED = (
+    "The same of data parallel training on eight H100: the sums of gradients over the devices, and",
+    "how much of them runs beside a product or a convolution in the order that XLA has set.",
+)
+
+
+def count_table(counts: Mapping[str, Row]) -> Iterator[str]:
+    """The counts of compiled steps, ours and plain JAX's."""
+    shown: list[list[str]] = []
+    for row in counts.values():
+        ours, plain = row[OURS], row[BASELINE]
+        pairs = [f"{ours[name]:,} / {plain[name]:,}" for name in ours if name != "bytes"]
+        layers = f", {row['layers']} layers" if row["layers"] else ""
+        held = f"{megabytes(ours['bytes'])} / {megabytes(plain['bytes'])}"
+        shown.append([row["title"] + layers, *pairs, held])
+    names = [name for row in counts.values() for name in row[OURS] if name != "bytes"]
+    return table(["workload", *dict.fromkeys(names), "MB"], shown)
+
+
+def overlap_table(overlaps: Mapping[str, Row]) -> Iterator[str]:
+    """The sums over devices, and those beside which something is computed."""
+    shown: list[list[str]] = []
+    for row in overlaps.values():
+        for title, found in row.items():
+            if title not in ("title", "layers"):
+                sums, share = found["sum bytes"], found["overlapped bytes"]
+                part = f"{share / sums:.0%}" if sums else ABSENT
+                cells = [str(found["sums"]), megabytes(sums), megabytes(share), part]
+                shown.append([row["title"], title, *cells])
+    heads = ["workload", "XLA's options", "sums", "MB", "beside products, MB", "part"]
+    return table(heads, shown)
 
 
 def about(found: Row) -> Iterator[str]:

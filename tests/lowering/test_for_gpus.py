@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import compress
-from operator import not_
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +23,8 @@ from graphopt.ir.dialect.signature import (
     main_function,
     prepare_function,
 )
-from graphopt.ir.dialect.types import dtype_of, shape_of
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.evaluate import Context, evaluate
-from graphopt.lowering.plan import Plan
-from graphopt.lowering.replication import replica_function
 from graphopt.passes.table.context import FLOAT32, TF32, PassContext
 from graphopt.passes.table.explain import as_text
 from graphopt.passes.table.manager import optimize
@@ -142,93 +136,47 @@ def test_batch_norms_are_folded_for_devices(platform: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["", "-bf16", "-training-bf16"])
-def test_no_more_than_plain_jax(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["resnet50", "resnet50-bf16", "resnet50-training-bf16"])
+def test_no_more_than_plain_jax(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lowered for CUDA, ResNet-50 has no more products, transposes and converts than there."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    name = f"gpu-resnet50{kind}"
-    ours, plain = Counter(ops_of_program(name)), Counter(ops_of_jax(name))
+    from suite import for_gpu  # pyright: ignore
+    from suite.engines.job import Job  # pyright: ignore
+    from suite.workloads import ON_GPU  # pyright: ignore
+
+    job = Job(ON_GPU[f"gpu-{name}"], "toy", Path(), "", 1)
+    ours, plain = (
+        Counter(for_gpu.stablehlo_ops(traced(job)))
+        for traced in (for_gpu.traced_program, for_gpu.traced_jax)
+    )
     for op in ("convolution", "dot_general", "transpose", "convert"):
         assert ours[op] <= plain[op], f"{op}: {ours[op]}, plain JAX has {plain[op]}"
 
 
-def job_of(name: str) -> Any:
-    """A workload of the suite with toy sizes."""
-    from suite.engines.job import Job  # pyright: ignore
-    from suite.workloads import ON_GPU  # pyright: ignore
+def test_counters_of_adam_are_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step for GPUs has one array for each beta; by their names all powers are read as before."""
 
-    return Job(ON_GPU[name], "toy", Path(), "", 1)
+    def for_gpu(*given: Any, **more: Any) -> PassContext:
+        return replace(pass_context_for(*given, **more), platform="gpu")
 
-
-def ops_of_program(name: str) -> list[str]:
-    """The ops of a workload's step, after the passes for a GPU."""
-    from suite.engines.programs import append_model  # pyright: ignore
-
-    job, strategy = job_of(name), static.BuildStrategy()
-    for flag in job.workload.flags:
-        setattr(strategy, flag, True)
-    main = static.Program()
-    with static.program_guard(main, static.Program()), paddle.utils.unique_name.guard():
-        fetch = append_model(paddle, job).fetch
-    main = main if job.workload.training else main.clone(for_test=True)
-    made = compilation.Compilation(main, tuple(sorted(job.feed)), (fetch.name,), strategy)
-    module = made.parsed()
-    optimize(module, strategy.pass_context(platform="gpu"))
-    plan = Plan.of(module, apart=True)
-
-    def types(ports: Any) -> Any:
-        return tuple(jax.ShapeDtypeStruct(shape_of(p.type), dtype_of(p.type).numpy) for p in ports)
-
-    fed = tuple(job.feed[port.name] for port in plan.feeds)
-    state = types(plan.updated), types((*plan.read_only, *plan.prepared))
-    with jax.enable_x64(True):
-        traced = jax.jit(replica_function(module, plan, ALONE)).trace(
-            *state, fed, np.zeros(2, "u4")
-        )
-        return inlined(traced.lower(lowering_platforms=("cuda",)).as_text())
+    plain = trained_powers()
+    assert len(plain) == 8 and np.unique([power.item() for power in plain.values()]).size == 2
+    monkeypatch.setattr(compilation, "pass_context_for", for_gpu)
+    stacked = trained_powers()
+    assert stacked == plain
 
 
-def ops_of_jax(name: str) -> list[str]:
-    """The same of the suite's plain JAX."""
-    from suite.engines import graphopt_engine, jax_engine  # pyright: ignore
-    from suite.layers import plain_jax  # pyright: ignore
-
-    with tempfile.TemporaryDirectory() as folder:
-        job = replace(job_of(name), weights=Path(folder) / "weights.npz")
-        graphopt_engine.start(job)
-        arrays, trained = jax_engine.load_weights(job.weights)
-    weights, state = list(compress(arrays, trained)), list(compress(arrays, map(not_, trained)))
-    feed = {n: a.astype("int32") if a.dtype == "int64" else a for n, a in job.feed.items()}
-    kind = job.workload.optimizer
-
-    def step(weights: Any, moments: Any) -> Any:
-        def loss(weights: Any) -> Any:
-            return jax_engine.values(job, weights, state, feed)
-
-        if kind is None:
-            return loss(weights)
-        found, grads = jax.value_and_grad(loss, has_aux=True)(weights)
-        return found, plain_jax.update(kind.kind, kind.rate, weights, grads, moments)
-
-    moments = plain_jax.start(kind.kind, weights) if kind is not None else ()
-    traced = jax.jit(step).trace(weights, moments)
-    return inlined(traced.lower(lowering_platforms=("cuda",)).as_text())
-
-
-def inlined(text: str) -> list[str]:
-    """The names of the ops of StableHLO, those of a function as often as it is called."""
-    found: dict[str, tuple[list[str], list[str]]] = {}
-    name = ""
-    for line in text.splitlines():
-        if begun := re.search(r"func\.func (?:public |private )?@([\w.]+)", line):
-            name = begun[1]
-            found[name] = [], []
-        elif name:
-            found[name][0].extend(re.findall(r"= \"?stablehlo\.(\w+)", line))
-            found[name][1].extend(re.findall(r" call @([\w.]+)", line))
-
-    def all_of(name: str) -> list[str]:
-        ops, called = found[name]
-        return [*ops, *(op for inner in called for op in all_of(inner))]
-
-    return all_of("main")
+def trained_powers() -> dict[str, Any]:
+    """The powers of the betas after two steps of a small perceptron."""
+    main, startup, scope = static.Program(), static.Program(), static.Scope()
+    with static.program_guard(main, startup), static.scope_guard(scope):
+        with paddle.utils.unique_name.guard():
+            x = static.data("x", [4, 3])
+            loss = paddle.mean(static.nn.fc(static.nn.fc(x, 5), 2))
+            paddle.optimizer.Adam(0.1).minimize(loss)
+        executor = static.Executor()
+        executor.run(startup)
+        for _ in range(2):
+            executor.run(main, {"x": np.ones((4, 3), "float32")}, [loss])
+        names = [v.name for v in main.list_vars() if "_pow" in v.name]
+        return {name: np.array(scope.find_var(name).get_tensor()) for name in names}

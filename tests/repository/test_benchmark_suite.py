@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -193,6 +194,55 @@ def test_page_of_a_gpu() -> None:
     assert "| a model | 10,000 words | 495 | 50.0% |" in text
     assert "| 0 | 0.95 |" in text
     assert page.of_best({"engines": {"graphopt": engine(1.0)}}) is None
+
+
+SCHEDULED = """HloModule step, is_scheduled=true
+
+%inner (p: f32[2]) -> f32[2] {
+  %p = f32[2]{0} parameter(0)
+  ROOT %c = f32[2]{0} convert(%p)
+}
+
+ENTRY %main (a: f32[2,3]) -> f32[2,3] {
+  %a = f32[2,3]{1,0} parameter(0)
+  %all-reduce-start = f32[2,3]{1,0} all-reduce-start(%a), to_apply=%sum
+  %gemm_fusion_dot = f32[2,3]{1,0} fusion(%a), kind=kCustom, calls=%inner
+  %all-reduce-done = f32[2,3]{1,0} all-reduce-done(%all-reduce-start)
+  %wrapped_transpose.1 = f32[3,2]{1,0} fusion(%a), kind=kLoop, calls=%inner
+  %all-reduce-start.1 = f32[3,2]{1,0} all-reduce-start(%wrapped_transpose.1), to_apply=%sum
+  %loop_convert_fusion = f32[2]{0} fusion(%a), kind=kLoop, calls=%inner
+  %all-reduce-done.1 = f32[3,2]{1,0} all-reduce-done(%all-reduce-start.1)
+  %conv = (f32[2,3]{1,0}, u8[0]{0}) custom-call(%a), custom_call_target="__cudnn$convBiasActivationForward"
+  ROOT %end = f32[2,3]{1,0} get-tuple-element(%conv), index=0
+}
+"""  # noqa: E501
+
+
+def test_counts_of_compiled_steps() -> None:
+    """Kernels and epilogues of the entry, and the sums that run beside a product."""
+    for_gpu, page = module("for_gpu"), module("gpu_page")
+    memory = SimpleNamespace(
+        argument_size_in_bytes=10,
+        alias_size_in_bytes=4,
+        output_size_in_bytes=5,
+        temp_size_in_bytes=10**6,
+    )
+    made = SimpleNamespace(as_text=lambda: SCHEDULED, memory_analysis=lambda: memory)
+    counts = for_gpu.counted(made)
+    assert counts == {
+        "kernels": 8,
+        "convolutions": 1,
+        "with epilogue": 1,
+        "transposes": 1,
+        "converts": 1,
+        "bytes": 10**6 + 11,
+    }
+    overlap = for_gpu.overlap(SCHEDULED)
+    assert overlap == {"sums": 2, "sum bytes": 48, "overlapped bytes": 24}
+    row = {"title": "a model", "layers": 2, "graphopt": counts, "jax": {**counts, "kernels": 9}}
+    assert "| a model, 2 layers | 8 / 9 | 1 / 1 |" in "\n".join(page.count_table({"m": row}))
+    row = {"title": "a model", "layers": 2, "as it is": overlap}
+    assert "| a model | as it is | 2 | 0 | 0 | 50% |" in "\n".join(page.overlap_table({"m": row}))
 
 
 def test_flops_are_those_of_the_products(tmp_path: Path) -> None:

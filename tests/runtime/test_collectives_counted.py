@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -133,3 +134,35 @@ def test_a_device_sends_around_the_ring() -> None:
 
 
 RINGS = (Ring(1), Ring(4), Ring(4, 2))
+
+
+@pytest.mark.parametrize("name", ["enable_sequential_execution", "sequential_run"])
+def test_collectives_wait_for_each_other(name: str) -> None:
+    """In the code that XLA has made: as many as there were, each behind the one before it."""
+    made = net()
+    flags = strategy(fuse_all_reduce_ops=False, **{name: True})
+    program = CompiledProgram(made.main).with_data_parallel(made.loss.name, flags)
+    made.run(FEED, made.loss, program)
+    (row,) = (row for row in explained(program) if row["op"] == "pd.all_reduce")
+    waits = needed(program.text("hlo"))
+    sums = [op for op in waits if op.startswith("all-reduce")]
+    assert len(sums) == row["count"] > 2
+    for before, op in pairwise(sums):
+        assert before in waits[op]
+
+
+def needed(text: str) -> dict[str, set[str]]:
+    """The instructions of compiled HLO's entry, each with those that it needs, however far off.
+
+    An all-reduce is named so, with a number.
+    """
+    found: dict[str, set[str]] = {}
+    names: dict[str, str] = {}
+    for line in text[text.index("\nENTRY") :].splitlines():
+        made = re.match(r"\s+(?:ROOT )?%([\w.-]+) = .*? ([a-z][\w-]*)\((.*)", line)
+        if made is None:
+            continue
+        names[made[1]] = f"{made[2]} {len(names)}"
+        read = [names[name] for name in re.findall(r"%([\w.-]+)", made[3]) if name in names]
+        found[names[made[1]]] = set(read).union(*(found[each] for each in read))
+    return found

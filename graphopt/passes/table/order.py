@@ -183,6 +183,8 @@ ROWS: tuple[Row, ...] = (
     Row(UPDATE, "storage", "stack-state", on("cpu"),
         "after fuse_adamw, whose groups it lays out; in front of sums, which are then of stacks",
         options=stacking),
+    Row(UPDATE, "storage", "stack-counters", on("gpu", "tpu"),
+        "after fuse_adamw, whose members have counters, too", options=apart),
     Row(UPDATE, "storage", "stack-updates", on("cpu") & ~REPLICATED,
         "after stack-state, whose stacks stay between steps; takes the rest, in branches, too"),
     Row(UPDATE, "storage", "store-filters", on("cpu"),
