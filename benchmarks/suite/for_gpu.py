@@ -6,8 +6,7 @@
 JAX's plugin for CUDA compiles for a device that it is told of, and needs neither a card nor CUDA
 for it. What depends on measuring on the card is left out: XLA takes its first choice of algorithm.
 So kernels, what cuDNN fuses and memory can be counted here; times cannot. ResNet-50 and the small
-models have their whole sizes, Transformers two layers of their width. Takes about two minutes of
-one core.
+models have their whole sizes, Transformers two layers of their width.
 """
 
 from __future__ import annotations
@@ -57,10 +56,12 @@ device_description_str: "NVIDIA H100 80GB HBM3"
 """
 """XLA's description of the device (GpuTargetConfigProto, as text)."""
 DEVICES = 8
-HIDING: Mapping[str, Mapping[str, Any]] = {
-    "as it is": {},
-    "latency hiding": {"xla_gpu_enable_latency_hiding_scheduler": True},
+ORDERS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
+    "as it is": ((), {}),
+    "XLA's latency hiding": ((), {"xla_gpu_enable_latency_hiding_scheduler": True}),
+    "enable_sequential_execution": (("enable_sequential_execution",), {}),
 }
+"""The flags of a strategy and the options of XLA that may set the order of sums."""
 TARGET, PRODUCT = re.compile(r'custom_call_target="([^"]+)"'), re.compile("gemm|dot|cublas|cudnn")
 ALIAS = re.compile(r"^(parameter|get-tuple-element|bitcast|tuple|constant|after-all)$")
 Entry = dict[str, int]
@@ -260,13 +261,19 @@ def smaller(workload: Workload, size: str) -> Workload:
     return replace(workload, sizes={**workload.sizes, size: cut})
 
 
+def described(workload: Workload, size: str) -> dict[str, Any]:
+    """The title of a workload, which says how much of it is compiled."""
+    title = workload.title if size == "full" else f"{workload.title} ({size} sizes)"
+    return {"title": title, "layers": getattr(workload.sizes[size], "layers", 0)}
+
+
 def count(name: str, size: str, place: Any) -> dict[str, Any]:
     """The counts of a workload by both engines."""
     import jax
 
     workload = smaller(ON_GPU[name], size)
     job = Job(workload, size, Path(), "", 1)
-    row: dict[str, Any] = {"title": workload.title, "layers": getattr(job.sizes, "layers", 0)}
+    row = described(workload, size)
     for engine, traced in TRACED.items():
         with jax.enable_x64(engine == OURS):
             row[engine] = counted(traced(job, place).lower().compile())
@@ -278,11 +285,11 @@ def count_overlap(name: str, size: str, places: Sequence[Any]) -> dict[str, Any]
     import jax
 
     workload = smaller(ON_GPU[name], size)
-    job = Job(replace(workload, parallel=False), size, Path(), "", 1)
-    row: dict[str, Any] = {"title": workload.title, "layers": getattr(job.sizes, "layers", 0)}
-    with jax.enable_x64(True):
-        lowered = traced_program(job, places=places).lower()
-        for title, options in HIDING.items():
+    row = described(workload, size)
+    for title, (flags, options) in ORDERS.items():
+        wanted = replace(workload, parallel=False, flags=(*workload.flags, *flags))
+        with jax.enable_x64(True):
+            lowered = traced_program(Job(wanted, size, Path(), "", 1), places=places).lower()
             row[title] = overlap(lowered.compile(compiler_options=dict(options)).as_text())
     return row
 

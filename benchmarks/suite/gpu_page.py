@@ -101,8 +101,9 @@ COMPILED = (
     "([script](../../benchmarks/suite/for_gpu.py)). Each cell has graphopt's number and that of",
     "plain JAX. Algorithms that XLA would choose by measuring on the card are its first choice",
     "here, so this says nothing about time. An epilogue is what cuDNN computes with a convolution:",
-    "bias, residual, activation. Transposes and converts are kernels that do nothing else. Memory",
-    "is arguments, results and temporary arrays. Of a Transformer two layers are compiled.",
+    "bias, residual, activation. Transposes, with copies, and converts are kernels that do nothing",
+    "else. Memory is arguments, results and temporary arrays. Of a Transformer two layers are",
+    "compiled.",
 )
 OVERLAPPED = (
     "The same of data parallel training on eight H100: the sums of gradients over the devices, and",
@@ -133,7 +134,7 @@ def overlap_table(overlaps: Mapping[str, Row]) -> Iterator[str]:
                 part = f"{share / sums:.0%}" if sums else ABSENT
                 cells = [str(found["sums"]), megabytes(sums), megabytes(share), part]
                 shown.append([row["title"], title, *cells])
-    heads = ["workload", "XLA's options", "sums", "MB", "beside products, MB", "part"]
+    heads = ["workload", "order", "sums", "MB", "beside products, MB", "part"]
     return table(heads, shown)
 
 

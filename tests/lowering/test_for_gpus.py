@@ -178,5 +178,5 @@ def trained_powers() -> dict[str, Any]:
         executor.run(startup)
         for _ in range(2):
             executor.run(main, {"x": np.ones((4, 3), "float32")}, [loss])
-        names = [v.name for v in main.list_vars() if "_pow" in v.name]
-        return {name: np.array(scope.find_var(name).get_tensor()) for name in names}
+        held = {v.name: scope.find_var(v.name) for v in main.list_vars() if "_pow" in v.name}
+        return {name: np.array(slot.get_tensor()) for name, slot in held.items() if slot}
