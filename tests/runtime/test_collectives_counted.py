@@ -138,7 +138,10 @@ RINGS = (Ring(1), Ring(4), Ring(4, 2))
 
 @pytest.mark.parametrize("name", ["enable_sequential_execution", "sequential_run"])
 def test_collectives_wait_for_each_other(name: str) -> None:
-    """In the code that XLA has made: as many as there were, each behind the one before it."""
+    """In the code that XLA has made: as many as there were, each behind the one before it.
+
+    The first ones are of the last layer, whose gradients are ready first.
+    """
     made = net()
     flags = strategy(fuse_all_reduce_ops=False, **{name: True})
     program = CompiledProgram(made.main).with_data_parallel(made.loss.name, flags)
@@ -149,6 +152,8 @@ def test_collectives_wait_for_each_other(name: str) -> None:
     assert len(sums) == row["count"] > 2
     for before, op in pairwise(sums):
         assert before in waits[op]
+    sizes = re.findall(r"= f32\[([\d,]*)\]\S* all-reduce\(", program.text("hlo"))
+    assert sizes == ["5", "16,5", "4", "1,1,3,4"]
 
 
 def needed(text: str) -> dict[str, set[str]]:

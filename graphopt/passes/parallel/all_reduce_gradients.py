@@ -1,7 +1,8 @@
 """Data parallelism with replicated updates: sum each parameter gradient over the replicas.
 
 The sum goes right after the derivative, before clipping, regularisation and the
-update, and only gradients of parameters are summed.
+update, and only gradients of parameters are summed. Those of the last parameters come first: they
+are ready first, so a sum that waits for the one before it runs beside the rest of the derivative.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class AllReduceGradients(ModulePass):
                         "an optimizer inside control flow, on several devices: each device may "
                         "take another branch; minimize outside, or run the program on one place"
                     )
-                for position in reversed(grad.attr("parameters")):
+                for position in grad.attr("parameters"):
                     all_reduce(grad, cast(SSAValue, grad.results[position]))
 
 
