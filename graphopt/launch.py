@@ -7,8 +7,9 @@ may import graphopt or paddle.
 
 Signals are passed on. After SIGTERM to the launcher or to a trainer all trainers end after the same
 step, with SystemExit where the script is; those that have not ended in --stop-timeout seconds are
-killed. When one trainer fails, the others are ended, and the exit code is that of the first failure
-(128 + n for signal n, 143 for SIGTERM).
+killed. When one trainer fails, the others are ended. With --max-restarts all are then started
+again, so that the script goes on from what it has saved. The exit code is that of the trainer that
+failed first in the last start (128 + n for signal n, 143 for SIGTERM).
 """
 
 from __future__ import annotations
@@ -22,22 +23,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import IO, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from graphopt.display.units import several
 from graphopt.runtime.distributed.member import FAULT_EXIT
 from graphopt.runtime.distributed.stopping import STOPPED
-from graphopt.runtime.distributed.wire import listen
-from graphopt.runtime.distributed.world import (
-    LAUNCHER,
-    SILENCE_TIMEOUT,
-    START_TIMEOUT,
-    STEP_TIMEOUT,
-    TOKEN,
-    Timeouts,
-)
+from graphopt.runtime.distributed.wire import free_ports
+from graphopt.runtime.distributed.world import LAUNCHER, TIMEOUTS, TOKEN, Timeouts
 
 # Seconds that trainers have to end when another one has failed.
 TO_END = 4.0
@@ -46,26 +39,37 @@ TO_STOP = 8.0
 _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
+_output = threading.Lock()
 
 
-@dataclass
 class Trainer:
-    """A process that was started, and the thread that shows its output."""
+    """A trainer's process, started, and the thread that shows its output."""
 
-    number: int
-    process: subprocess.Popen[bytes]
-    output: IO[bytes]
-    reader: threading.Thread | None = None
+    def __init__(self, options: argparse.Namespace, environment: Mapping[str, str]) -> None:
+        runner = ["-m", "graphopt", "run"] if options.script.endswith(".py") else []
+        self.number = int(environment["PADDLE_TRAINER_ID"])
+        self.process = subprocess.Popen(
+            [sys.executable, *runner, options.script, *options.arguments],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+        )
+        self.reader = threading.Thread(target=self._show, daemon=True)
 
     @property
     def code(self) -> int | None:
         """Its exit code, negative for a signal, None while it runs."""
         return self.process.poll()
 
-    def show(self) -> None:
-        """Start to print its output."""
-        self.reader = threading.Thread(target=_show, args=(self.number, self.output), daemon=True)
-        self.reader.start()
+    def _show(self) -> None:
+        """Print its output, line by line."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            text = line.decode("utf-8", "replace").rstrip("\n")
+            with _output:
+                print(f"[{self.number}] {text}", flush=True)
 
     def signal(self, number: int) -> None:
         """Send a signal to it and to its child processes."""
@@ -76,13 +80,19 @@ class Trainer:
                 self.process.send_signal(number)
 
 
-@dataclass
 class Stop:
     """The end requested by a signal, and until when trainers may save."""
 
-    timeout: float
-    number: int = 0
-    limit: float | None = None
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        self.number = 0
+        self.limit: float | None = None
+        self._waiting: list[int] = []
+
+    def receive(self, number: int, _: Any) -> None:
+        """The handler of a signal, which trainers get as soon as all of them are started."""
+        self.begin(number)
+        self._waiting.append(number)
 
     def begin(self, number: int) -> None:
         """The first signal counts; Ctrl-C sets no limit, because the user can press it again."""
@@ -95,83 +105,68 @@ class Stop:
         """True when the time is over."""
         return self.limit is not None and time.monotonic() > self.limit
 
+    def pause(self, trainers: Sequence[Trainer]) -> None:
+        """Wait a moment, and pass on the signals that have come."""
+        time.sleep(0.05)
+        while self._waiting:
+            number = self._waiting.pop(0)
+            for trainer in trainers:
+                trainer.signal(number)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns the exit code."""
-    options = _parser().parse_args(arguments)
-    trainers: list[Trainer] = []
-    stop, reached = Stop(options.stop_timeout), 0
-
-    def pass_on(number: int, _: Any) -> None:
-        nonlocal reached
-        stop.begin(number)
-        reached = len(trainers)
-        for trainer in trainers[:reached]:
-            trainer.signal(number)
-
-    before = {number: signal.signal(number, pass_on) for number in _SIGNALS}
-    try:
-        environments = trainer_environments(options, os.environ)
-        _say(
-            f"{several(options.nproc, 'trainer')}; waits {environments[0][START_TIMEOUT]} s for "
-            f"all to come, {environments[0][SILENCE_TIMEOUT]} s for a sign of life"
-        )
-        for environment in environments:
-            trainers.append(_start(options, environment))
-        # a signal may come while a trainer is started
-        for trainer in trainers[reached:] if stop.number else ():
-            trainer.signal(stop.number)
-        # threads start after the forks: a process with threads should not fork
-        for trainer in trainers:
-            trainer.show()
-        explain = Timeouts.of(environments[0]).grace + 1.5
-        return _watch(trainers, stop, explain)
-    finally:
-        _end(trainers, 0.0 if stop.limit is not None else TO_END)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m graphopt.launch",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_arguments(parser)
-    return parser
+    options = parser.parse_args(arguments)
+    stop = Stop(options.stop_timeout)
+    before = {number: signal.signal(number, stop.receive) for number in _SIGNALS}
+    try:
+        code = _run(options, stop)
+        for left in reversed(range(options.max_restarts)):
+            if code == 0 or stop.number:
+                break
+            _say(f"starts all trainers again; {several(left, 'restart')} left")
+            code = _run(options, stop)
+        return code
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    limits = Timeouts()
-    add = parser.add_argument
-    add("--nproc", type=_positive, required=True, metavar="N", help="how many trainers")
+    add, limits = parser.add_argument, Timeouts()
+    add("--nproc", type=_at_least(1), required=True, metavar="N", help="how many trainers")
     add(
         "--devices-per-proc",
-        type=_positive,
+        type=_at_least(1),
         metavar="D",
         help="CPU devices of each trainer (CPU_NUM); by default as the environment says",
     )
     add("--host", default="127.0.0.1", help="address of trainer 0 (127.0.0.1)")
     add(
-        "--start-timeout",
-        type=float,
-        metavar="S",
-        help=f"seconds until all trainers have come ({START_TIMEOUT}, {limits.start:g})",
+        "--max-restarts",
+        type=_at_least(0),
+        default=0,
+        metavar="N",
+        help="how often all trainers are started again after one has failed (0)",
     )
-    add(
-        "--silence-timeout",
-        type=float,
-        metavar="S",
-        help=f"seconds without a sign of life ({SILENCE_TIMEOUT}, {limits.silence:g})",
-    )
-    add(
-        "--step-timeout",
-        type=float,
-        metavar="S",
-        help=f"seconds that one step may take, or others wait ({STEP_TIMEOUT}, {limits.step:g})",
-    )
+    for name, what in (
+        ("start", "until all trainers have come"),
+        ("silence", "without a sign of life"),
+        ("step", "that one step may take, or others wait"),
+    ):
+        add(
+            f"--{name}-timeout",
+            type=float,
+            metavar="S",
+            help=f"seconds {what} ({TIMEOUTS[name]}, {getattr(limits, name):g})",
+        )
     add(
         "--stop-timeout",
         type=float,
@@ -183,23 +178,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("arguments", nargs=argparse.REMAINDER, help="its arguments")
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
+def _at_least(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if int(text) < least:
+            raise argparse.ArgumentTypeError(f"must be {least} or more")
+        return int(text)
+
     return number
 
 
-def trainer_environments(options: Any, base: Any) -> list[dict[str, str]]:
-    """The environment of each trainer."""
+def trainer_environments(
+    options: argparse.Namespace, base: Mapping[str, str]
+) -> list[dict[str, str]]:
+    """The environment of each trainer; WorldError for timeouts that are not above 0."""
     common = {**base, TOKEN: secrets.token_hex(16), LAUNCHER: str(os.getpid())}
-    given = Timeouts.of(base)
-    for name, asked, default in (
-        (START_TIMEOUT, options.start_timeout, given.start),
-        (SILENCE_TIMEOUT, options.silence_timeout, given.silence),
-        (STEP_TIMEOUT, options.step_timeout, given.step),
-    ):
-        common[name] = f"{default if asked is None else asked:g}"
+    for name, variable in TIMEOUTS.items():
+        asked = getattr(options, f"{name}_timeout")
+        common[variable] = f"{getattr(Timeouts.of(base), name) if asked is None else asked:g}"
     Timeouts.of(common)
     common["PYTHONUNBUFFERED"] = "1"
     # scripts of several trainers take the number of their device from here
@@ -211,7 +206,7 @@ def trainer_environments(options: Any, base: Any) -> list[dict[str, str]]:
         count = "--xla_force_host_platform_device_count"
         common["XLA_FLAGS"] = " ".join(flag for flag in flags if not flag.startswith(count))
     host = f"[{options.host}]" if ":" in options.host else options.host
-    endpoints = [f"{host}:{port}" for port in _free_ports(options.host, options.nproc)]
+    endpoints = [f"{host}:{port}" for port in free_ports(options.host, options.nproc)]
     return [
         {
             **common,
@@ -224,29 +219,6 @@ def trainer_environments(options: Any, base: Any) -> list[dict[str, str]]:
     ]
 
 
-def _free_ports(host: str, count: int) -> list[int]:
-    """So many different ports that are free now."""
-    sockets = [listen(host, 0) for _ in range(count)]
-    ports = [socket.getsockname()[1] for socket in sockets]
-    for socket in sockets:
-        socket.close()
-    return ports
-
-
-def _start(options: Any, environment: dict[str, str]) -> Trainer:
-    runner = ["-m", "graphopt", "run"] if options.script.endswith(".py") else []
-    process = subprocess.Popen(
-        [sys.executable, *runner, options.script, *options.arguments],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        preexec_fn=_die_with_parent if sys.platform == "linux" else None,
-    )
-    assert process.stdout is not None
-    return Trainer(int(environment["PADDLE_TRAINER_ID"]), process, process.stdout)
-
-
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1
 
@@ -257,20 +229,29 @@ def _die_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
-_output = threading.Lock()
-
-
-def _show(number: int, stream: IO[bytes]) -> None:
-    """Print a trainer's output, line by line."""
-    for line in stream:
-        text = line.decode("utf-8", "replace").rstrip("\n")
-        with _output:
-            print(f"[{number}] {text}", flush=True)
-
-
 def _say(text: str) -> None:
     with _output:
         print(f"graphopt.launch: {text}", file=sys.stderr, flush=True)
+
+
+def _run(options: argparse.Namespace, stop: Stop) -> int:
+    """Start all trainers once and see them end; returns the exit code."""
+    environments = trainer_environments(options, os.environ)
+    limits = Timeouts.of(environments[0])
+    _say(
+        f"{several(options.nproc, 'trainer')}; waits {limits.start:g} s for all to come, "
+        f"{limits.silence:g} s for a sign of life"
+    )
+    trainers: list[Trainer] = []
+    try:
+        for environment in environments:
+            trainers.append(Trainer(options, environment))
+        # threads start after the forks: a process with threads should not fork
+        for trainer in trainers:
+            trainer.reader.start()
+        return _watch(trainers, stop, limits.grace + 1.5)
+    finally:
+        _end(trainers, 0.0 if stop.limit is not None else TO_END)
 
 
 def _watch(trainers: Sequence[Trainer], stop: Stop, explain: float) -> int:
@@ -279,25 +260,27 @@ def _watch(trainers: Sequence[Trainer], stop: Stop, explain: float) -> int:
     After a failure the others have `explain` seconds to report and end; after SIGTERM
     to one of them those of `stop`.
     """
-    while True:
-        ended = [trainer for trainer in trainers if trainer.code]
-        if ended:
-            break
-        if all(trainer.code == 0 for trainer in trainers):
+
+    def running() -> list[str]:
+        return [str(trainer.number) for trainer in trainers if trainer.code is None]
+
+    ended: list[Trainer] = []
+    while not (ended or stop.is_over):
+        if not running() and all(trainer.code == 0 for trainer in trainers):
             return 0
-        if stop.is_over:
-            return _killed(trainers, stop)
-        time.sleep(0.05)
+        stop.pause(trainers)
+        ended = [trainer for trainer in trainers if trainer.code]
     if any(trainer.code == STOPPED for trainer in ended):
         stop.begin(signal.SIGTERM)
     # a trainer that stopped because of another one is not the first failure
     limit = stop.limit if stop.limit is not None else time.monotonic() + explain
-    while time.monotonic() < limit and any(trainer.code is None for trainer in trainers):
-        time.sleep(0.05)
+    while time.monotonic() < limit and running():
+        stop.pause(trainers)
+    still = ", ".join(running())
     if stop.number:
-        if stop.is_over and any(trainer.code is None for trainer in trainers):
-            return _killed(trainers, stop)
-        _say(f"ended by {signal.Signals(stop.number).name}")
+        name = signal.Signals(stop.number).name
+        late = f"trainer {still} did not end within {stop.timeout:g} s (--stop-timeout); killed"
+        _say(f"{name}, and {late}" if still and stop.is_over else f"ended by {name}")
         return 128 + stop.number
     failed = [trainer for trainer in trainers if trainer.code and trainer.code != FAULT_EXIT]
     first = next((t for t in ended if t in failed), (failed or ended)[0])
@@ -307,20 +290,8 @@ def _watch(trainers: Sequence[Trainer], stop: Stop, explain: float) -> int:
         how = f"was ended by {signal.Signals(-code).name}"
     elif code == FAULT_EXIT:
         how = f"stopped because of another one (code {code}), as it says above"
-    still = [str(trainer.number) for trainer in trainers if trainer.code is None]
-    more = f"; ending trainer {', '.join(still)}" if still else ""
-    _say(f"trainer {first.number} {how}{more}")
+    _say(f"trainer {first.number} {how}" + (f"; ending trainer {still}" if still else ""))
     return 128 - code if code < 0 else code
-
-
-def _killed(trainers: Sequence[Trainer], stop: Stop) -> int:
-    """The exit code when trainers have not ended in time; prints which."""
-    still = ", ".join(str(trainer.number) for trainer in trainers if trainer.code is None)
-    _say(
-        f"{signal.Signals(stop.number).name}, and trainer {still} did not end within "
-        f"{stop.timeout:g} s (--stop-timeout); killed"
-    )
-    return 128 + stop.number
 
 
 def _end(trainers: Sequence[Trainer], patience: float) -> None:
@@ -335,7 +306,7 @@ def _end(trainers: Sequence[Trainer], patience: float) -> None:
         trainer.signal(signal.SIGKILL)  # also processes that a trainer started
         trainer.process.wait()
     for trainer in trainers:
-        if trainer.reader is not None:
+        if trainer.reader.is_alive():
             trainer.reader.join(timeout=1.0)
 
 

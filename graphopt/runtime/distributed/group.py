@@ -19,7 +19,7 @@ from graphopt.runtime.distributed.compare import Described
 from graphopt.runtime.distributed.meeting import Meeting
 from graphopt.runtime.distributed.member import FAULT_EXIT, Member, quit_now
 from graphopt.runtime.distributed.stopping import Stopping
-from graphopt.runtime.distributed.wire import free_port
+from graphopt.runtime.distributed.wire import free_ports
 from graphopt.runtime.distributed.world import World, world_of_environment
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.state.uninterrupted import Uninterrupted
@@ -53,7 +53,7 @@ class TrainerGroup:
         if world.trainer == 0:
             self.meeting = Meeting(world)
             host, _ = world.meeting_place
-            self.meeting.jax_port = world.jax_port or free_port(host)
+            self.meeting.jax_port = world.jax_port or free_ports(host, 1)[0]
         try:
             self.member = Member(world, versions())
         except TrainerError:

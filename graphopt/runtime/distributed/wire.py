@@ -81,7 +81,10 @@ def listen(host: str, port: int) -> socket.socket:
     return server
 
 
-def free_port(host: str) -> int:
-    """A port that is free now."""
-    with listen(host, 0) as server:
-        return server.getsockname()[1]
+def free_ports(host: str, count: int) -> list[int]:
+    """So many different ports that are free now."""
+    servers = [listen(host, 0) for _ in range(count)]
+    ports = [server.getsockname()[1] for server in servers]
+    for server in servers:
+        server.close()
+    return ports

@@ -21,9 +21,12 @@ from graphopt.runtime.distributed import engine
 TOKEN = "GRAPHOPT_JOB_TOKEN"
 LAUNCHER = "GRAPHOPT_LAUNCHER_PID"
 JAX_PORT = "GRAPHOPT_JAX_PORT"
-START_TIMEOUT = "GRAPHOPT_START_TIMEOUT"
-SILENCE_TIMEOUT = "GRAPHOPT_SILENCE_TIMEOUT"
-STEP_TIMEOUT = "GRAPHOPT_STEP_TIMEOUT"
+# the fields of Timeouts -> their variables
+TIMEOUTS = {
+    "start": "GRAPHOPT_START_TIMEOUT",
+    "silence": "GRAPHOPT_SILENCE_TIMEOUT",
+    "step": "GRAPHOPT_STEP_TIMEOUT",
+}
 
 
 @dataclass(frozen=True)
@@ -53,24 +56,16 @@ class Timeouts:
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Timeouts:
         """The timeouts of an environment; WorldError for anything but positive numbers."""
-        return cls(
-            start=_seconds(environment, START_TIMEOUT, cls.start),
-            silence=_seconds(environment, SILENCE_TIMEOUT, cls.silence),
-            step=_seconds(environment, STEP_TIMEOUT, cls.step),
-        )
-
-
-def _seconds(environment: Mapping[str, str], name: str, default: float) -> float:
-    text = environment.get(name, "")
-    if not text:
-        return default
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise WorldError(f"{name} is '{text}'; it must be a number of seconds above 0")
-    return value
+        found: dict[str, float] = {}
+        for limit, name in TIMEOUTS.items():
+            if text := environment.get(name, ""):
+                try:
+                    found[limit] = float(text)
+                except ValueError:
+                    found[limit] = math.nan
+                if not 0 < found[limit] < math.inf:
+                    raise WorldError(f"{name} is '{text}'; it must be a number of seconds above 0")
+        return cls(**found)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -100,6 +101,37 @@ def test_the_first_failure_ends_all(launch: Callable[..., Started], tmp_path: Pa
     assert code == 3
     assert "trainer 1 failed with code 3; ending trainer 0" in err
     assert is_gone(pids(tmp_path, 1)[0])
+
+
+def test_all_start_again_after_a_failure(launch: Callable[..., Started], tmp_path: Path) -> None:
+    """As often as was allowed, with new ports; the last start gives the exit code."""
+    text = (
+        'mine = Path(sys.argv[1], "starts" + os.environ["PADDLE_TRAINER_ID"])\n'
+        'mine.write_text((mine.read_text() if mine.exists() else "") + "x")\n'
+        'print(os.environ["PADDLE_TRAINER_ENDPOINTS"])\n'
+        "sys.exit(3) if len(mine.read_text()) < 3 else None\n"
+    )
+    code, out, err = finish(launch(text, "--max-restarts", "5", processes=1))
+    assert code == 0, err
+    assert len(set(out)) == 3
+    assert re.findall(r"again; (\d) restarts left", err) == ["4", "3"]
+    (tmp_path / "starts0").unlink()
+    code, _, err = finish(launch(text, "--max-restarts", "1", processes=1))
+    assert code == 3
+    assert "again; 0 restarts left" in err
+
+
+@pytest.mark.exhaustive
+def test_a_signal_ends_a_job_that_may_start_again(
+    launch: Callable[..., Started], tmp_path: Path
+) -> None:
+    """It is no failure."""
+    started = launch(WRITE_PID + "time.sleep(600)", "--max-restarts", "5")
+    pids(tmp_path)
+    started.send_signal(signal.SIGTERM)
+    code, _, err = finish(started)
+    assert code == 128 + signal.SIGTERM
+    assert "starts all trainers again" not in err
 
 
 def test_a_signal_reaches_all(launch: Callable[..., Started], tmp_path: Path) -> None:

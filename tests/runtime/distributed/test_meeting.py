@@ -19,7 +19,7 @@ import pytest
 from graphopt.errors import TrainerError
 from graphopt.runtime.distributed.meeting import Meeting
 from graphopt.runtime.distributed.member import Member
-from graphopt.runtime.distributed.wire import Channel, free_port, listen
+from graphopt.runtime.distributed.wire import Channel, free_ports, listen
 from graphopt.runtime.distributed.world import Timeouts, World
 
 HOST = "127.0.0.1"
@@ -31,7 +31,7 @@ class Job:
     """A meeting and its members."""
 
     def __init__(self, trainers: int = 2, limits: Timeouts = LIMITS) -> None:
-        self.port = free_port(HOST)
+        self.port = free_ports(HOST, 1)[0]
         self.trainers, self.limits = trainers, limits
         self.meeting = Meeting(self.world(0))
         self.members: list[Member] = []
@@ -294,7 +294,7 @@ def test_a_stranger_does_no_harm(start: Callable[..., Job]) -> None:
 
 def test_nobody_listens() -> None:
     """A coordinator that never comes is an error in the time that was set."""
-    world = World(1, (f"{HOST}:{free_port(HOST)}",), 2, timeouts=Timeouts(start=0.5))
+    world = World(1, (f"{HOST}:{free_ports(HOST, 1)[0]}",), 2, timeouts=Timeouts(start=0.5))
     began = time.monotonic()
     with pytest.raises(
         TrainerError, match=r"trainer 0 did not come within 0\.5 s: nothing listens"
