@@ -109,9 +109,12 @@ operator-defaults: $(VENV)/.dev ## the table of operators beside Paddle 2.6.2 (m
 	GRAPHOPT_PADDLE_PYTHON="$(PADDLE_PYTHON)" $(BIN)/python -m pytest -n 0 -s tests/ir/test_operator_defaults.py
 
 KILLS ?= 250
+JOB_KILLS ?= 100
 .PHONY: storm-checkpoints
-storm-checkpoints: $(VENV)/.dev ## kill and read beside savers (make storm-checkpoints KILLS=1000)
+storm-checkpoints: $(VENV)/.dev ## kill savers, readers beside them, and trainers of jobs (make storm-checkpoints KILLS=1000)
 	$(BIN)/python tests/storms/checkpoints.py $(KILLS)
+	$(BIN)/python tests/storms/jobs.py $(JOB_KILLS)
+	$(BIN)/python tests/storms/jobs.py $(JOB_KILLS) --format orbax
 
 FUZZ ?= 100000
 .PHONY: fuzz

@@ -31,6 +31,7 @@ from graphopt.ir.program.location import caller_level
 from graphopt.ir.translate.inference import inference_program, without_training_info
 from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.state.scope import global_scope
+from graphopt.runtime.state.slots import Slot
 
 _NO_VARIABLES = "no variable in your model, please ensure there are any variables in your model"
 
@@ -159,27 +160,32 @@ def scope_value(variable: Variable) -> np.ndarray[Any, Any]:
 
     Raises ScopeError when it has none, ValueError when it has another shape or dtype.
     """
+    return scope_slot(variable).read()
+
+
+def scope_slot(variable: Variable) -> Slot:
+    """The place of a variable's value in the global scope; raises as `scope_value`."""
     slot = global_scope().find_var(variable.name)
-    if slot is None or not slot.is_initialized():
+    found = None if slot is None else slot.value_type()
+    if slot is None or found is None:
         raise ScopeError(
             f"variable '{variable.name}' has no value to save; run the startup_program first"
         )
-    array = slot.read()
-    check_value(variable, array, "the scope holds")
-    return array
+    check_type(variable, *found, "the scope holds")
+    return slot
 
 
-def check_value(variable: Variable, array: np.ndarray[Any, Any], what: str) -> None:
-    """Raise ValueError when an array has another shape or dtype than its variable declares."""
+def check_type(variable: Variable, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:
+    """Raise ValueError for an array of another shape or dtype than its variable declares."""
     if not variable.has_type:
         return
-    fits = len(array.shape) == len(variable.shape) and all(
-        want in (-1, have) for want, have in zip(variable.shape, array.shape, strict=True)
+    fits = len(shape) == len(variable.shape) and all(
+        want in (-1, have) for want, have in zip(variable.shape, shape, strict=True)
     )
-    if not fits or array.dtype != variable.dtype.numpy:
+    if not fits or dtype != variable.dtype.numpy:
         raise ValueError(
             f"the Program declares '{variable.name}' as {variable.dtype!s} "
-            f"{list(variable.shape)}, but {what} {array.dtype} {list(array.shape)}"
+            f"{list(variable.shape)}, but {what} {dtype} {list(shape)}"
         )
 
 

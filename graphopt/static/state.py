@@ -10,8 +10,9 @@ import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -34,7 +35,9 @@ from graphopt.ir.program import Parameter, Program, Variable
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime.executor import Executor
 from graphopt.runtime.state.scope import global_scope
-from graphopt.static.io import check_value, put_value, scope_value
+from graphopt.runtime.state.slots import Slot
+from graphopt.static import orbax_state
+from graphopt.static.io import check_type, put_value, scope_slot
 
 _SUFFIXES = (".pdparams", ".pdopt", ".pdmodel")
 
@@ -49,7 +52,32 @@ def _other_state(program: Program) -> list[Variable]:
     return [v for v in found if not (isinstance(v, Parameter) or v.need_check_feed)]
 
 
-def save(program: Program, model_path: str, protocol: int = 4, **configs: Any) -> None:
+@overload
+def save(
+    program: Program,
+    model_path: str,
+    protocol: int = 4,
+    *,
+    format: Literal["paddle"] = "paddle",
+    **configs: Any,
+) -> None: ...
+@overload
+def save(
+    program: Program,
+    model_path: str,
+    protocol: int = 4,
+    *,
+    format: Literal["orbax"],
+    **configs: Any,
+) -> Future[None]: ...
+def save(
+    program: Program,
+    model_path: str,
+    protocol: int = 4,
+    *,
+    format: str = "paddle",
+    **configs: Any,
+) -> Future[None] | None:
     """Write a program and the values of its variables in the global scope.
 
     `model_path`.pdparams gets the parameters, .pdopt the other persistable variables, and .pdmodel
@@ -58,34 +86,48 @@ def save(program: Program, model_path: str, protocol: int = 4, **configs: Any) -
     are stored as graphopt has them: Paddle loads the state of such a program, but cannot run it
     from the .pdmodel.
 
+    With `format="orbax"` the values alone become a checkpoint of Orbax in the folder `model_path`,
+    beside what the script goes on with: `result()` of the future that is returned waits for it.
+    Every trainer of a job calls it, and writes the parts of values that are on its devices.
+
     Raises AssertionError for a path without a file name, ValueError for a protocol other than 2, 3
-    and 4, ScopeError for a variable without a value.
+    and 4 and for another format, ScopeError for a variable without a value; with Orbax
+    FileExistsError for a folder that exists, UnsupportedError without the package.
     """
     assert os.path.basename(model_path) != "", (
         "The input model_path MUST be format of dirname/filename, but received model_path is "
         "empty string."
     )
     protocol = check_protocol(protocol, configs)
-    parameters = {v.name: scope_value(v) for v in _parameters(program)}
+    if format not in ("paddle", "orbax"):
+        raise ValueError(f"save(): format is '{format}'; it must be 'paddle' or 'orbax'")
+    parameters = {v.name: _current(program, v) for v in _parameters(program)}
     others = {v.name: _current(program, v) for v in _other_state(program)}
+    if format == "orbax":
+        return orbax_state.start_save(Path(model_path), parameters | others)
     Path(model_path).parent.mkdir(parents=True, exist_ok=True)
     write_files(
         {
             Path(f"{model_path}.pdparams"): sealed_pickle(
-                write_pickle(split_big(parameters, protocol), protocol)
+                write_pickle(split_big(_copies(parameters), protocol), protocol)
             ),
-            Path(f"{model_path}.pdopt"): sealed_pickle(write_pickle(others, protocol)),
+            Path(f"{model_path}.pdopt"): sealed_pickle(write_pickle(_copies(others), protocol)),
             Path(f"{model_path}.pdmodel"): sealed_message(write_program(program)),
         }
     )
+    return None
 
 
-def _current(program: Program, variable: Variable) -> np.ndarray[Any, Any]:
-    """The value in the scope; of a scheduled learning rate, which only runs store, the next."""
+def _current(program: Program, variable: Variable) -> Slot | np.ndarray[Any, Any]:
+    """Where the value is; of a scheduled learning rate, which only runs store, the next value."""
     schedule = program.lr_schedulers.get(variable.name)
     if schedule is None:
-        return scope_value(variable)
+        return scope_slot(variable)
     return np.full(variable.shape, schedule(), variable.dtype.numpy)
+
+
+def _copies(values: Mapping[str, Slot | np.ndarray[Any, Any]]) -> dict[str, Any]:
+    return {n: value.read() if isinstance(value, Slot) else value for n, value in values.items()}
 
 
 def _prefix(model_path: str) -> str:
@@ -104,7 +146,8 @@ def load(
     """Put a file of `save` into the global scope, as the values of the program's variables.
 
     `model_path` may carry one of the three suffixes. A folder with one file per variable, or a
-    single file with the variables of `var_list`, as Paddle 1.x wrote them, are read too.
+    single file with the variables of `var_list`, as Paddle 1.x wrote them, are read too, and so is
+    a checkpoint of Orbax, on any number of devices.
 
     Programs with and without float32 master weights load each other's files: what one keeps for the
     master weight of a half-precision parameter, the other keeps for the parameter.
@@ -119,12 +162,16 @@ def load(
     prefix = _prefix(model_path)
     settle_at(Path(model_path))
     params, optimizer = Path(f"{prefix}.pdparams"), Path(f"{prefix}.pdopt")
-    if not params.exists():
+    others = _other_state(program)
+    if orbax_state.is_checkpoint(Path(model_path)):
+        params = optimizer = Path(model_path)
+        everything = orbax_state.read(params)
+    elif params.exists():
+        states = load_states([params, optimizer] if others else [params])
+        everything = {name: value for state in states.values() for name, value in state.items()}
+    else:
         _load_streams(program, Path(model_path), var_list)
         return
-    others = _other_state(program)
-    states = load_states([params, optimizer] if others else [params])
-    everything = {name: value for state in states.values() for name, value in state.items()}
     with_master = {_plain(name): name for name in everything if _MASTER.search(name)}
     values = _values_for(_parameters(program), everything, with_master, params)
     if others:
@@ -196,7 +243,7 @@ def _fitting(variable: Variable, value: Any, what: str) -> np.ndarray[Any, Any]:
             array = array.view(variable.dtype.numpy)
         if array.size == 1 and math.prod(variable.shape) == 1:
             array = array.reshape(variable.shape)
-    check_value(variable, array, what)
+    check_type(variable, array.shape, array.dtype, what)
     return array
 
 
@@ -237,6 +284,8 @@ def load_program_state(
     params, optimizer = Path(f"{prefix}.pdparams"), Path(f"{prefix}.pdopt")
     path = Path(model_path)
     settle_at(path)
+    if orbax_state.is_checkpoint(path):
+        return orbax_state.read(path)
     if params.exists():
         states = load_states([params, optimizer] if optimizer.exists() else [params])
         state = {name: value for each in states.values() for name, value in each.items()}

@@ -81,7 +81,7 @@ LAW = {
     "runtime": rule(f"{STAGED} report", JAX),
     "reference": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
     "frontend": rule(f"errors display {IR} {RUN}", "PIL ml_dtypes numpy"),
-    "api": rule(f"errors display {IR} frontend {RUN} models debug", f"PIL scipy {JAX}"),
+    "api": rule(f"errors display {IR} frontend {RUN} models debug", f"PIL orbax scipy {JAX}"),
     "models": rule(
         f"{STAGED} frontend api", f"flatbuffers onnx onnx_ir onnxruntime safetensors {JAX}"
     ),

@@ -169,6 +169,21 @@ class Slot:
         value = value[0] if replicas else value
         return np.ascontiguousarray(value.transpose(np.argsort(order))) if order else value
 
+    def on_devices(self) -> tuple[Array, Shape | None]:
+        """The value as it is on its devices; with a shape, parts of a value of this shape.
+
+        They are what `joined_parts` joins. A value that the replicas need not agree on, or whose
+        axes are in another order, is a copy of the first one in NumPy. ScopeError when there is no
+        value.
+        """
+        self.is_shared = True
+        with self.lock:
+            replicas, whole, order = self.layout
+            agrees = whole is not None or not replicas
+            if is_of_jax(self.value) and agrees and not order:
+                return self.value, whole
+            return self._numpy(), None
+
     def value_type(self) -> tuple[Shape, np.dtype[Any]] | None:
         """The shape and dtype of the value, without a copy of it; None when there is none."""
         with self.lock:

@@ -1,0 +1,119 @@
+"""The state of a program as an Orbax checkpoint: a folder of arrays, which may be in parts.
+
+All trainers of a job write one checkpoint together, each from its own devices, while the steps go
+on. The folder gets its name when it is complete, so what has the name can be read, on any number of
+devices. The format is Orbax's, so other programs that use JAX read it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphopt.errors import FormatError, UnsupportedError
+from graphopt.ir.dtypes import bfloat16
+from graphopt.runtime.distributed.group import join
+from graphopt.runtime.settings.jax_import import import_jax
+from graphopt.runtime.state.scope import global_scope
+from graphopt.runtime.state.slots import Slot
+
+# the file that Orbax writes into every folder of arrays
+_METADATA = "_METADATA"
+# the entry of a checkpoint's own metadata with the shapes of variables that are saved in parts
+_SHAPES = "shapes"
+
+_thread = ThreadPoolExecutor(1, "graphopt-save")
+_latest: Future[None] = Future()
+_latest.set_result(None)
+
+
+def _orbax() -> Any:
+    """The package; UnsupportedError without it."""
+    import_jax()
+    try:
+        import orbax.checkpoint
+    except ModuleNotFoundError as error:
+        if error.name not in ("orbax", "orbax.checkpoint"):
+            raise
+        raise UnsupportedError(
+            "checkpoints of Orbax need the package orbax-checkpoint: pip install 'graphopt[orbax]'"
+        ) from None
+    return orbax.checkpoint
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """True for the folder of a checkpoint that is complete."""
+    return (folder / _METADATA).is_file()
+
+
+def start_save(folder: Path, values: Mapping[str, Slot | np.ndarray[Any, Any]]) -> Future[None]:
+    """Start to write the values of variables of the global scope, or arrays in place of them.
+
+    It returns when the values have been copied from the devices, and the future has a result once
+    the folder is complete. One save runs at a time: another one first waits for it. Every trainer
+    of a job has to call this.
+
+    Raises FileExistsError for a folder that exists, UnsupportedError without Orbax or for a value
+    without elements, which Orbax does not store.
+    """
+    global _latest
+    ocp = _orbax()
+    wait([_latest])
+    folder = folder.absolute()
+    if folder.exists():
+        raise FileExistsError(
+            f"{folder} exists; save each checkpoint to a folder of its own, such as one with the "
+            "number of the step as its name"
+        )
+    if (group := join()) is not None:
+        group.barrier()  # it names a trainer that does not save, which Orbax would only wait for
+    tree: dict[str, Any] = {}
+    shapes: dict[str, list[int]] = {}
+    with global_scope().lock:  # until the copies are made no step may take the arrays over
+        for name, value in values.items():
+            tree[name], whole = value.on_devices() if isinstance(value, Slot) else (value, None)
+            if whole is not None:
+                shapes[name] = list(whole)
+            if not tree[name].size:
+                raise UnsupportedError(
+                    f"variable '{name}' has no elements, which Orbax does not store; save in "
+                    "Paddle's format"
+                )
+        saver = ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler())
+        saver.save(folder, args=ocp.args.PyTreeSave(tree, custom_metadata={_SHAPES: shapes}))
+
+    def finish() -> None:
+        try:
+            saver.wait_until_finished()
+        finally:
+            saver.close()
+
+    _latest = _thread.submit(finish)
+    return _latest
+
+
+def read(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of a checkpoint by name, bfloat16 as uint16, as Paddle's files have it.
+
+    FormatError for a checkpoint of something else than arrays by name.
+    """
+    ocp = _orbax()
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+        found = reader.metadata(folder.absolute()).item_metadata
+        names = dict(found.tree)
+        if any(isinstance(entry, dict | list | tuple) for entry in names.values()):
+            raise FormatError(f"{folder} is a checkpoint of nested values, not of arrays by name")
+        as_numpy = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name in names}
+        arguments = ocp.args.PyTreeRestore(restore_args=as_numpy)
+        arrays = reader.restore(folder.absolute(), args=arguments)
+    for name, shape in (found.custom_metadata or {}).get(_SHAPES, {}).items():
+        arrays[name] = arrays[name].reshape(-1)[: prod(shape)].reshape(shape)
+    return {
+        name: array.view(np.uint16) if array.dtype == bfloat16.numpy else array
+        for name, array in arrays.items()
+    }
