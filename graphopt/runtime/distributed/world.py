@@ -2,8 +2,9 @@
 
 The first of these says so: Paddle's variables (PADDLE_TRAINERS_NUM, PADDLE_TRAINER_ID,
 PADDLE_TRAINER_ENDPOINTS, PADDLE_CURRENT_ENDPOINT, and PADDLE_MASTER in place of the endpoints),
-those of torchrun (WORLD_SIZE, RANK, MASTER_ADDR, MASTER_PORT), and the engine that has started the
-process, as JAX finds it (`engine.py`).
+those of JAX (JAX_NUM_PROCESSES, JAX_PROCESS_ID, JAX_COORDINATOR_ADDRESS), those of torchrun
+(WORLD_SIZE, RANK, MASTER_ADDR, MASTER_PORT), and the engine that has started the process, as JAX
+finds it (`engine.py`).
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ def world_of_environment(environment: Mapping[str, str] | None = None) -> World 
     """
     environment = os.environ if environment is None else environment
     if not environment.get("PADDLE_TRAINERS_NUM", "").strip():
-        found = _of_torchrun(environment) or engine.started_by()
+        found = _of_jax(environment) or _of_torchrun(environment) or engine.started_by()
         if found is None or found.processes == 1:
             return None
         made = world_of(found.processes, found.number, [found.address], environment)
@@ -176,6 +177,15 @@ def world_of_environment(environment: Mapping[str, str] | None = None) -> World 
             f"python -m graphopt.launch --nproc {trainers}"
         )
     return world_of(trainers, trainer, endpoints, environment)
+
+
+def _of_jax(environment: Mapping[str, str]) -> engine.Started | None:
+    """JAX's own variables, which Kubeflow Trainer sets; None without all of them."""
+    count, number, address = "JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "JAX_COORDINATOR_ADDRESS"
+    if not all(environment.get(name) for name in (count, number, address)):
+        return None
+    counted, numbered = (_number(environment, name, None) for name in (count, number))
+    return engine.Started(counted, numbered, environment[address])
 
 
 def _of_torchrun(environment: Mapping[str, str]) -> engine.Started | None:

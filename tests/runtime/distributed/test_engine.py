@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ import pytest
 
 from graphopt.errors import WorldError
 from graphopt.runtime.distributed import engine
+from graphopt.runtime.distributed.wire import free_ports
 from graphopt.runtime.distributed.world import World, world_of_environment
 
 SLURM = {
@@ -49,11 +54,19 @@ TORCHRUN = {
     "MASTER_PORT": "29500",
     "TORCHELASTIC_USE_AGENT_STORE": "True",
 }
+# as Kubeflow Trainer sets them in the pods of a TrainJob
+OF_JAX = {
+    "JAX_NUM_PROCESSES": "2",
+    "JAX_PROCESS_ID": "1",
+    "JAX_COORDINATOR_ADDRESS": "train-node-0-0.train:29500",
+    "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+    "JOB_COMPLETION_INDEX": "1",
+}
 
 
 @pytest.fixture(autouse=True)
 def _ask_again(monkeypatch: pytest.MonkeyPatch) -> Any:
-    for name in {**SLURM, **OPEN_MPI, **OPEN_MPI_5, **TORCHRUN}:
+    for name in {**SLURM, **OPEN_MPI, **OPEN_MPI_5, **TORCHRUN, **OF_JAX}:
         monkeypatch.delenv(name, raising=False)
     engine.started_by.cache_clear()
     yield
@@ -71,6 +84,7 @@ def world(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> World |
     ("variables", "wanted"),
     [
         (SLURM, (5, 8, "node007:61441", 1)),
+        (OF_JAX, (1, 2, "train-node-0-0.train:29500", None)),
         ({**SLURM, "JAX_COORDINATOR_PORT": "7000"}, (5, 8, "node007:7000", 1)),
         ({**SLURM, "SLURM_STEP_TASKS_PER_NODE": "1(x8)"}, (5, 8, "node007:61441", None)),
         ({**SLURM, "CUDA_VISIBLE_DEVICES": "3"}, (5, 8, "node007:61441", None)),
@@ -167,6 +181,8 @@ def test_a_jobset(monkeypatch: pytest.MonkeyPatch) -> None:
         ({**OPEN_MPI_5, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "does not say where the first one is"),
         ({**TORCHRUN, "RANK": "4"}, "the trainer id is 4, but this is a job of 4 trainers"),
         ({**TORCHRUN, "WORLD_SIZE": "four"}, "WORLD_SIZE is 'four'"),
+        ({**OF_JAX, "JAX_PROCESS_ID": "2"}, "the trainer id is 2, but this is a job of 2"),
+        ({**OF_JAX, "JAX_COORDINATOR_ADDRESS": "train"}, "'train' is not an endpoint"),
         ({**SLURM, "SLURM_PROCID": "first"}, "SlurmCluster of JAX does not"),
     ],
 )
@@ -230,22 +246,76 @@ SRUN = ["srun", "-n", "2", "--overcommit", sys.executable]
 LAUNCH = [sys.executable, "-m", "graphopt.launch", "--nproc", "2", "--devices-per-proc", "2"]
 
 
-def present(command: str) -> bool:
-    """True where a command can start processes: `srun` needs a Slurm that runs."""
-    if command == "srun" and shutil.which("sinfo") is not None:
-        return subprocess.run(["sinfo"], capture_output=True, check=False).returncode == 0
-    return shutil.which(command) is not None
+# a controller and a node on this machine, for one user and without munge
+SLURM_CONF = """
+ClusterName=one
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/none
+CredType=cred/none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+StateSaveLocation={folder}
+SlurmdSpoolDir={folder}/node
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+MpiDefault=none
+NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+PartitionName=all Nodes={host} Default=YES State=UP
+"""
+
+
+def idle_nodes() -> bool:
+    """True when a Slurm runs that has nodes to give."""
+    told = subprocess.run(["sinfo", "-h", "-t", "idle"], capture_output=True, check=False)
+    return told.returncode == 0 and bool(told.stdout)
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The machine's Slurm, or one of this test's own where it is installed (slurm-wlm)."""
+    search = os.pathsep.join([os.environ["PATH"], "/usr/sbin"])
+    daemons = [shutil.which(name, path=search) for name in ("slurmctld", "slurmd")]
+    if shutil.which("srun") is None:
+        pytest.skip("needs Slurm (slurm-wlm)")
+    if idle_nodes():
+        yield
+        return
+    folder = tmp_path / "slurm"
+    (folder / "node").mkdir(parents=True)
+    config, host = folder / "slurm.conf", socket.gethostname().partition(".")[0]
+    ports, user = free_ports("127.0.0.1", 2), getpass.getuser()
+    config.write_text(SLURM_CONF.format(host=host, ports=ports, user=user, folder=folder))
+    monkeypatch.setenv("SLURM_CONF", str(config))
+    started = [subprocess.Popen([name, "-D"]) for name in daemons if name is not None]
+    try:
+        limit = time.monotonic() + 60.0
+        while not idle_nodes():
+            assert time.monotonic() < limit, (folder / "slurmctld.log").read_text()
+            time.sleep(0.5)
+        yield
+    finally:
+        for process in reversed(started):  # the node reports to the controller at its end
+            process.terminate()
+            process.wait(60)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [MPIRUN, SRUN, LAUNCH], ids=["mpirun", "srun", "launch"])
-def test_two_processes(start: list[str], tmp_path: Path) -> None:
+def test_two_processes(start: list[str], tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Two processes of two devices each train as one with four, with parameters in parts.
 
     A failing one is named by both of them in one line, and all end.
     """
-    if not present(start[0]):
-        pytest.skip("needs Open MPI (openmpi-bin), or a Slurm that runs (slurm-wlm)")
+    if start is SRUN:
+        request.getfixturevalue("slurm")
+    elif shutil.which(start[0]) is None:
+        pytest.skip("needs Open MPI (openmpi-bin)")
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     root = str(Path(engine.__file__).parents[3])
