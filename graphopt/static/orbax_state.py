@@ -17,7 +17,7 @@ import numpy as np
 
 from graphopt.errors import FormatError, UnsupportedError
 from graphopt.ir.dtypes import bfloat16
-from graphopt.runtime.distributed.group import join
+from graphopt.runtime.distributed.group import current, join
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.state.scope import global_scope
 from graphopt.runtime.state.slots import Slot
@@ -33,8 +33,12 @@ _latest.set_result(None)
 
 
 def _orbax() -> Any:
-    """The package; UnsupportedError without it."""
+    """The package, which asks JAX who else is there, so that the job has to be joined before.
+
+    UnsupportedError without it.
+    """
     import_jax()
+    join()
     try:
         import orbax.checkpoint
     except ModuleNotFoundError as error:
@@ -70,7 +74,7 @@ def start_save(folder: Path, values: Mapping[str, Slot | np.ndarray[Any, Any]]) 
             f"{folder} exists; save each checkpoint to a folder of its own, such as one with the "
             "number of the step as its name"
         )
-    if (group := join()) is not None:
+    if (group := current()) is not None:
         group.barrier()  # it names a trainer that does not save, which Orbax would only wait for
     tree: dict[str, Any] = {}
     shapes: dict[str, list[int]] = {}

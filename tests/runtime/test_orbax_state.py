@@ -69,20 +69,23 @@ def test_eight_devices_save(tmp_path: Path, trainers: int) -> None:
     """In one process, and in two of a job with 4 each; this process has 4."""
     command = [sys.executable, "-m", "graphopt.launch", "--nproc", str(trainers)]
     command += ["--devices-per-proc", str(8 // trainers), str(WORKER), str(tmp_path)]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=150,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    net = build(make)
-    with np.load(tmp_path / "values.npz") as saved:
-        values = dict(saved)
-    after = values.pop("after")
-    assert int(values.pop("parts")) == 8 // trainers
-    agrees_on(net, tmp_path / "2", values, after)
+    found = {}
+    for name in ("saved", "resumed"):
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=150,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        with np.load(tmp_path / f"{name}.npz") as file:
+            found[name] = dict(file)
+        assert int(found[name].pop("parts")) == 8 // trainers
+    afters = [values.pop("after") for values in found.values()]
+    same(found["resumed"], found["saved"], 0)
+    close(afters[1], afters[0])
+    agrees_on(build(make), tmp_path / "2", found["saved"], afters[0])
 
 
 @pytest.mark.usefixtures("orbax")

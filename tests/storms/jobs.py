@@ -93,6 +93,8 @@ class Job:
         """Take in a line of output."""
         if told := re.match(r"\[(\d)\] pid (\d+) goes on from (\d+) with (\d+)", line):
             trainer, pid, number, value = told[1], *map(int, told.groups()[1:])
+            if trainer in self.pids:
+                self.wrong.append("the job failed by itself")
             self.pids[trainer] = pid
             if number < self.saved or number != value:
                 self.wrong.append(f"{line}, after step {self.saved} was saved")
@@ -121,6 +123,8 @@ def lines(stream: IO[str], chance: random.Random, job: Job, count: int) -> Itera
     moment = 0.0
     for line in stream:
         yield line.rstrip()
+        if job.wrong:
+            return
         if len(job.begun) < 2:
             moment = 0.0
         elif not moment:
@@ -129,7 +133,7 @@ def lines(stream: IO[str], chance: random.Random, job: Job, count: int) -> Itera
                 print(f"kill {len(job.seconds)}: {job.seconds[-1]:.1f} s", flush=True)
             if len(job.seconds) == count:
                 return
-            moment = time.monotonic() + chance.uniform(0.0, 1.0)
+            moment = time.monotonic() + chance.uniform(0.0, 3.0)
         elif time.monotonic() > moment:
             job.kill(chance)
 

@@ -1,7 +1,8 @@
 """What trainers run that save a checkpoint of Orbax together: two steps, the save, and one more.
 
 Usage: orbax_worker.py FOLDER. The checkpoint is FOLDER/2; its values, the loss of the step after it
-and the number of parts of the weight go to FOLDER/values.npz, from trainer 0.
+and the number of parts of the weight then go to FOLDER/saved.npz, from trainer 0. When there is a
+checkpoint, they go on from it, and the same goes to FOLDER/resumed.npz.
 """
 
 from __future__ import annotations
@@ -57,19 +58,26 @@ def main(folder: Path) -> None:
         rows = {"x": feed(seed)["x"][mine]}
         return exe.run(parts, feed=rows, fetch_list=[loss])[0]
 
-    for seed in range(2):
-        step(seed)
-    scope = static.global_scope()
+    scope, is_new = static.global_scope(), not (folder / "2").exists()
+    if is_new:
+        for seed in range(2):
+            step(seed)
+    else:
+        static.load(program, str(folder / "2"))
     state = [v.name for v in program.list_vars() if v.persistable and scope.find_var(v.name)]
     values = {name: np.array(scope.find_var(name).get_tensor()) for name in state}
+    if is_new:
+        saving = static.save(program, str(folder / "2"), format="orbax")
+        after = np.mean(step(9))
+        saving.result(60)
+    else:
+        after = np.mean(step(9))
     shards = scope.find_var("w").value.addressable_shards
     count = len({str(shard.index) for shard in shards})
-    saving = static.save(program, str(folder / "2"), format="orbax")
-    after = np.mean(step(9))
-    saving.result(60)
     losses = paddle.distributed.fleet.util.all_gather(after) if trainers > 1 else [after]
     if trainer == 0:
-        np.savez(folder / "values.npz", **values, after=np.mean(losses), parts=count)
+        file = folder / ("saved.npz" if is_new else "resumed.npz")
+        np.savez(file, **values, after=np.mean(losses), parts=count)
 
 
 if __name__ == "__main__":
