@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import io
+import os
 import re
 import runpy
 import shutil
 import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -22,6 +24,7 @@ import pytest
 
 from graphopt import static, utils
 from graphopt.frontend.script import run_script
+from graphopt.runtime.distributed.world import world_of_environment
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -402,3 +405,39 @@ def test_the_container_is_built(tmp_path: Path) -> None:
     sizes = "SIZES=x=1x1x28x28"
     command = [tool, "build", "--build-arg", sizes, "-t", "graphopt-serve-test", str(tmp_path)]
     subprocess.run(command, check=True)
+
+
+def test_pods_are_as_many_as_trainers() -> None:
+    """The JobSet's numbers agree, and its variables say to a pod which trainer it is."""
+    yaml = pytest.importorskip("yaml")
+    jobset = yaml.safe_load((EXAMPLES / "kubernetes" / "jobset.yaml").read_text())
+    name, (job,) = jobset["metadata"]["name"], jobset["spec"]["replicatedJobs"]
+    pods = job["template"]["spec"]
+    (container,) = pods["template"]["spec"]["containers"]
+    variables = {each["name"]: each.get("value", "1") for each in container["env"]}
+    world = world_of_environment(variables)
+    assert world is not None
+    assert (world.trainer, world.trainers) == (1, pods["completions"])
+    assert pods["completions"] == pods["parallelism"]
+    port = container["ports"][0]["containerPort"]
+    assert world.endpoints == (f"{name}-{job['name']}-0-0.{name}:{port}",)
+
+
+@pytest.mark.slow
+def test_training_under_ray(tmp_path: Path) -> None:
+    """Two workers, of which one is killed: Ray starts them again, and they go on."""
+    pytest.importorskip("ray.train")
+    pytest.importorskip("orbax.checkpoint")
+    command = [sys.executable, str(EXAMPLES / "ray" / "train.py"), str(tmp_path)]
+    done = subprocess.run(
+        [*command, "--steps", "6", "--fail-at", "3"],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    told = done.stdout + done.stderr
+    assert done.returncode == 0, told
+    assert "trainer 0 of 2 stops: trainer 1 ended without a word" in told
+    assert "worker 0 of 2 goes on from step 2" in told
+    assert "done: {'step': 6" in told
