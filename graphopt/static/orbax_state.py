@@ -7,6 +7,7 @@ devices. The format is Orbax's, so other programs that use JAX read it, too.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from math import prod
@@ -74,6 +75,7 @@ def start_save(folder: Path, values: Mapping[str, Slot | np.ndarray[Any, Any]]) 
             f"{folder} exists; save each checkpoint to a folder of its own, such as one with the "
             "number of the step as its name"
         )
+    folder.parent.mkdir(parents=True, exist_ok=True)
     if (group := current()) is not None:
         group.barrier()  # it names a trainer that does not save, which Orbax would only wait for
     tree: dict[str, Any] = {}
@@ -88,12 +90,17 @@ def start_save(folder: Path, values: Mapping[str, Slot | np.ndarray[Any, Any]]) 
                     f"variable '{name}' has no elements, which Orbax does not store; save in "
                     "Paddle's format"
                 )
-        saver = ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler())
+        # or a disk that is full at the start would be noticed after minutes
+        at_once = ocp.options.AsyncOptions(create_directories_asynchronously=False)
+        saver = ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler(), async_options=at_once)
         saver.save(folder, args=ocp.args.PyTreeSave(tree, custom_metadata={_SHAPES: shapes}))
 
     def finish() -> None:
         try:
             saver.wait_until_finished()
+        except Exception as error:  # a script need not ask for the result
+            print(f"graphopt: {folder} was not saved: {error}", file=sys.stderr, flush=True)
+            raise
         finally:
             saver.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,30 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
     with static.scope_guard(static.Scope()), pytest.raises(ScopeError, match="has no value"):
         static.save(net.main, path, format="orbax")
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.usefixtures("orbax")
+def test_a_save_that_fails(tmp_path: Path, monkeypatch: Any, capfd: Any) -> None:
+    """At once where no folder can be; later it is printed and raised. The next one is whole."""
+    from orbax.checkpoint import AsyncCheckpointer
+
+    wait = AsyncCheckpointer.wait_until_finished
+
+    def fails(self: Any) -> None:
+        wait(self)
+        if threading.current_thread() is not threading.main_thread():
+            raise OSError("No space left on device")
+
+    net = build(make)
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        static.save(net.main, str(tmp_path / "file" / "1"), format="orbax")
+    with monkeypatch.context() as patch:
+        patch.setattr(AsyncCheckpointer, "wait_until_finished", fails)
+        with pytest.raises(OSError, match="No space left"):
+            static.save(net.main, str(tmp_path / "1"), format="orbax").result(60)
+    assert f"{tmp_path / '1'} was not saved: No space left on device" in capfd.readouterr().err
+    static.save(net.main, str(tmp_path / "2"), format="orbax").result(60)
 
 
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,11 +28,6 @@ GREETING = {"trainer": int, "trainers": int, "pid": int, "host": str, "versions"
 MAX_KNOWN = 256
 
 
-def _is_whole(hello: Message) -> bool:
-    """True for a greeting with all its parts."""
-    return all(type(hello.get(name)) is kind for name, kind in GREETING.items())
-
-
 @dataclass
 class Peer:
     """A trainer that has come."""
@@ -111,21 +106,15 @@ class Meeting:
     def _serve(self, connection: socket.socket, address: Any) -> None:
         channel = Channel(connection)
         hello = channel.receive(timeout=10.0)
-        refusal = self._refusal(hello)
-        if refusal or hello is None:
-            channel.send("refuse", reason=refusal)
-            channel.close()
-            return
-        trainer = int(hello["trainer"])
         with self._lock:
-            taken = self.peers.get(trainer)
-            if taken is None:
-                self.peers[trainer] = Peer(channel, hello, time.monotonic())
-                self._check_hello(trainer)
-        if taken is not None:
-            self._refuse_second(trainer, hello, taken, channel)
-            return
-        with self._lock:
+            refusal = self._refusal(hello)
+            if refusal or hello is None:
+                channel.send("refuse", reason=refusal)
+                channel.close()
+                return
+            trainer = int(hello["trainer"])
+            self.peers[trainer] = Peer(channel, hello, time.monotonic())
+            self._check_hello(trainer)
             if len(self.peers) == self.world.trainers and not self._over:
                 self._tell_all("welcome", jax_port=self.jax_port)
         try:
@@ -152,7 +141,7 @@ class Meeting:
                 f"this port belongs to another job; {TOKEN}, and without it trainer 0's endpoint "
                 "in PADDLE_TRAINER_ENDPOINTS, must be the same text for every trainer"
             )
-        if not _is_whole(hello):
+        if any(type(hello.get(name)) is not kind for name, kind in GREETING.items()):
             return "the greeting is incomplete; is the version of graphopt the same everywhere?"
         trainer, trainers = hello["trainer"], hello["trainers"]
         if trainers != self.world.trainers:
@@ -161,20 +150,17 @@ class Meeting:
             )
         if not 0 <= trainer < self.world.trainers:
             return f"there is no trainer {trainer} among {self.world.trainers}"
-        return ""
-
-    def _refuse_second(self, trainer: int, hello: Message, first: Peer, channel: Channel) -> None:
-        """Two with one number: before the start neither is trusted, later the first is."""
+        if trainer not in self.peers:
+            return ""
+        first = self.peers[trainer].hello
         reason = (
-            f"two processes say that they are trainer {trainer} (process {first.hello.get('pid')} "
-            f"on {first.hello.get('host')} and process {hello.get('pid')} on {hello.get('host')}); "
-            "give each its own PADDLE_TRAINER_ID"
+            f"two processes say that they are trainer {trainer} (process {first['pid']} on "
+            f"{first['host']} and process {hello['pid']} on {hello['host']}); give each its own "
+            "PADDLE_TRAINER_ID"
         )
-        channel.send("refuse", reason=reason)
-        channel.close()
-        with self._lock:
-            if len(self.peers) < self.world.trainers:
-                self.fault(trainer, reason)
+        if len(self.peers) < self.world.trainers:  # later the first one is trusted
+            self.fault(trainer, reason)
+        return reason
 
     def _check_hello(self, trainer: int) -> None:
         first = self.peers.get(0)

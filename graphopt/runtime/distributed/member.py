@@ -220,13 +220,13 @@ class Member:
                 self._lock.wait(1.0)
             return self._answers[kind, about]
 
-    def leave(self, error: str, wait: float | None = None) -> bool:
+    def leave(self, error: str) -> bool:
         """Say goodbye and wait until all have; False when the job ended otherwise.
 
-        With an `error`, which stops the others, or `wait`, it does not wait for long.
+        With an `error`, which stops the others, it does not wait for long.
         """
         self.channel.send("bye", error=error)
-        limit = time.monotonic() + (2.0 if error else wait or float("inf"))
+        limit = time.monotonic() + (2.0 if error else float("inf"))
         with self._lock:
             while ("farewell", None) not in self._answers:
                 if self._lost.is_set() or time.monotonic() > limit:
