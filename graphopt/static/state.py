@@ -119,7 +119,7 @@ def save(
 
 
 def _current(program: Program, variable: Variable) -> Slot | np.ndarray[Any, Any]:
-    """Where the value is; of a scheduled learning rate, which only runs store, the next value."""
+    """The place of the value; of a scheduled learning rate, which only runs store, the next one."""
     schedule = program.lr_schedulers.get(variable.name)
     if schedule is None:
         return scope_slot(variable)

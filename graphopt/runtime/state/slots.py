@@ -170,7 +170,7 @@ class Slot:
         return np.ascontiguousarray(value.transpose(np.argsort(order))) if order else value
 
     def on_devices(self) -> tuple[Array, Shape | None]:
-        """The value as it is on its devices; with a shape, parts of a value of this shape.
+        """The value on its devices, uncopied; with a shape, parts of a value of this shape.
 
         They are what `joined_parts` joins. A value that the replicas need not agree on, or whose
         axes are in another order, is a copy of the first one in NumPy. ScopeError when there is no
