@@ -51,13 +51,14 @@ def run_module(
 ) -> dict[str, Array]:
     """Every result of a module by kind and name (`pd.fetch x`), on one device, without donation.
 
-    With `one_by_one` each step of each op is an XLA program of its own, so that its bits do not
+    Where parameters are cut, as many replicas of the device compute with the pieces. With
+    `one_by_one` each step of each op is an XLA program of its own, so that its bits do not
     depend on what is around it.
     """
     import jax
 
     from graphopt.lowering.plan import Plan
-    from graphopt.lowering.replication import alone, by_op
+    from graphopt.lowering.replication import alone, by_op, vmap
 
     plan, device = Plan.of(module), jax.devices("cpu")[0]
     with jax.enable_x64(True), jax.disable_jit(one_by_one):
@@ -65,7 +66,11 @@ def run_module(
             stored_inputs(module, inputs), device
         )  # NumPy would compute on its own
         whole = functools.partial(alone, donate=False)
-        replicated = (by_op if one_by_one else whole)(module, plan, device)
+        degree = _degree(module)
+        if degree > 1:
+            replicated = vmap(module, plan, device, 1, donate=False, model=degree)
+        else:
+            replicated = (by_op if one_by_one else whole)(module, plan, device)
         fetches, written = replicated.function(
             tuple(_flat(port, inputs[port.name]) for port in plan.updated),
             tuple(_flat(port, inputs[port.name]) for port in plan.read_only),
@@ -73,6 +78,7 @@ def run_module(
             np.array([seed, 1], np.uint32),
         )
         ports = (*plan.fetches, *plan.written)
+        fetches = [each[0] for each in fetches] if replicated.mapped else fetches
         arrays = map(np.array, (*fetches, *written))
         found = {f"{p.kind} {p.name}": _whole(p, a) for p, a in zip(ports, arrays, strict=True)}
     return by_variable(module, found)
@@ -80,7 +86,14 @@ def run_module(
 
 def _flat(port: Port, array: Array) -> Array:
     """State as one replica has it: flat when it is the only shard."""
-    return array if port.shard_of is None else array.reshape(-1)
+    return array if port.shard_of is None or port.cut is not None else array.reshape(-1)
+
+
+def _degree(module: ModuleOp) -> int:
+    """The number of pieces that parameters are cut into; 1 where none is."""
+    cut = (port for port in signature_of(module).arguments if port.cut is not None)
+    sizes = ((port.whole, port.shape, port.cut) for port in cut)
+    return next((whole[axis] // shape[axis] for whole, shape, axis in sizes if whole), 1)  # pyright: ignore
 
 
 def _whole(port: Port, array: Array) -> Array:

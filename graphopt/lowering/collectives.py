@@ -5,6 +5,9 @@ alone it is the identity, so one rule serves both.
 
 Replicas may come in groups, those of a process: each group has all parts of the state between its
 members. Then there is a second axis, `GROUPS`, outside of `AXIS`.
+
+A replica may be several devices, those along `MODEL`, inside of `AXIS`: each has pieces of some
+values (`model_sum` and the like).
 """
 
 from __future__ import annotations
@@ -17,16 +20,25 @@ from jax import lax
 
 from graphopt.errors import ProgramError
 
-AXIS, GROUPS = "dp", "groups"
+AXIS, GROUPS, MODEL = "dp", "groups", "model"
 
 
 @dataclass(frozen=True)
 class Replicas:
-    """The `size` replicas that run one data-parallel function; `axis` is None outside of one."""
+    """The `size` replicas that run one data-parallel function; `axis` is None outside of one.
+
+    Each of them is `model` devices.
+    """
 
     axis: str | None = None
     size: int = 1
     groups: int = 1
+    model: int = 1
+
+    @property
+    def are_one_device(self) -> bool:
+        """True for one replica on one device, where nothing is mapped."""
+        return self.axis is None and self.model == 1
 
     @property
     def parts(self) -> int:
@@ -82,6 +94,35 @@ class Replicas:
     def part_index(self) -> Any:
         """The index of this replica's shard, as an int32 scalar."""
         return _index(self.axis)
+
+    def model_sum(self, value: Any) -> Any:
+        """The sum of a value over the devices of this replica, on each of them."""
+        return value if self.model == 1 else lax.psum(value, MODEL)
+
+    def model_gather(self, piece: Any, axis: int) -> Any:
+        """The pieces of the devices of this replica along an axis, on each of them."""
+        if self.model == 1:
+            return piece
+        return lax.all_gather(piece, MODEL, axis=axis, tiled=True)
+
+    def model_piece(self, value: Any, axis: int) -> Any:
+        """This device's piece of a value along an axis."""
+        if self.model == 1:
+            return value
+        size = value.shape[axis] // self.model
+        return lax.dynamic_slice_in_dim(value, self.model_index() * size, size, axis)
+
+    def model_index(self) -> Any:
+        """The number of this device in its replica as an int32 scalar."""
+        return _index(None if self.model == 1 else MODEL)
+
+    def check_degree(self, degree: int) -> None:
+        """ProgramError unless each replica is this many devices."""
+        if degree != self.model:
+            raise ProgramError(
+                f"the program cuts values into {degree} pieces, but a replica is {self.model} "
+                "devices"
+            )
 
     def check_count(self, count: int) -> None:
         """ProgramError unless this many replicas run the program."""

@@ -96,7 +96,7 @@ class Context:
     @property
     def is_plain(self) -> bool:
         """True for one replica in one program of XLA, with the generator of all random ops."""
-        return self.replicas.axis is None and self.lanes == 1 and not (self.by_op or self.hashes)
+        return self.replicas.are_one_device and self.lanes == 1 and not (self.by_op or self.hashes)
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
         """The result of `make`, which is kept for all runs of a program that runs op by op."""

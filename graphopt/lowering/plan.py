@@ -124,7 +124,8 @@ class Replicated:
         """The type of a state array whose sizes the program declares."""
         import jax
 
-        return jax.ShapeDtypeStruct(port.shape, port.dtype.numpy, sharding=self.place(port))
+        shape = port.shape if port.cut is None else port.whole
+        return jax.ShapeDtypeStruct(shape, port.dtype.numpy, sharding=self.place(port))
 
     def rows(self, port: Port) -> int:
         """The length of the leading axis of a state array, 0 without one."""

@@ -219,7 +219,7 @@ def pull_back(
 
 
 def _refuse_collectives(op: RegionOp, context: Context) -> None:
-    if context.replicas.axis is None and context.lanes == 1:
+    if context.replicas.are_one_device and context.lanes == 1:
         return
     for inner in inner_ops(op):
         if isinstance(op, Layers) and isinstance(inner, AllGather):

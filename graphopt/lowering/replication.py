@@ -2,7 +2,8 @@
 
 Four mappers, one contract: `feeds` hold all replicas' rows, replicated state has one value,
 per-replica state (state in parts, too) and every fetch have a leading axis of length D (the number
-of replicas).
+of replicas). State that is cut for a model axis is whole in the arrays of a call; `shard_map` and
+`vmap` cut it along its axis.
 
 * `alone`: one replica, no mapped axis and no leading axes. `by_op` is its form for programs whose
   sizes depend on data, which XLA cannot compile as a whole.
@@ -27,7 +28,7 @@ from xdsl.dialects.builtin import ModuleOp
 import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
 from graphopt.ir.dialect.signature import FETCH, Port, signature_of
 from graphopt.lowering.call import Array
-from graphopt.lowering.collectives import ALONE, AXIS, GROUPS, Replicas
+from graphopt.lowering.collectives import ALONE, AXIS, GROUPS, MODEL, Replicas
 from graphopt.lowering.evaluate import Context, evaluate
 from graphopt.lowering.plan import Plan, Replicated, home_of
 
@@ -167,8 +168,11 @@ def _local(plan: Plan, replica: Replica, *, block: bool) -> Replica:
     return local
 
 
-def mesh_of(devices: Sequence[Any], groups: int = 1) -> Mesh:
-    """The mesh of the replicas on these devices, equally many in each group."""
+def mesh_of(devices: Sequence[Any], groups: int = 1, model: int = 1) -> Mesh:
+    """The mesh of these devices: replicas of `model` each, equally many in each group."""
+    if model > 1:
+        grid = np.array(devices).reshape(-1, model)
+        return Mesh(grid, (AXIS, MODEL), axis_types=(AxisType.Auto,) * 2)
     if groups == 1:
         return Mesh(np.array(devices), (AXIS,), axis_types=(AxisType.Auto,))
     grid = np.array(devices).reshape(groups, -1)
@@ -177,7 +181,7 @@ def mesh_of(devices: Sequence[Any], groups: int = 1) -> Mesh:
 
 def cut(mesh: Mesh) -> P:
     """A leading axis with an item for each replica."""
-    return P(mesh.axis_names)
+    return P(tuple(name for name in mesh.axis_names if name != MODEL))
 
 
 def _specs(plan: Plan, mesh: Mesh) -> tuple[Any, Any]:
@@ -195,16 +199,18 @@ def _specs(plan: Plan, mesh: Mesh) -> tuple[Any, Any]:
 
 
 def _spec(port: Port, mesh: Mesh) -> P:
+    if port.cut is not None:
+        return P(*[None] * port.cut, MODEL)
     if not port.per_replica:
         return P()
     return cut(mesh) if port.shard_of is None else P(AXIS)
 
 
 def _over_devices(
-    name: str, mapped: Replica, plan: Plan, devices: Sequence[Any], groups: int, *, donate: bool
+    name: str, mapped: Replica, plan: Plan, mesh: Mesh, groups: int, *, donate: bool
 ) -> Replicated:
-    """A function of all replicas' arrays, jitted for these devices."""
-    mesh = mesh_of(devices, groups)
+    """A function of all replicas' arrays, jitted for the devices of this mesh."""
+    devices = list(mesh.devices.flat)
     arguments, results = jax.tree.map(
         lambda spec: NamedSharding(mesh, spec),
         _specs(plan, mesh),
@@ -219,7 +225,7 @@ def _over_devices(
     return Replicated(
         name,
         lambda: function,
-        len(devices),
+        len(devices) // mesh.shape.get(MODEL, 1),
         lambda port: NamedSharding(mesh, _spec(port, mesh)),
         home_of(*devices),
         groups,
@@ -228,15 +234,26 @@ def _over_devices(
 
 
 def shard_map(
-    module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool, groups: int = 1
+    module: ModuleOp,
+    plan: Plan,
+    devices: Sequence[Any],
+    *,
+    donate: bool,
+    groups: int = 1,
+    model: int = 1,
 ) -> Replicated:
-    """One replica per device, in groups; collectives are XLA's."""
-    mesh = mesh_of(devices, groups)
-    replicas = Replicas(AXIS, len(devices), groups)
-    local = _local(plan, replica_function(module, plan, replicas), block=True)
+    """One replica per device, or per `model` devices, in groups; collectives are XLA's."""
+    mesh = mesh_of(devices, groups, model)
+    local = _local(plan, replica_function(module, plan, _among(devices, groups, model)), block=True)
     arguments, results = _specs(plan, mesh)
     mapped = jax.shard_map(local, mesh=mesh, in_specs=arguments, out_specs=results, check_vma=False)
-    return _over_devices("shard_map", mapped, plan, devices, groups, donate=donate)
+    return _over_devices("shard_map", mapped, plan, mesh, groups, donate=donate)
+
+
+def _among(devices: Sequence[Any], groups: int, model: int) -> Replicas:
+    """The replicas on these devices; one of several devices draws the numbers of one alone."""
+    count = len(devices) // model
+    return Replicas(None if model > 1 and count == 1 else AXIS, count, groups, model)
 
 
 def pmap(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool) -> Replicated:
@@ -254,7 +271,7 @@ def pmap(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool) 
     def run(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
         return mapped(updated, read_only, _stack_feeds(feeds, count), key)
 
-    return _over_devices("pmap", run, plan, devices, 1, donate=donate)
+    return _over_devices("pmap", run, plan, mesh_of(devices), 1, donate=donate)
 
 
 def _axes(plan: Plan) -> tuple[Any, Any]:
@@ -267,21 +284,57 @@ def _axes(plan: Plan) -> tuple[Any, Any]:
     return arguments, (tuple(0 for _ in plan.fetches), axes(plan.written))
 
 
-def vmap(module: ModuleOp, plan: Plan, device: Any, count: int, *, donate: bool) -> Replicated:
-    """`count` replicas on one device; the collectives act on the batched axis."""
-    local = _local(plan, replica_function(module, plan, Replicas(AXIS, count)), block=False)
+def vmap(
+    module: ModuleOp, plan: Plan, device: Any, count: int, *, donate: bool, model: int = 1
+) -> Replicated:
+    """`count` replicas on one device; the collectives act on the batched axes."""
+    replicas = Replicas(None if model > 1 and count == 1 else AXIS, count, model=model)
+    local = _local(plan, replica_function(module, plan, replicas), block=False)
     sharding = jax.sharding.SingleDeviceSharding(device)
+    if model > 1:
+        local = _pieces_mapped(plan, local, model)
 
     arguments, results = _axes(plan)
     mapped = jax.vmap(local, in_axes=arguments, out_axes=results, axis_name=AXIS, axis_size=count)
 
     def run(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
+        if replicas.axis is None:  # nothing is added up over replicas
+            fetches, written = local(updated, read_only, feeds, key)
+            return tuple(fetch[None] for fetch in fetches), written
         return mapped(updated, read_only, _stack_feeds(feeds, count), key)
 
     function = jax.jit(run, donate_argnums=(0,) if donate else (), out_shardings=sharding)
     return Replicated(
         "vmap", lambda: function, count, lambda _: sharding, home_of(device), donates=donate
     )
+
+
+def _pieces_mapped(plan: Plan, local: Replica, model: int) -> Replica:
+    """One replica of `model` devices: pieces have an axis of their own, in front, inside."""
+
+    def axes(ports: Sequence[Port]) -> tuple[int | None, ...]:
+        return tuple(None if port.cut is None else 0 for port in ports)
+
+    arguments = axes(plan.updated), axes(plan.read_only), None, None
+    # whole values are those of the first device
+    first = tuple(0 for _ in plan.fetches), tuple(0 for _ in plan.written)
+    mapped = jax.vmap(local, in_axes=arguments, out_axes=first, axis_name=MODEL, axis_size=model)
+
+    def pieces(arrays: Arrays, ports: Sequence[Port]) -> Arrays:
+        return tuple(
+            array if port.cut is None else jnp.stack(jnp.split(array, model, port.cut))
+            for array, port in zip(arrays, ports, strict=True)
+        )
+
+    def replica(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
+        state = pieces(updated, plan.updated), pieces(read_only, plan.read_only)
+        fetches, written = mapped(state[0], state[1], feeds, key)
+        return tuple(fetch[0] for fetch in fetches), tuple(
+            array[0] if port.cut is None else jnp.concatenate(list(array), port.cut)
+            for array, port in zip(written, plan.written, strict=True)
+        )
+
+    return replica
 
 
 def _stack_feeds(feeds: Arrays, count: int) -> Arrays:

@@ -154,12 +154,24 @@ def test_unknown_settings() -> None:
         strategy.amp_configs = {"scale": 1.0}
     with pytest.raises(TypeError, match="must be a BuildStrategy"):
         strategy.build_strategy = 1
-    with pytest.raises(UnsupportedError, match="mp_degree"):
-        strategy.hybrid_configs = {"mp_degree": 2}
+    with pytest.raises(UnsupportedError, match="pp_degree"):
+        strategy.hybrid_configs = {"pp_degree": 2}
     twin = copy.deepcopy(strategy)
     twin.amp_configs = {"custom_white_list": ["relu"]}
     assert strategy.amp_configs["custom_white_list"] == []
     assert all(isinstance(getattr(strategy, name), dict) for name in CONFIGS)
+
+
+def test_devices_of_a_replica() -> None:
+    """Both names of Paddle give one setting; without either a replica is one device."""
+    strategy = fleet.DistributedStrategy()
+    strategy.tensor_parallel_configs = {"tensor_parallel_degree": 4}
+    assert strategy.built().tensor_parallel_degree == 1
+    strategy.tensor_parallel = True
+    assert strategy.built().tensor_parallel_degree == 4
+    other = fleet.DistributedStrategy()
+    other.hybrid_configs = {"mp_degree": 2}
+    assert other.built().tensor_parallel_degree == 2
 
 
 def test_roles_and_tools(capsys: Any) -> None:

@@ -44,5 +44,15 @@ SAMPLES = {
         sample(f32(2), f32(2), owner=0).gives(lambda x, other: x),
         sample(f32(2), f32(2), owner=1).gives(lambda x, other: other),
     ],
+    ops.CIdentity: [sample(f32(2, 3)).gives(lambda x: x)],
+    ops.MpAllReduceSum: [sample(f32(2, 3)).gives(lambda x: x)],
+    ops.CConcat: [sample(f32(2, 3), axis=1, degree=1).gives(lambda x: x)],
+    ops.CSplit: [sample(f32(2, 3), axis=0, degree=1).gives(lambda x: x).known_sizes()],
+    ops.CEmbedding: [
+        sample(i64(4, high=5), f32(5, 3)).gives(lambda x, weight: weight[x]),
+        sample(i64(4, high=5), f32(5, 3), padding_idx=2).gives(
+            lambda x, weight: weight[x] * (x != 2)[..., None]
+        ),
+    ],
     ops.WeighByRows: [sample(f32(), f32(3, 2)).gives(lambda x, rows: x)],
 }

@@ -64,7 +64,7 @@ LAW = {
     "passes.cleanup": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
     "passes.fusions": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
     "passes.target": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
-    "passes.parallel": rule("errors ir.dialect passes.engine passes.target", XDSL),
+    "passes.parallel": rule("errors display ir.dialect passes.engine passes.target", XDSL),
     "passes.storage": rule("ir.dialect passes.engine passes.target passes.parallel", XDSL),
     "passes.table": rule(f"errors display ir.dialect passes.engine {REWRITES}", XDSL),
     "report": rule("display ir.dialect passes.engine passes.table", XDSL),

@@ -36,7 +36,7 @@ MAPPERS: dict[str, Run] = {
 
 
 def parallel(module: ModuleOp, count: int, loss_grad: str = "", **flags: Any) -> ModuleOp:
-    """The module as a data-parallel run on `count` devices has it."""
+    """The module as a data-parallel run of `count` replicas has it."""
     changed = module.clone()
     context = strategy(**flags).pass_context(
         replicas=count, data_parallel=True, loss_grad=loss_grad
@@ -45,17 +45,26 @@ def parallel(module: ModuleOp, count: int, loss_grad: str = "", **flags: Any) ->
     return changed
 
 
-def run(name: str, module: ModuleOp, inputs: list[Arrays], steps: int = 1) -> dict[str, Any]:
+def run(
+    name: str, module: ModuleOp, inputs: list[Arrays], steps: int = 1, model: int = 1
+) -> dict[str, Any]:
     """Every result by kind and name with one entry for each replica.
 
     `inputs` are the feeds and per-replica state of each replica; other state is the first's.
     """
     count = len(inputs)
     plan = Plan.of(module, steps)
-    mapped = MAPPERS[name](module, plan, count)
+    if model == 1:
+        mapped = MAPPERS[name](module, plan, count)
+    elif name == "vmap":
+        mapped = replication.vmap(module, plan, devices(1)[0], count, donate=False, model=model)
+    else:
+        assert name == "shard_map"
+        grid = devices(count * model)
+        mapped = replication.shard_map(module, plan, grid, donate=False, model=model)
 
     def array(port: Port) -> Any:
-        if port.shard_of is not None:
+        if port.shard_of is not None and port.cut is None:
             return in_parts(inputs[0][port.name], count)
         if port.per_replica:
             return np.stack([own[port.name] for own in inputs])
@@ -78,7 +87,7 @@ def run(name: str, module: ModuleOp, inputs: list[Arrays], steps: int = 1) -> di
     }
     for port, array in zip(plan.written, written, strict=True):
         array = np.array(array)
-        if port.whole is not None:
+        if port.whole is not None and port.cut is None:
             array = joined_parts(array, port.whole)
         each = port.per_replica and port.whole is None
         found[f"{port.kind} {port.name}"] = list(array) if each else [array] * count

@@ -53,7 +53,7 @@ DEFAULTS: dict[str, Any] = {
 }
 # Flags of Paddle 3 that are here too.
 LATER = {"fuse_dot_product_attention": False, "fuse_resunit": False}
-OWN = {"shard_parameters": False}
+OWN = {"shard_parameters": False, "tensor_parallel_degree": 1}
 FLAGS = [n for n, v in {**DEFAULTS, **LATER, **OWN}.items() if isinstance(v, bool)]
 ENUMS = ["gradient_scale_strategy", "reduce_strategy"]
 SIZES = [n for n, v in DEFAULTS.items() if isinstance(v, int) and not isinstance(v, bool)]
@@ -66,6 +66,7 @@ FROZEN = {
     "build_cinn_pass",
     "sequential_run",
     "shard_parameters",
+    "tensor_parallel_degree",
     *ENUMS,
     *(n for n in FLAGS if n.startswith(("fuse_", "fused_")) and n != "fuse_all_reduce_ops"),
 }

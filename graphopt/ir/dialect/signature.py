@@ -7,13 +7,14 @@ results, so that a runtime need compute them only when that state has changed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     DictionaryAttr,
+    IntegerAttr,
     ModuleOp,
     StringAttr,
     UnitAttr,
@@ -31,6 +32,7 @@ FETCH = "pd.fetch"
 PREPARED = "pd.prepared"
 PER_REPLICA = "pd.per_replica"
 SHARD_OF = "pd.shard_of"
+CUT = "pd.cut"
 STACK_OF = "pd.stack_of"
 ORDER = "pd.order"
 # on a module: why backward passes of saved operators stayed operators, each a `pd.vjp`
@@ -83,7 +85,8 @@ def checks_finite(module: ModuleOp) -> bool:
 class Port:
     """One argument or result of `@main`. `per_replica` state differs between replicas.
 
-    State with `shard_of` is a part of a value of that type, which the replicas hold together.
+    State with `shard_of` is a part of a value of that type, which the replicas hold together; with
+    `cut` as well it is a piece along that axis, and the devices of a replica hold it together.
     State with `stack_of` is the variables of these names, of one type, along a new first axis.
     That with `order` has its axes in another order: axis i is the variable's axis order[i].
     """
@@ -95,6 +98,7 @@ class Port:
     shard_of: Tensor | None = None
     stack_of: tuple[str, ...] = ()
     order: tuple[int, ...] = ()
+    cut: int | None = None
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -113,7 +117,7 @@ class Port:
 
     @property
     def whole(self) -> tuple[int, ...] | None:
-        """The sizes of the value that the replicas hold together; None where each has its own."""
+        """The sizes of the value that devices hold together; None where each has its own."""
         return None if self.shard_of is None else shape_of(self.shard_of)
 
 
@@ -233,7 +237,8 @@ def _ports(
                 where = f"{what} {position} of @main"
                 members, order = _members(entry, type_, where), _order(entry, type_, where)
                 type_ = cast(Tensor, type_)
-                ports.append(Port(kind, name.data, type_, per_replica, whole, members, order))
+                port = Port(kind, name.data, type_, per_replica, whole, members, order)
+                ports.append(replace(port, cut=_cut(entry, port, where)) if CUT in entry else port)
                 break
         else:
             raise ValueError(
@@ -281,3 +286,17 @@ def _order(entry: Mapping[str, Attribute], type_: Attribute, where: str) -> tupl
             f"array<i64: ...>; found {found}"
         )
     return tuple(int(axis) for axis in order)
+
+
+def _cut(entry: Mapping[str, Attribute], port: Port, where: str) -> int:
+    """The axis of a piece; ValueError unless the whole value is longer along that axis alone."""
+    found, whole = entry[CUT], port.whole
+    axis = cast("IntegerAttr[Any]", found).value.data if isinstance(found, IntegerAttr) else -1
+    shape = port.shape
+    others = whole is not None and (*whole[:axis], *whole[axis + 1 :])
+    if whole is None or not 0 <= axis < len(shape) or others != (*shape[:axis], *shape[axis + 1 :]):
+        raise ValueError(
+            f"{where} is {show(port.type)}, and {CUT} must be the axis along which {SHARD_OF} is "
+            f"longer, as an i64; found {found}"
+        )
+    return axis

@@ -14,6 +14,7 @@ from graphopt.ir.dialect.ops import comm as ops
 from graphopt.ir.dialect.ops.callback import split_shapes
 from graphopt.lowering.collectives import Replicas
 from graphopt.lowering.ops.base import Array
+from graphopt.lowering.ops.index import lookup
 from graphopt.lowering.registry import lowers
 
 
@@ -167,3 +168,77 @@ def on_owner(x: Array, other: Array, owner: int, replicas: Replicas) -> Array:
 def weigh_by_rows(x: Array, rows: Array, replicas: Replicas) -> Array:
     # in SPMD all replicas have equally many rows; lockstep.py knows each one's
     return x / replicas.size
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _shared(x: Array, replicas: Replicas) -> Array:
+    return x
+
+
+_shared.defvjp(lambda x, replicas: (x, None), lambda replicas, _, g: (replicas.model_sum(g),))
+
+
+@lowers(ops.CIdentity)
+def c_identity(x: Array, replicas: Replicas) -> Array:
+    return _shared(x, replicas)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _total(x: Array, replicas: Replicas) -> Array:
+    return replicas.model_sum(x).astype(x.dtype)
+
+
+_total.defvjp(lambda x, replicas: (_total(x, replicas), None), lambda replicas, _, g: (g,))
+
+
+@lowers(ops.MpAllReduceSum)
+def mp_allreduce_sum(x: Array, replicas: Replicas) -> Array:
+    return _total(x, replicas)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def _concatenated(x: Array, axis: int, replicas: Replicas) -> Array:
+    return replicas.model_gather(x, axis)
+
+
+_concatenated.defvjp(
+    lambda x, axis, replicas: (_concatenated(x, axis, replicas), None),
+    lambda axis, replicas, _, g: (replicas.model_piece(g, axis),),
+)
+
+
+@lowers(ops.CConcat)
+def c_concat(x: Array, axis: int, degree: int, replicas: Replicas) -> Array:
+    replicas.check_degree(degree)
+    return _concatenated(x, axis, replicas)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def _piece(x: Array, axis: int, replicas: Replicas) -> Array:
+    return replicas.model_piece(x, axis)
+
+
+_piece.defvjp(
+    lambda x, axis, replicas: (_piece(x, axis, replicas), None),
+    lambda axis, replicas, _, g: (replicas.model_gather(g, axis),),
+)
+
+
+@lowers(ops.CSplit)
+def c_split(x: Array, axis: int, degree: int, replicas: Replicas) -> Array:
+    replicas.check_degree(degree)
+    return _piece(x, axis, replicas)
+
+
+@lowers(ops.CEmbedding)
+def c_embedding(x: Array, weight: Array, padding_idx: int, replicas: Replicas) -> Array:
+    count = weight.shape[0]
+    numbers = lookup(x, count * replicas.model)
+    rows = numbers - replicas.model_index() * count
+    own = (rows >= 0) & (rows < count)
+    if padding_idx != -1:
+        own &= x != padding_idx
+    # numbers outside of the whole table read what they do of `pd.embedding`
+    outside = numbers == count * replicas.model
+    found = jnp.take(weight, jnp.where(own, rows, jnp.where(outside, count, 0)), 0, mode="fill")
+    return jnp.where((own | outside)[..., None], found, jnp.zeros((), weight.dtype))

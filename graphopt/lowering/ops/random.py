@@ -16,6 +16,7 @@ from jax.core import Tracer
 from graphopt.ir.dialect.ops import random as ops
 from graphopt.ir.dtypes import DType
 from graphopt.lowering.call import Call
+from graphopt.lowering.collectives import Replicas
 from graphopt.lowering.host_draws import BLOCK
 from graphopt.lowering.kernels.ordering import argsort
 from graphopt.lowering.ops.base import Array, constant, wide, wide_dtype
@@ -110,7 +111,15 @@ def shares_generator(call: Call) -> bool:
 
 
 @lowers(ops.Dropout)
-def dropout(x: Array, p: float, is_test: bool, mode: str, key: Array) -> Array:
+def dropout(
+    x: Array,
+    p: float,
+    is_test: bool,
+    mode: str,
+    key: Array,
+    replicas: Replicas,
+    cut: int | None = None,
+) -> Array:
     upscale = mode == "upscale_in_train"
     if is_test:
         return x if upscale else x * (1 - p)
@@ -120,7 +129,11 @@ def dropout(x: Array, p: float, is_test: bool, mode: str, key: Array) -> Array:
         return jnp.zeros_like(x)
     # a mask that is drawn already, or else with a probability in float32: 32 bits per element
     is_drawn = key.dtype == np.bool_
-    keep = key if is_drawn else jax.random.bernoulli(key, np.float32(1 - p), x.shape)
+    shape = x.shape
+    if cut is not None:
+        shape = (*shape[:cut], shape[cut] * replicas.model, *shape[cut + 1 :])
+    keep = key if is_drawn else jax.random.bernoulli(key, np.float32(1 - p), shape)
+    keep = keep if cut is None else replicas.model_piece(keep, cut)
     return jnp.where(keep, x / (1 - p) if upscale else x, jnp.zeros((), x.dtype))
 
 

@@ -13,7 +13,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from graphopt.ir.dialect.differentiated import differentiated
-from graphopt.ir.dialect.ops.comm import AllGather, AllReduce, ReduceScatter
+from graphopt.ir.dialect.ops.comm import (
+    AllGather,
+    AllReduce,
+    CConcat,
+    CIdentity,
+    CSplit,
+    ModelCollective,
+    MpAllReduceSum,
+    ReduceScatter,
+)
 from graphopt.ir.dialect.ops.control import Layers
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.norm import BatchNorm
@@ -39,13 +48,21 @@ class Communication:
 
 @dataclass(frozen=True)
 class Ring:
-    """Groups of replicas, one group for each process: a collective inside, and across."""
+    """Groups of replicas, one group for each process: a collective inside, and across.
+
+    Each replica is `model` devices, which have collectives of their own.
+    """
 
     replicas: int
     groups: int = 1
+    model: int = 1
 
     def sent(self, op: Operation, payload: int) -> int:
         """The bytes that a device sends for a collective op, or for the sums of a batch norm."""
+        if isinstance(op, (CConcat, CSplit)):
+            return payload * (self.model - 1) // self.model
+        if isinstance(op, ModelCollective):
+            return _around(payload, self.model)
         if isinstance(op, AllGather):
             return self._inside(payload)
         if isinstance(op, ReduceScatter):
@@ -75,6 +92,10 @@ def communication(module: ModuleOp, ring: Ring) -> tuple[Communication, ...]:
     found: dict[str, Communication] = {}
     for op in module.walk():
         sent = [(op.name, each, ring.sent(op, each)) for each in _payloads(op, trains=trains)]
+        if isinstance(op, (CIdentity, CSplit)):
+            # they send in the derivative alone
+            payload = bytes_of(op.operands[0])
+            sent += [(op.name, payload, ring.sent(op, payload))] if op in through else []
         if isinstance(op, AllGather) and op.attr("again"):
             sent += _again(op, through, ring)
         for name, payload, bytes_sent in sent:
@@ -107,6 +128,8 @@ def _payloads(op: Operation, *, trains: bool) -> Iterator[int]:
     """The bytes of each collective of an op."""
     if isinstance(op, AllReduce):
         yield sum(map(bytes_of, op.operands))
+    elif isinstance(op, (MpAllReduceSum, CConcat)):
+        yield bytes_of(op.results[0])
     elif isinstance(op, AllGather):
         yield sum(map(bytes_of, op.results))
     elif isinstance(op, ReduceScatter):

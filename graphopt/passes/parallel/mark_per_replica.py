@@ -24,6 +24,7 @@ from graphopt.ir.dialect.ops.comm import (
     CAllReduce,
     CBroadcast,
     Collective,
+    ModelCollective,
 )
 from graphopt.ir.dialect.ops.control import Fence
 from graphopt.ir.dialect.ops.dynamic import draws
@@ -68,7 +69,9 @@ def _assuming(
     uniform: set[SSAValue] = {
         argument
         for argument, port in zip(block.args, signature.arguments, strict=True)
-        if port.kind == STATE and port.shard_of is None and port.name not in varying_state
+        if port.kind == STATE
+        and (port.shard_of is None or port.cut is not None)
+        and port.name not in varying_state
     }
     for op in block.ops:
         if isinstance(op, ReturnOp):
@@ -89,7 +92,7 @@ def _uniform_results(op: Operation, uniform: set[SSAValue]) -> list[SSAValue]:
         # values of their own, whatever the others are
         pairs = zip(op.values, op.results, strict=True)
         return [result for value, result in pairs if value in uniform]
-    if isinstance(op, (Collective, PyFunc)):
+    if isinstance(op, (Collective, PyFunc)) and not isinstance(op, ModelCollective):
         return []  # a shard, or a result of Python, which is called once per replica
     if isinstance(op, Update):
         return _uniform_updates(op, uniform)

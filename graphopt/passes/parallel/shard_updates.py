@@ -265,7 +265,7 @@ def _grouped(op: Update, flat: Sequence[SSAValue]) -> list[Sequence[SSAValue]]:
 
 def sharding_notes(module: ModuleOp) -> Iterator[str]:
     """The state sharded between steps, and the replica that Paddle would give each parameter to."""
-    ports = [port for port in signature_of(module).arguments if port.shard_of is not None]
+    ports = [port for port in signature_of(module).arguments if port.shard_of and port.cut is None]
     if ports:
         own = sum(byte_count(port.type) for port in ports)
         whole = sum(byte_count(port.shard_of) for port in ports if port.shard_of is not None)

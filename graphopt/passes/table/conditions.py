@@ -81,6 +81,10 @@ FUSES_LAYERS = When(ANY_OF_LAYERS, lambda context: any(when.holds(context) for w
 """A flag fuses attention or linear layers, which programs have in other forms, too."""
 REPLICATED = When("data parallel", lambda context: context.communicates)
 """Several replicas run the program; one device has no collectives."""
+CUT = When("tensor_parallel_degree", lambda context: context.model > 1)
+"""Several devices compute each replica."""
+ON_ONE_DEVICE = ~(REPLICATED | CUT)
+"""One device runs the program, and has all of its state."""
 RECOMPUTES = When("checkpoints", lambda context: context.recompute)
 """The program names checkpoints for its derivative (RecomputeOptimizer)."""
 SEVERAL_TRAINERS = When("num_trainers", lambda context: context.trainers > 1)
@@ -106,6 +110,8 @@ def apart(context: PassContext) -> Options:
     """The reason why state keeps the variables' order and shapes; empty when it may change."""
     if context.trainers > 1:
         return {"apart": "several processes bring their state into line variable by variable"}
+    if context.model > 1:
+        return {"apart": "with tensor_parallel_degree devices have pieces of parameters"}
     if context.communicates and context.reduction != "AllReduce":
         return {
             "apart": f"with reduce_strategy={context.reduction} replicas have state of their own"
@@ -172,6 +178,11 @@ def replicas(context: PassContext) -> Options:
 def parts(context: PassContext) -> Options:
     """The number of parts of an update: one for each device of the process."""
     return {"parts": context.replicas}
+
+
+def degree(context: PassContext) -> Options:
+    """The devices of a replica, and the number of replicas whose gradients are summed."""
+    return {"degree": context.model, "replicas": context.replicas}
 
 
 def groups(context: PassContext) -> Options:

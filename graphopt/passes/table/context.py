@@ -53,6 +53,11 @@ class PassContext:
         return int(self.flags.get("num_trainers", 1))
 
     @property
+    def model(self) -> int:
+        """The number of devices of a replica, which have pieces of its parameters."""
+        return int(self.flags.get("tensor_parallel_degree", 1)) if self.data_parallel else 1
+
+    @property
     def ranks(self) -> int:
         """The number of gradients that are averaged: devices times trainers."""
         return self.replicas * self.trainers

@@ -179,7 +179,7 @@ def _fused_line(report: Report) -> list[str]:
 
 
 def _devices(report: Report) -> str:
-    return several(report.context.ranks, "device")
+    return several(report.context.ranks * report.context.model, "device")
 
 
 def _head(report: Report) -> list[str]:
@@ -549,9 +549,9 @@ def _traffic_table(report: Report) -> Table:
         for each in report.traffic
         for found in each.collectives
     ]
-    ranks = report.context.ranks
+    count = report.context.ranks * report.context.model
     return Table(
-        _TRAFFIC_COLUMNS, rows, f"collectives of a step on {ranks} devices" if rows else ""
+        _TRAFFIC_COLUMNS, rows, f"collectives of a step on {count} devices" if rows else ""
     )
 
 

@@ -188,6 +188,17 @@ class BuildFlags(Settings):
         observe="`pd.all_gather` in front of readers in the IR; bytes per device",
         ruled_out=_ONE_DEVICE_EACH,
     )
+    tensor_parallel_degree = BuildFlag(
+        1,
+        as_size,
+        paddle="none; fleet's tensor_parallel",
+        pattern="products with a parameter of two axes, and lookups in tables",
+        effect="several devices of any kind: each replica is so many of them, which have pieces of "
+        "parameters, gradients and optimizer state, by rows or by columns, and compute with these",
+        observe="`pd.cut` of parameters, `pd.mp_allreduce_sum` and `pd.c_identity` in the IR; "
+        "bytes per device",
+        idle="one device computes each replica",
+    )
     gradient_scale_strategy = BuildFlag(
         GradientScaleStrategy.CoeffNumDevice,
         as_member(GradientScaleStrategy),
@@ -368,3 +379,20 @@ def check_supported(flags: Flags) -> None:
     for name, flag in BUILD_FLAGS.items():
         if flag.unsupported and flags.get(name):
             raise UnsupportedError(f"BuildStrategy.{name} = True: {flag.unsupported}")
+
+
+def check_axis(context: PassContext) -> None:
+    """UnsupportedError for what does not go together with several devices for each replica."""
+    if context.model == 1:
+        return
+    others = {
+        "shard_parameters": bool(context.flags.get("shard_parameters")),
+        "reduce_strategy = Reduce": context.reduction == "Reduce",
+        f"{context.trainers} trainers": context.trainers > 1,
+    }
+    for other, is_asked in others.items():
+        if is_asked:
+            raise UnsupportedError(
+                f"BuildStrategy.tensor_parallel_degree = {context.model} does not go together with "
+                f"{other}: what a device has would be cut twice; use one of the two"
+            )

@@ -40,6 +40,7 @@ from graphopt.passes.engine.pattern import Reason
 from graphopt.passes.engine.rewrite import RewritePass
 from graphopt.passes.parallel.shard_parameters import memory_notes
 from graphopt.passes.parallel.shard_updates import sharding_notes
+from graphopt.passes.parallel.tensor_parallel import cut_notes
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.instrumentation import Instrumentation
 from graphopt.passes.table.parts import EXPLAIN, CompilationPart
@@ -226,9 +227,9 @@ class PassRun:
     def _count_collectives(self, names: Sequence[str]) -> None:
         """Keep what replicas send after these passes, where that has changed."""
         context, traffic = self.report.context, self.report.traffic
-        if not self.near or not context.communicates:
+        if not self.near or not (context.communicates or context.model > 1):
             return
-        now = communication(self.module, Ring(context.replicas, context.trainers))
+        now = communication(self.module, Ring(context.replicas, context.trainers, context.model))
         if now != (traffic[-1].collectives if traffic else ()):
             traffic.append(Traffic(", ".join(names), now))
 
@@ -307,7 +308,11 @@ class PassRun:
         self.report.in_groups = sum(1 for group in groups for _ in _counted(group))
         self.report.by_op = tuple(map(_by_op, data_sized(self.module)))
         self.report.deciding = deciding_feeds(self.module)
-        self.report.notes = (*sharding_notes(self.module), *memory_notes(self.module))
+        self.report.notes = (
+            *sharding_notes(self.module),
+            *memory_notes(self.module),
+            *cut_notes(self.module),
+        )
         if self.near:
             with self._explaining():
                 self.report.cost_after = cost_of_module(self.module)

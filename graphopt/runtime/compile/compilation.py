@@ -88,6 +88,13 @@ class Compilation:
         return replace(self, numbers=tuple(sorted({**dict(self.numbers), **numbers}.items())))
 
     @property
+    def model(self) -> int:
+        """The number of devices of a replica (`tensor_parallel_degree`)."""
+        if self.strategy is None or not self.data_parallel:
+            return 1
+        return self.strategy.tensor_parallel_degree
+
+    @property
     def _is_plain(self) -> bool:
         """True where a call is one step on one device, without rows to spare."""
         alone = len(self.places) == 1 and not self.data_parallel and self.steps == 1
@@ -147,7 +154,7 @@ class Compilation:
         return pass_context_for(
             self.strategy,
             self.places[0].platform if self.places else "",
-            replicas=max(len(self.places), 1),
+            replicas=max(len(self.places) // self.model, 1),
             data_parallel=self.data_parallel,
             sample_weighted=self.sample_weighted,
             recompute=_recomputes(self.program),

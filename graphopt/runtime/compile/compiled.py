@@ -102,7 +102,8 @@ class Compiled:
         strategy = compilation.strategy
         donate = bool(strategy is None or strategy.enable_inplace)
         donate = donate and not self.calls_python
-        if not compilation.data_parallel or (count == 1 and not self.per_replica):
+        model = compilation.model
+        if not compilation.data_parallel or (count == model == 1 and not self.per_replica):
             alone = partial(self._alone, donate=donate)
             return alone_later(compilation.places[0], alone, donates=donate)
         import_jax()
@@ -112,18 +113,27 @@ class Compiled:
         from graphopt.lowering.lockstep import lockstep
         from graphopt.lowering.multi_process import across
 
-        places = compilation.places[:count]
+        places = compilation.places[: count * model]
         devices = distinct_devices(places)
         mapper, why = choose_mapper(compilation.mapper, devices, len(places), even=even)
+        if model > 1 and mapper not in ("shard_map", "vmap"):
+            raise UnsupportedError(
+                f"tensor_parallel_degree = {model} does not run with the mapper {mapper}, as "
+                f"{why}; feed a multiple of the number of replicas, and let mapper = 'auto'"
+            )
         if mapper == "lockstep":
             found = lockstep(self.module, self.plan, device_of(places[0]), count)
         elif mapper == "vmap" or devices is None:
             device = device_of(places[0])
-            found = replication.vmap(self.module, self.plan, device, count, donate=donate)
+            found = replication.vmap(
+                self.module, self.plan, device, count, donate=donate, model=model
+            )
         elif mapper == "pmap":
             found = replication.pmap(self.module, self.plan, devices, donate=donate)
         else:
-            found = replication.shard_map(self.module, self.plan, devices, donate=donate)
+            found = replication.shard_map(
+                self.module, self.plan, devices, donate=donate, model=model
+            )
             # beside other processes, JAX takes no NumPy feeds for several devices
             found = found if jax.process_count() == 1 else across(found, devices)
         return replace(found, why=why)

@@ -44,7 +44,7 @@ from graphopt.lowering.plan import Plan
 from graphopt.passes.engine.fusion import Declined
 from graphopt.passes.padding.dims import CannotPad
 from graphopt.passes.table.context import FLOAT32
-from graphopt.passes.table.flags import check_supported, refused_flags
+from graphopt.passes.table.flags import check_axis, check_supported, refused_flags
 from graphopt.passes.table.manager import optimize
 from graphopt.passes.table.parts import PARSE, CompilationPart
 from graphopt.passes.table.report import Report
@@ -77,6 +77,7 @@ def compile_program(compilation: Compilation) -> Compiled:
         check_supported(compilation.strategy.pass_context().flags)
     _check_memory(module)
     context = compilation.pass_context()
+    check_axis(context)
     if context.communicates:
         for flag, text in refused_flags(context).items():
             warnings.warn(f"{flag}: {text}", stacklevel=caller_level())

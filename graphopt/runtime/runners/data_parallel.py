@@ -56,6 +56,19 @@ class DataParallel:
             return self.fixed
         return tuple(cpu_places() if place.platform == "cpu" else cuda_places())
 
+    def devices_each(self, strategy: BuildStrategy | None) -> int:
+        """The number of places of a replica."""
+        return 1 if strategy is None else strategy.tensor_parallel_degree
+
+    def replicas(self, places: tuple[Place, ...], strategy: BuildStrategy) -> int:
+        """The number of replicas, which each take rows; ValueError where places are left over."""
+        each = self.devices_each(strategy)
+        if len(places) % each:
+            raise ValueError(
+                f"tensor_parallel_degree = {each} does not divide the {len(places)} places"
+            )
+        return len(places) // each
+
     def session(self, strategy: BuildStrategy) -> Session | None:
         """The steps of a job's trainers, for programs that train or have collectives."""
         group = job_of(strategy) if self.training or self.communicates else None

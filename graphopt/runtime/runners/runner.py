@@ -177,7 +177,7 @@ class Runner:
                 program,
                 self.strategy,
                 feed,
-                len(self.places),
+                self.parallel.replicas(self.places, self.strategy),
                 any_shape=self.session is None,
             )
         if self.session is not None:
@@ -311,7 +311,7 @@ class Runner:
         held = proxy(program)
         if self.parallel is None:
             return Compilation(held, fed, fetches, self.strategy, self.places, types=own)
-        places = self.places[: parts.count]
+        places = self.places[: parts.count * self.parallel.devices_each(self.strategy)]
         made = self.parallel.compilation(
             held, fed, fetches, self.strategy, places, stacked=parts.stacked
         )

@@ -94,7 +94,8 @@ def scope_slot(scope: Scope, name: str) -> Slot:
 
 def layout_of(replicated: Replicated, port: Port) -> ArrayLayout:
     """The layout in which the arrays of a replicated module hold a port of state."""
-    found = ArrayLayout(replicated.rows(port), port.whole, port.order)
+    whole = port.whole if port.cut is None else None
+    found = ArrayLayout(replicated.rows(port), whole, port.order, port.cut)
     return AS_IT_IS if found == AS_IT_IS else found
 
 
@@ -145,7 +146,8 @@ def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
     if array is None or where is not home or held != layout:
         array = _bring_home(replicated, slot, port, layout)
     # a value in parts is whole on no device, unless another program needs it so
-    if keep or (slot.home is None and not slot.is_scheduled) or layout.whole is not None:
+    shared = layout.whole is not None or layout.cut is not None
+    if keep or (slot.home is None and not slot.is_scheduled) or shared:
         slot.put(array, layout=layout, home=home)
     else:
         slot.copy = home, layout, array

@@ -30,12 +30,13 @@ class ArrayLayout(NamedTuple):
     """With `replicas` > 0 there is a leading axis with one value per replica, of which readers see
     the first. With `whole`, a shape, the replicas have parts instead, which readers see as one
     array of that shape. With `order` the axes are in another order: axis i is the variable's axis
-    order[i].
+    order[i]. With `cut` each device has a piece along that axis of what is one array in JAX.
     """
 
     replicas: int = 0
     whole: tuple[int, ...] | None = None
     order: tuple[int, ...] = ()
+    cut: int | None = None
 
 
 AS_IT_IS = ArrayLayout()
@@ -160,7 +161,7 @@ class Slot:
         value = self.value
         if type(value) is Item:
             return value.numpy()
-        replicas, whole, order = self.layout
+        replicas, whole, order, _ = self.layout
         if replicas and not getattr(value, "is_fully_addressable", True):
             value = _of_this_process(value)
         value = np.array(as_numpy(value))
@@ -193,7 +194,7 @@ class Slot:
             if type(value) is Item:
                 array, skipped = value.stack.value, 1 + bool(value.stack.layout.replicas)
                 return tuple(array.shape[skipped:]), array.dtype
-            replicas, whole, order = self.layout
+            replicas, whole, order, _ = self.layout
             shape = tuple(value.shape[bool(replicas) :]) if whole is None else whole
             return tuple(shape[axis] for axis in np.argsort(order)) if order else shape, value.dtype
 

@@ -16,7 +16,7 @@ import pytest
 import graphopt as paddle
 from graphopt.errors import UnsupportedError, WorldError
 from graphopt.ir.dialect.differentiated import segment_of
-from graphopt.ir.dialect.ops.comm import AllGather
+from graphopt.ir.dialect.ops.comm import AllGather, MpAllReduceSum
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.signature import signature_of
 from graphopt.ir.program import Variable
@@ -268,6 +268,22 @@ def gathers_in_front_of_readers(flag: str, _: Path) -> None:
     sizes = {port.whole: port.shape for port in signature_of(module).arguments if port.whole}
     assert sizes[96, 96] == (96 * 96 // 4,)
     assert "has 384 bytes, fewer than the 32768" in as_text(report, flag)
+
+
+@observes("tensor_parallel_degree")
+def products_of_pieces(flag: str, _: Path) -> None:
+    """One sum for a pair of products, and a half of the bytes for each device of a replica."""
+
+    def wide() -> Variable:
+        x = paddle.nn.Linear(64, 256)(paddle.static.data("x", [None, 64], "float32"))
+        return paddle.nn.Linear(256, 64)(paddle.nn.functional.relu(x))
+
+    module, report = optimized(wide, replicas=2, tensor_parallel_degree=2)
+    sums = [op for op in module.walk() if isinstance(op, MpAllReduceSum)]
+    assert [type(op.operands[0].owner) for op in sums] == [Matmul]
+    sizes = {port.whole: port.shape for port in signature_of(module).arguments if port.whole}
+    assert sizes == {(64, 256): (64, 128), (256,): (128,), (256, 64): (128, 64)}
+    assert "is cut by columns: saves" in as_text(report, flag)
 
 
 @observes("sequential_run")

@@ -115,6 +115,12 @@ class DistributedStrategy:
             raise ValueError(f"sharding_configs['stage'] is {stage}; it is 1, 2 or 3")
         return stage
 
+    def _degree(self) -> int:
+        """The devices of a replica, by tensor parallelism or by the hybrid settings."""
+        if self.tensor_parallel:
+            return int(self.tensor_parallel_configs["tensor_parallel_degree"])
+        return int(self.hybrid_configs["mp_degree"])
+
     def built(self) -> BuildStrategy:
         """The BuildStrategy, with the settings that stand beside it here.
 
@@ -128,6 +134,8 @@ class DistributedStrategy:
         if self.sharding:
             made.reduce_strategy = BuildStrategy.ReduceStrategy.Reduce
             made.shard_parameters = self._stage() == 3
+        if self._degree() > 1:
+            made.tensor_parallel_degree = self._degree()
         scale = self.gradient_scale_configs["scale_strategy"]
         if scale not in _SCALES:
             raise ValueError(

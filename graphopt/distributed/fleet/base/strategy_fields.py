@@ -29,6 +29,7 @@ FIELDS: Mapping[str, StrategyField] = {
     "recompute": StrategyField(False),
     "gradient_merge": StrategyField(False),
     "sharding": StrategyField(False),
+    "tensor_parallel": StrategyField(False),
     "lars": StrategyField(False),
     "lamb": StrategyField(False),
     "sync_batch_norm": StrategyField(False),
@@ -66,7 +67,6 @@ FIELDS: Mapping[str, StrategyField] = {
     "is_with_coordinator": StrategyField(False, refused=_SERVER),
     "adam_d2sum": StrategyField(False, refused=_SERVER),
     "pipeline": StrategyField(False, refused=_PARTS),
-    "tensor_parallel": StrategyField(False, refused=_PARTS),
     "auto": StrategyField(False, refused="strategies are not searched for"),
     "semi_auto": StrategyField(False, refused=_PARTS),
     "auto_search": StrategyField(False, refused="strategies are not searched for"),
@@ -137,9 +137,9 @@ CONFIGS: Mapping[str, Mapping[str, StrategyField]] = {
     },
     "hybrid_configs": {
         "dp_degree": StrategyField(-1, "the number of trainers is that of the job"),
+        "mp_degree": StrategyField(1),
         **dict.fromkeys(
-            ("mp_degree", "pp_degree", "sharding_degree", "sep_degree"),
-            StrategyField(1, refused=_PARTS),
+            ("pp_degree", "sharding_degree", "sep_degree"), StrategyField(1, refused=_PARTS)
         ),
     },
     "dgc_configs": dict.fromkeys(("rampup_begin_step", "rampup_step", "sparsity"), _UNUSED),
@@ -148,9 +148,10 @@ CONFIGS: Mapping[str, Mapping[str, StrategyField]] = {
     "pipeline_configs": dict.fromkeys(
         ("micro_batch_size", "accumulate_steps", "schedule_mode", "p2p_cache_shape"), _UNUSED
     ),
-    "tensor_parallel_configs": dict.fromkeys(
-        ("tensor_parallel_degree", "tensor_init_seed"), _UNUSED
-    ),
+    "tensor_parallel_configs": {
+        "tensor_parallel_degree": StrategyField(1),
+        "tensor_init_seed": StrategyField(-1, "the startup program computes whole parameters"),
+    },
     "a_sync_configs": dict.fromkeys(
         (
             *("k_steps", "max_merge_var_num", "send_queue_size", "independent_recv_thread"),

@@ -3,6 +3,9 @@
 A value in parts is flat: each of `parts` replicas has ceil(elements / parts) of its elements in
 order, and zeros after the last one. Replicas in several processes come in groups of `parts`, each
 of which has the whole value between its members.
+
+With a model axis `degree` devices compute one replica together. A value of theirs is whole on each
+of them, or cut along an axis: each has one of `degree` equal pieces.
 """
 
 from __future__ import annotations
@@ -249,6 +252,110 @@ class WeighByRows(Collective):
         if not rank_of(rows):
             raise ProgramError("a number has no rows")
         return x
+
+
+def cut_shape(shape: Sequence[int], axis: int, degree: int) -> tuple[int, ...]:
+    """The shape of each of `degree` pieces along an axis; ProgramError when they are not equal."""
+    if not 0 <= axis < len(shape):
+        raise ProgramError(f"there is no axis {axis} in the shape {list(shape)}")
+    size = shape[axis]
+    if degree < 1 or size == UNKNOWN or size % degree:
+        raise ProgramError(f"axis {axis} of {list(shape)} is not cut into {degree} equal pieces")
+    return (*shape[:axis], size // degree, *shape[axis + 1 :])
+
+
+class ModelCollective(Collective, ABC):
+    """An op that needs the other devices of this replica, and no other replica."""
+
+
+@irdl_op_definition
+class CIdentity(ModelCollective):
+    """A whole value in front of what computes with pieces. Paddle: c_identity.
+
+    Each device has a part of its gradient's terms, so the gradient is the sum over the model axis.
+    """
+
+    name = "pd.c_identity"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        return x
+
+
+@irdl_op_definition
+class MpAllReduceSum(ModelCollective):
+    """The sum over the model axis, on each of its devices. Paddle: mp_allreduce_sum.
+
+    The gradient of each term is that of the sum.
+    """
+
+    name = "pd.mp_allreduce_sum"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        return x
+
+
+@irdl_op_definition
+class CConcat(ModelCollective):
+    """The whole value of which the devices of the model axis have pieces. Paddle: c_concat.
+
+    The gradient of a piece is that piece of the gradient.
+    """
+
+    name = "pd.c_concat"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integer()
+    degree = integer()
+
+    @staticmethod
+    def infer(x: Tensor, axis: int, degree: int) -> Tensor:
+        shape = shape_of(x)
+        cut_shape(shape, axis, 1)
+        return like(x, shape=(*shape[:axis], shape[axis] * degree, *shape[axis + 1 :]))
+
+
+@irdl_op_definition
+class CSplit(ModelCollective):
+    """This device's piece of a whole value. Paddle: c_split.
+
+    The gradient of the value is put together from those of the pieces.
+    """
+
+    name = "pd.c_split"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integer()
+    degree = integer()
+
+    @staticmethod
+    def infer(x: Tensor, axis: int, degree: int) -> Tensor:
+        return like(x, shape=cut_shape(shape_of(x), axis, degree))
+
+
+@irdl_op_definition
+class CEmbedding(ModelCollective):
+    """Rows of a table that is cut by rows, zeros for those of other devices. Paddle: c_embedding.
+
+    The sum over the model axis is what `pd.embedding` gives for the whole table.
+    """
+
+    name = "pd.c_embedding"
+    x = operand_def(Tensor)
+    weight = operand_def(Tensor)
+    out = result_def(Tensor)
+    padding_idx = integer(-1)
+
+    @staticmethod
+    def infer(x: Tensor, weight: Tensor) -> Tensor:
+        if rank_of(weight) != 2:
+            raise ProgramError("the embedding table must be 2-D")
+        return like(weight, shape=(*shape_of(x), shape_of(weight)[1]))
 
 
 def _one_dtype(x: Tensor, rest: Sequence[Tensor]) -> None:

@@ -45,7 +45,10 @@ class RandomOp(OpaqueOp, ABC):
 
 @irdl_op_definition
 class Dropout(RandomOp):
-    """Zero a share `p` of the elements in training. Paddle: dropout."""
+    """Zero a share `p` of the elements in training. Paddle: dropout.
+
+    With `cut` x is a piece along that axis; the elements that are zeroed are those of the whole.
+    """
 
     name = "pd.dropout"
     x = operand_def(Tensor)
@@ -53,6 +56,7 @@ class Dropout(RandomOp):
     p = number(0.5)
     is_test = flag(False)
     mode = string("downgrade_in_infer", of=("downgrade_in_infer", "upscale_in_train"))
+    cut = integer(None)
 
     @staticmethod
     def infer(x: Tensor, p: float, mode: str) -> Tensor:

@@ -1,0 +1,263 @@
+"""The forms in which an op computes with pieces of values, one piece on each device of a replica.
+
+A form says along which axis each operand and each result is cut (None: whole everywhere). All forms
+follow from what an op says of itself (`traits.py`), but for products, lookups and what moves axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from xdsl.ir import Attribute
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.definition import attr_kinds
+from graphopt.ir.dialect.op import PdOp, infer_types
+from graphopt.ir.dialect.ops.comm import CEmbedding, cut_shape
+from graphopt.ir.dialect.ops.index import Embedding
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.random import Dropout
+from graphopt.ir.dialect.ops.reduce import SquaredL2Norm, Sum
+from graphopt.ir.dialect.ops.shape import Concat, Reshape, Slice, Split, Transpose
+from graphopt.ir.dialect.ops.update.basic import Update
+from graphopt.ir.dialect.traits import (
+    AlongAxis,
+    Reduction,
+    keeps_order,
+    takes_any_order,
+)
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    Shape,
+    like,
+    normalize_axes,
+    normalize_axis,
+    product,
+    rank_of,
+    shape_of,
+)
+from graphopt.passes.parallel.shard_updates import spread_operands
+
+Axes = tuple["int | None", ...]
+
+
+@dataclass(frozen=True)
+class CutForm:
+    """A form of an op: the axes of its operands and results.
+
+    With `partial` the results are terms of sums over the devices. `attrs` are other properties than
+    those of the op, and `kind` another class of op. `what` names it for reports.
+    """
+
+    operands: Axes
+    results: Axes
+    partial: bool = False
+    attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    kind: type[PdOp] | None = None
+    what: str = ""
+
+
+def cut_forms(op: PdOp, degree: int) -> list[CutForm]:
+    """The forms of an op with `degree` pieces; none for one that needs whole values."""
+    if op.regions:
+        return []
+    forms = _proposed(op)
+    if isinstance(op, Reshape):
+        forms = (_reshaped(op, form, degree) for form in forms)
+    return [form for form in forms if _fits(op, form, degree)]
+
+
+def _proposed(op: PdOp) -> Iterator[CutForm]:
+    """Forms that hold if the sizes are right."""
+    for kind, propose in _BY_KIND.items():
+        if isinstance(op, kind):
+            yield from propose(op)
+            return
+    if takes_any_order(op):
+        yield from _elementwise(op)
+    elif len(op.operands) == 1:
+        if keeps_order(op) and len(op.results) == 1:
+            yield from _in_order(op)
+        elif (along := op.get_trait(AlongAxis)) is not None:
+            yield from _beside(op, {along.kept_axis(op)})
+        elif (reduction := op.get_trait(Reduction)) is not None:
+            yield from _reduced(op, reduction.axes(op))
+
+
+def _fits(op: PdOp, form: CutForm, degree: int) -> bool:
+    """True when sizes divide and the op gives pieces of its results for pieces of its operands."""
+    try:
+        operands = [
+            piece_type(value.type, axis, degree)
+            for value, axis in zip(op.operands, form.operands, strict=True)
+        ]
+        wanted = [
+            piece_type(value.type, axis, degree)
+            for value, axis in zip(op.results, form.results, strict=True)
+        ]
+        groups: list[Sequence[Attribute]] = []
+        for group in op.operand_groups():
+            groups.append([operands.pop(0) for _ in group])
+        kind = form.kind or type(op)
+        known = attr_kinds(kind)
+        attrs = {n: v for n, v in op.attr_values().items() if n in known} | dict(form.attrs)
+        found = infer_types(kind, groups, attrs)
+    except ProgramError:
+        return False
+    return [shape_of(type_) for type_ in found] == [shape_of(type_) for type_ in wanted]
+
+
+def piece_type(type_: Attribute, axis: int | None, degree: int) -> Any:
+    """The type of a piece; ProgramError where the axis has no equal pieces."""
+    if axis is None:
+        return type_
+    return like(type_, shape=cut_shape(shape_of(type_), axis, degree))  # pyright: ignore
+
+
+# -- kinds of ops ----------------------------------------------------------------------------------
+
+
+def _matmul(op: PdOp) -> Iterator[CutForm]:
+    """By columns, by rows (whose results are terms of a sum), by rows of x, or by the batch."""
+    x, y = (rank_of(value.type) for value in op.operands)
+    if min(x, y) < 2:
+        return
+    rank = rank_of(op.results[0].type)
+    rows, inner_x = (x - 1, x - 2) if op.attr("transpose_x") else (x - 2, x - 1)
+    inner_y, columns = (y - 1, y - 2) if op.attr("transpose_y") else (y - 2, y - 1)
+    yield CutForm((None, columns), (rank - 1,), what="columns")
+    yield CutForm((inner_x, inner_y), (None,), partial=True, what="rows")
+    yield CutForm((rows, None), (rank - 2,))
+    for axis in range(rank - 2):
+        yield CutForm(_aligned(op, axis), (axis,))
+
+
+def _aligned(op: PdOp, axis: int) -> Axes:
+    """The axes of operands that broadcast to an axis of the result; None where they repeat."""
+    rank, size = rank_of(op.results[0].type), shape_of(op.results[0].type)[axis]
+    found: list[int | None] = []
+    for value in op.operands:
+        own = axis - rank + rank_of(value.type)
+        found.append(own if own >= 0 and shape_of(value.type)[own] == size != 1 else None)
+    return tuple(found)
+
+
+def _elementwise(op: PdOp) -> Iterator[CutForm]:
+    if not op.results or not op.operands:
+        return
+    for axis in range(rank_of(op.results[0].type)):
+        operands = _aligned(op, axis)
+        if any(each is not None for each in operands):
+            yield CutForm(operands, (axis,) * len(op.results))
+
+
+def _dropout(op: PdOp) -> Iterator[CutForm]:
+    draws = not op.attr("is_test") and 0 < op.attr("p") < 1
+    if op.attr("cut") is None:
+        for axis in range(rank_of(op.operands[0].type)):
+            yield CutForm((axis,), (axis,), attrs={"cut": axis} if draws else {})
+
+
+def _embedding(op: PdOp) -> Iterator[CutForm]:
+    yield CutForm((None, 1), (rank_of(op.results[0].type) - 1,), what="columns")
+    yield CutForm((None, 0), (None,), partial=True, kind=CEmbedding, what="rows")
+
+
+def _beside(op: PdOp, axes: set[int | None]) -> Iterator[CutForm]:
+    """Along any other axis: every line along `axes` is for itself."""
+    rank = rank_of(op.operands[0].type)
+    for axis in set(range(rank)) - axes if None not in axes else ():
+        yield CutForm((axis,) * len(op.operands), (axis,) * len(op.results))
+
+
+def _reduced(op: PdOp, axes: frozenset[int]) -> Iterator[CutForm]:
+    rank = rank_of(op.operands[0].type)
+    keeps = rank_of(op.results[0].type) == rank
+    for axis in range(rank):
+        if axis not in axes:
+            at = axis if keeps else axis - sum(each < axis for each in axes)
+            yield CutForm((axis,), (at,) * len(op.results))
+        elif isinstance(op, (Sum, SquaredL2Norm)):
+            yield CutForm((axis,), (None,), partial=True)
+
+
+def _in_order(op: PdOp) -> Iterator[CutForm]:
+    """Axes that begin at the same element: those in front of them hold equally many."""
+    old, new = shape_of(op.operands[0].type), shape_of(op.results[0].type)
+    for at in range(len(old)):
+        for to in range(len(new)):
+            if _count(old[:at]) == _count(new[:to]) and 1 not in (old[at], new[to]):
+                yield CutForm((at,), (to,))
+
+
+def _count(sizes: Shape) -> tuple[int, int]:
+    """The number of elements, and of open sizes, in which they are counted."""
+    known = [size for size in sizes if size != UNKNOWN]
+    return product(known), len(sizes) - len(known)
+
+
+def _reshaped(op: Reshape, form: CutForm, degree: int) -> CutForm:
+    """A form of a reshape with the sizes of pieces."""
+    (at,), (to,) = form.operands, form.results
+    shape: list[int] = list(op.attr("shape"))
+    for index, size in enumerate(shape_of(op.results[0].type)):
+        if shape[index] == 0 and index == at != to:
+            shape[index] = size  # 0 copies the size of the operand, which is a piece's now
+        elif index == to and at != to and shape[index] >= 0:
+            shape[index] = size // degree
+        elif index == to and shape[index] > 0:
+            shape[index] //= degree
+    return replace(form, attrs={"shape": shape})
+
+
+def _transpose(op: PdOp) -> Iterator[CutForm]:
+    rank = rank_of(op.operands[0].type)
+    for to, at in enumerate(op.attr("perm")):
+        yield CutForm((at % rank,), (to,))
+
+
+def _along(op: PdOp) -> Iterator[CutForm]:
+    """Concat, split: along any axis but theirs."""
+    rank = rank_of(op.operands[0].type)
+    if len(op.operand_groups()[0]) == len(op.operands) and rank:
+        yield from _beside(op, {normalize_axis(op.attr("axis"), rank)})
+
+
+def _slice(op: PdOp) -> Iterator[CutForm]:
+    rank = rank_of(op.operands[0].type)
+    if len(op.operands) == 1:
+        moved, dropped = (
+            set(normalize_axes(op.attr(name), rank)) for name in ("axes", "decrease_axis")
+        )
+        for axis in set(range(rank)) - moved - dropped:
+            yield CutForm((axis,), (axis - sum(each < axis for each in dropped),))
+
+
+def _update(op: PdOp) -> Iterator[CutForm]:
+    """The parameter, its gradient and its state alike; not if the norm of the whole is needed."""
+    assert isinstance(op, Update)
+    singles = op.singles()
+    if len(singles) != 1 or "in_parts" in attr_kinds(type(op)):
+        return
+    single = singles[0]
+    spread = spread_operands(op, single)
+    for axis in range(rank_of(op.operands[single.operands["param"]].type)):
+        results: list[int | None] = [None] * len(op.results)
+        for name, at in single.results.items():
+            results[at] = axis if single.operands[name] in spread else None
+        operands = tuple(axis if at in spread else None for at in range(len(op.operands)))
+        yield CutForm(operands, tuple(results))
+
+
+_BY_KIND: Mapping[type[PdOp], Callable[[PdOp], Iterator[CutForm]]] = {
+    Matmul: _matmul,
+    Embedding: _embedding,
+    Dropout: _dropout,
+    Transpose: _transpose,
+    Concat: _along,
+    Split: _along,
+    Slice: _slice,
+    Update: _update,
+}
