@@ -5,6 +5,7 @@ It is the same training as on one device; only where things lie and what travels
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from graphopt.runtime import CompiledProgram
 from graphopt.testing import programs
 from graphopt.testing.programs import Generated
 from graphopt_tests.example_counts import examples
+from graphopt_tests.report.test_report import data_of
 from graphopt_tests.runtime.nets import Net, build, close, parameter, strategy, value, write
 from graphopt_tests.runtime.replicas import agree, inputs_of, parallel, run
 from graphopt_tests.runtime.trainings import (
@@ -189,7 +191,7 @@ def test_random_programs() -> None:
         if "pd.cut" not in str(made):
             return
         cut += 1
-        wanted = run("vmap", parallel(module, count), inputs)
+        wanted = run("lockstep", parallel(module, count), inputs)
         agree(run("vmap", made, inputs, model=degree), wanted, f"mesh {mesh}", 1e-4)
 
     check()
@@ -319,8 +321,8 @@ def rows_of(seed: int, count: int = 8) -> dict[str, Array]:
     return {"x": x.astype("float32")}
 
 
-def test_a_device_has_its_piece() -> None:
-    """Of weights, the bias between them, and their moments; explain says what for."""
+def test_a_device_has_its_piece(tmp_path: Path) -> None:
+    """Of weights, the bias between them, and their moments; explain and the report say it."""
     net = wide()
     program = net.parallel(4, tensor_parallel_degree=2)
     net.run(rows_of(0), net.loss, program)
@@ -342,6 +344,9 @@ def test_a_device_has_its_piece() -> None:
     assert "costs 1 all-reduce of 65.5 kB" in shown
     assert "tensor_parallel_degree: " in program.explain()
     assert "pd.mp_allreduce_sum" in program.explain()
+    program.report(tmp_path / "page.html")
+    data = json.dumps(data_of((tmp_path / "page.html").read_text("utf-8")))
+    assert "is cut by columns: saves" in data and "mp_allreduce_sum" in data
 
 
 def test_files_are_those_of_one_device(tmp_path: Path) -> None:

@@ -65,7 +65,8 @@ class DataParallel:
         each = self.devices_each(strategy)
         if len(places) % each:
             raise ValueError(
-                f"tensor_parallel_degree = {each} does not divide the {len(places)} places"
+                f"tensor_parallel_degree = {each} does not divide the {len(places)} places: a "
+                f"replica is {each} of them; give a multiple of {each} places (or CPU_NUM)"
             )
         return len(places) // each
 

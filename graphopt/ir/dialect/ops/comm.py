@@ -316,8 +316,10 @@ class CConcat(ModelCollective):
     @staticmethod
     def infer(x: Tensor, axis: int, degree: int) -> Tensor:
         shape = shape_of(x)
-        cut_shape(shape, axis, 1)
-        return like(x, shape=(*shape[:axis], shape[axis] * degree, *shape[axis + 1 :]))
+        if not 0 <= axis < len(shape):
+            raise ProgramError(f"there is no axis {axis} in {show(x)}")
+        whole = UNKNOWN if shape[axis] == UNKNOWN else shape[axis] * degree
+        return like(x, shape=(*shape[:axis], whole, *shape[axis + 1 :]))
 
 
 @irdl_op_definition
