@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import graphopt as paddle
@@ -180,7 +180,7 @@ def test_random_programs() -> None:
     """On random meshes results are those of replicas that are one device each."""
     cut = 0
 
-    @settings(max_examples=COUNT)
+    @settings(max_examples=COUNT, suppress_health_check=[HealthCheck.filter_too_much])
     @given(WITH_PRODUCTS, MESHES)
     def check(generated: Generated, mesh: tuple[int, int]) -> None:
         nonlocal cut
@@ -188,14 +188,13 @@ def test_random_programs() -> None:
         module = generated.module
         inputs = inputs_of(module, count)
         made = parallel(module, count, tensor_parallel_degree=degree)
-        if "pd.cut" not in str(made):
-            return
+        assume("pd.cut" in str(made))
         cut += 1
         wanted = run("lockstep", parallel(module, count), inputs)
         agree(run("vmap", made, inputs, model=degree), wanted, f"mesh {mesh}", 1e-4)
 
     check()
-    assert cut >= COUNT // 4
+    assert cut >= COUNT // 2
 
 
 WIDTH = 8

@@ -55,7 +55,7 @@ class Price:
         return 2 * self._around(self.bytes_of(value.type)) + self.latency
 
     def held(self, argument: SSAValue, held: int, *, cut: bool) -> float:
-        """What goes with a parameter: the bytes held, and the sum of its gradient over replicas."""
+        """The bytes held for a parameter, and the sum of its gradient over replicas."""
         own = self.bytes_of(argument.type)
         gradient = own if held > own else 0
         bytes_ = held + 2 * (self.replicas - 1) / self.replicas * gradient
@@ -223,7 +223,7 @@ class CutSearch:
     def _wanted(
         self, candidate: Candidate, op: Operation, form: CutForm | None
     ) -> Iterable[tuple[SSAValue, int | None]]:
-        """The values that an op reads, with the axis along which it wants each to be cut."""
+        """The values that an op reads, with the axis along which each has to be cut."""
         if form is not None:
             return zip(op.operands, form.operands, strict=True)
         if isinstance(op, Grad):

@@ -65,7 +65,7 @@ class TensorParallel(RewritePass):
 
 @dataclass
 class _Effect:
-    """What cutting one parameter does: how, the bytes saved, and the collectives that it costs."""
+    """The effect of cutting one parameter: the bytes saved, and the collectives that it costs."""
 
     what: str
     saved: int
