@@ -97,7 +97,8 @@ def measured(name: str, replicas: int, model: int) -> str:
         )
         executor.run(program, feed, [loss])
         (executable,) = program._runner.executables()  # pyright: ignore
-        memory = executable.function.memory_analysis()
+        compiled: Any = executable.function
+        memory = compiled.memory_analysis()
         found = collectives(program.text("hlo"), replicas, model)
         held = sum(
             slot.value.addressable_shards[0].data.nbytes
