@@ -148,6 +148,20 @@ def test_one_operator_of_a_later_opset(opset: int, tmp_path: Path) -> None:
     check_outputs(exported, model, ({"x": x}, [wanted]))
 
 
+def test_a_convolution_with_a_bias_is_one_node(tmp_path: Path) -> None:
+    def build(x: Any) -> Any:
+        weight = paddle.full([2, 4, 1], 0.5)
+        bias = paddle.reshape(paddle.arange(2, dtype="float32"), [2, 1, 1])
+        return paddle.nn.functional.conv2d(x, paddle.reshape(weight, [2, 4, 1, 1])) + bias
+
+    model = program(build, ("x", [None, 4, 3, 3], "float32"))
+    exported = model.export(tmp_path / "m.onnx")
+    assert operators(exported) == ["Conv"]
+    x = np.linspace(-1, 1, 36, dtype="float32").reshape(1, 4, 3, 3)
+    wanted = 0.5 * x.sum(1, keepdims=True) + np.arange(2, dtype="float32").reshape(1, 2, 1, 1)
+    check_outputs(exported, model, ({"x": x}, [wanted]))
+
+
 def test_attention_is_one_operator_of_opset_23(tmp_path: Path) -> None:
     def build(q: Any, mask: Any) -> Any:
         scores = paddle.matmul(q * 0.5, q, transpose_y=True) + mask

@@ -1,4 +1,4 @@
-"""Ops that are together one operator of a later opset.
+"""Ops that are together one operator, in all opsets or in a later one.
 
 The ops before the last one are written, too, and left out where nothing else reads them.
 """
@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.math import Multiply, Pow, Rsqrt, Scale, Square
+from graphopt.ir.dialect.ops.conv import (
+    Conv2d,
+    Conv2dTranspose,
+    Conv3d,
+    Conv3dTranspose,
+    DepthwiseConv2d,
+)
+from graphopt.ir.dialect.ops.math import Add, Multiply, Pow, Rsqrt, Scale, Square
 from graphopt.ir.dialect.ops.reduce import Mean
 from graphopt.ir.dialect.types import UNKNOWN, normalize_axes, rank_of, shape_of
 from graphopt.models.export.onnx.nodes import Nodes, Value
@@ -48,7 +55,7 @@ class RmsNorm:
         )
 
     @classmethod
-    def write(cls, emit: Nodes, match: Match, values: Mapping[SSAValue, Value]) -> Value:
+    def write(cls, emit: Nodes, match: Match, values: Mapping[SSAValue, Value]) -> Value | None:
         """The operator."""
         x, weight = values[match.value(cls.x)], values[match.value(cls.weight)]
         axis = -len(shape_of(match.value(cls.weight).type))
@@ -56,7 +63,46 @@ class RmsNorm:
         return emit("RMSNormalization", x, weight, axis=axis, epsilon=epsilon)
 
 
-PATTERNS = (RmsNorm,)
+class BiasedConv:
+    """A convolution, and a number for each of its channels."""
+
+    OPSET = 0
+    x, filter, bias = Hole(), Hole(), Hole()
+    conv = Node((Conv2d, DepthwiseConv2d, Conv3d, Conv2dTranspose, Conv3dTranspose), x, filter)
+    root = Node(Add, conv, bias, commutes=True)
+
+    @classmethod
+    def check(cls, match: Match) -> bool:
+        """True for a convolution that nothing else reads, and one number for each channel."""
+        images = match[cls.conv].results[0]
+        sizes = shape_of(images.type)
+        per_channel = (1, sizes[1], *(1 for _ in sizes[2:]))
+        own = shape_of(match.value(cls.bias).type)
+        return (
+            len(match[cls.conv].operands) == 2
+            and match[cls.conv].attr("data_format") in ("NCHW", "NCDHW")
+            and sizes[1] != UNKNOWN
+            and own in (per_channel, per_channel[1:])
+            and images.has_one_use()
+        )
+
+    @classmethod
+    def write(cls, emit: Nodes, match: Match, values: Mapping[SSAValue, Value]) -> Value | None:
+        """The convolution with its third operand; None where it is no single node."""
+        found = values[match[cls.conv].results[0]].producer()
+        if found is None or found.op_type not in ("Conv", "ConvTranspose") or found.inputs[2:]:
+            return None
+        bias = values[match.value(cls.bias)]
+        made = bias.producer()
+        before = None if made is None or made.op_type != "Reshape" else made.inputs[0]
+        is_vector = before is not None and len(before.shape or ()) == 1
+        vector = before if is_vector else emit.reshape(bias, emit.ints([-1]))
+        assert vector is not None
+        attributes = {name: each.value for name, each in found.attributes.items()}
+        return emit(found.op_type, *found.inputs, vector, **attributes)
+
+
+PATTERNS = (RmsNorm, BiasedConv)
 
 
 def as_one(emit: Nodes, op: PdOp, values: Mapping[SSAValue, Value]) -> Value | None:
@@ -64,6 +110,7 @@ def as_one(emit: Nodes, op: PdOp, values: Mapping[SSAValue, Value]) -> Value | N
     for pattern in PATTERNS:
         if emit.shared.opset >= pattern.OPSET and type(op) in pattern.root.types:
             for match in matches(pattern.root, op):
-                if pattern.check(match):
-                    return pattern.write(emit, match, values)
+                found = pattern.write(emit, match, values) if pattern.check(match) else None
+                if found is not None:
+                    return found
     return None
