@@ -62,6 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="who reads a .pdmodel (default: paddle); OpenVINO's reader knows fewer operators",
     )
     parser.add_argument(
+        "--style",
+        choices=("paddle", "jax"),
+        help="whose functions a .py calls (default: paddle)",
+    )
+    parser.add_argument(
         "--check",
         action=argparse.BooleanOptionalAction,
         default=True,
@@ -94,6 +99,8 @@ def main(arguments: argparse.Namespace) -> int:
         options["opset"] = arguments.opset
     if arguments.reader is not None:
         options["reader"] = arguments.reader
+    if arguments.style is not None:
+        options["style"] = arguments.style
     with announced(lambda: f"writing {arguments.output}", files=False):
         exported = model.export(arguments.output, arguments.format, strategy, **options)
     for file in exported.files:
@@ -134,6 +141,7 @@ def how_to_run(exported: Exported, sizes: Sizes = None) -> str:
         ),
         "npz": _python("import numpy", f'print(numpy.load("{path}").files)'),
         "pdmodel": f"graphopt run {path} --random",
+        "source": f"python {path}",
     }.get(exported.format, "")
 
 

@@ -9,6 +9,7 @@ FORMATS = {
     ".jaxexport": "jaxexport",
     ".mlir": "mlir",
     ".onnx": "onnx",
+    ".py": "source",
     ".safetensors": "safetensors",
     ".npz": "npz",
     ".pdmodel": "pdmodel",

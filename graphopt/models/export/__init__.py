@@ -6,6 +6,7 @@
 | `.jaxexport` | a function with its parameters | JAX alone: `jax.export` |
 | `.stablehlo`, `.stablehlo.mlir` | StableHLO as portable bytecode or text | XLA and its relatives |
 | `.onnx` | the program by ONNX's operators | ONNX Runtime and its relatives |
+| `.py` (and `.safetensors`) | source in functions of Paddle or JAX | Paddle or JAX alone |
 | `.mlir` | the (optimised) `pd` module, parameters by reference | graphopt-opt |
 | `.safetensors`, `.npz` | the parameters | anything that reads arrays |
 """

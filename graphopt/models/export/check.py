@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import runpy
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,12 +52,49 @@ def exported_outputs(
         found = onnx_outputs(exported.path, given)
         return found and [_whole(*pair) for pair in zip(found, ports, strict=True)]
     if exported.format == "pdmodel":
-        from graphopt.models.model import import_model
-
-        with scope_guard(Scope()):
-            again = import_model(exported.path)
-        return again.run({name: feed[name] for name in again.feed_names})
+        return _model_again(exported.path, feed)
+    if exported.format == "source":
+        is_jax = "import jax" in exported.path.read_text("utf-8").splitlines()
+        return (call_network if is_jax else run_build)(exported.path, feed)
     return None
+
+
+def _model_again(path: Path, feed: Mapping[str, Any]) -> list[Array]:
+    from graphopt.models.model import import_model
+
+    with scope_guard(Scope()):
+        again = import_model(path)
+    return again.run({name: feed[name] for name in again.feed_names})
+
+
+def call_network(path: Path, feed: Mapping[str, Any]) -> list[Array]:
+    """The outputs of a script in functions of JAX."""
+    import jax
+
+    config: Any = jax.config
+    before = config.jax_enable_x64
+    try:
+        script = runpy.run_path(str(path), run_name="checked")
+        read = script.get("read_weights", lambda _: dict[str, Any]())
+        weights = read(path.with_suffix(".safetensors"))
+        found = jax.jit(script["network"])(weights, *(feed[name] for name in script["INPUTS"]))
+    finally:
+        config.update("jax_enable_x64", before)
+    return [np.asarray(value) for value in jax.tree.leaves(found)]
+
+
+def run_build(path: Path, feed: Mapping[str, Any]) -> list[Array]:
+    """The outputs of the model that a script in functions of Paddle saves.
+
+    Raises RuntimeError when the script fails.
+    """
+    with TemporaryDirectory() as folder:
+        prefix = Path(folder) / "model"
+        command = [sys.executable, "-m", "graphopt", "run", str(path), str(prefix)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{path} does not run:\n{done.stderr.strip()}")
+        return _model_again(prefix, feed)
 
 
 def _program_outputs(

@@ -17,7 +17,7 @@ from graphopt.ir.formats.files import read_one
 Array = np.ndarray[Any, Any]
 
 # The format's names of element types, and the package's where they differ.
-_NAMES = {
+NAMES = {
     "bool": "BOOL",
     "uint8": "U8",
     "int8": "I8",
@@ -33,7 +33,7 @@ _NAMES = {
     "float8_e5m2": "F8_E5M2",
 }
 _DTYPES: dict[str, Any] = {
-    name: np.dtype(getattr(ml_dtypes, dtype, dtype)) for dtype, name in _NAMES.items()
+    name: np.dtype(getattr(ml_dtypes, dtype, dtype)) for dtype, name in NAMES.items()
 }
 
 
@@ -51,13 +51,18 @@ def write_safetensors(path: Path, arrays: Mapping[str, Array]) -> None:
 
     Raises UnsupportedError for an element type that the format does not have.
     """
+    write_files({path: [safetensors_bytes(arrays)]})
+
+
+def safetensors_bytes(arrays: Mapping[str, Array]) -> bytes:
+    """The content of a file of arrays by name; raises as `write_safetensors`."""
     package = _package("safetensors.numpy")
     for name, array in arrays.items():
-        if array.dtype.name not in _NAMES:
+        if array.dtype.name not in NAMES:
             raise UnsupportedError(
                 f"'{name}' is {array.dtype.name}, which .safetensors does not have; use .npz"
             )
-    write_files({path: [package.save({n: np.asarray(a, order="C") for n, a in arrays.items()})]})
+    return package.save({n: np.asarray(a, order="C") for n, a in arrays.items()})
 
 
 def read_safetensors(path: Path) -> dict[str, Array]:

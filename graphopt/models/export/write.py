@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphopt.models.export.function import ExportedFunction
     from graphopt.models.export.sizes import Sizes
 
-OPTIMISED = ("mlir", "onnx", *PROGRAMS)
+OPTIMISED = ("mlir", "onnx", "source", *PROGRAMS)
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,13 @@ def export(
     platforms: Sequence[str] | None = None,
     opset: int | None = None,
     reader: str | None = None,
+    style: str | None = None,
 ) -> Exported:
     """Write a model in the format of the suffix of `path` (see `FORMATS`), or in `format`.
 
     * `module` makes the model's module with the optimisations of a BuildStrategy, or with none.
-      `.onnx` has those of `build_strategy`, or else of a plain one, which cleans up; `.pdmodel` and
-      parameters have none.
+      `.onnx` and `.py` have those of `build_strategy`, or else of a plain one, which cleans up;
+      `.pdmodel` and parameters have none.
     * `sizes`: numbers for sizes that the program leaves open: one for all, or shapes by input.
     * `symbolic`: whether open sizes may vary in what is written, where the ops allow it; `sizes`
       are for where they do not. The default of `.jaxexport`, not of StableHLO, because XLA compiles
@@ -85,6 +86,7 @@ def export(
       only choice for a training step, whose new state comes in front of the outputs.
     * `platforms`: of `.jaxexport`, by default cpu, cuda and tpu; of StableHLO one, by default cpu.
     * `opset`: of `.onnx`, the version of its operators: 20, the default, to 23.
+    * `style`: of `.py`, whose functions its source calls: "paddle", the default, or "jax".
     * `reader`: of `.pdmodel`, who reads it: "paddle", the default, or "openvino", which knows fewer
       operators.
 
@@ -110,6 +112,8 @@ def export(
         raise ValueError(f"the format {name} has no opset; onnx has")
     if reader is not None and name != "pdmodel":
         raise ValueError(f"the format {name} has no reader; pdmodel has")
+    if style is not None and name != "source":
+        raise ValueError(f"the format {name} has no style; source has")
     target.parent.mkdir(parents=True, exist_ok=True)
     if name == "mlir":
         write_files({target: [module_text(module(build_strategy)).encode()]})
@@ -128,6 +132,13 @@ def export(
         from graphopt.models.export.paddle import write_pdmodel
 
         return Exported(name, tuple(write_pdmodel(target, model, reader or "paddle")))
+    if name == "source":
+        from graphopt.models.export.source import write_source
+
+        plain = BuildStrategy()
+        plain.fuse_bn_add_act_ops = False
+        files = write_source(target, model, module(build_strategy or plain), style or "paddle")
+        return Exported(name, tuple(files))
     import_jax()
     if name == "onnx":
         from graphopt.models.export.onnx import write_onnx

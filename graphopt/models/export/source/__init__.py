@@ -1,0 +1,250 @@
+"""Models as source that a person would have written, in functions of Paddle or of JAX.
+
+A script stands alone: its weights are in a `.safetensors` file beside it, which it reads itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphopt.ir.dialect.signature import Port
+from graphopt.ir.formats.commit import write_files
+from graphopt.models.export.safetensors_file import NAMES as _NAMES
+from graphopt.models.export.safetensors_file import safetensors_bytes
+from graphopt.models.export.source.functions import SourceFunction, divide
+from graphopt.models.export.source.program import SourceProgram, read_program
+from graphopt.models.export.source.script import FunctionText, identifier, wrapped
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from graphopt.ir.formats.model import LoadedModel
+
+STYLES = ("paddle", "jax")
+
+
+def write_source(path: Path, model: LoadedModel, module: ModuleOp, style: str) -> list[Path]:
+    """Write a model as a script, and its weights beside it: both files, the script first.
+
+    Raises UnsupportedError with all ops that have no readable form, before anything is written, and
+    for a program that updates state; ValueError for an unknown style.
+    """
+    if style not in STYLES:
+        raise ValueError(f"style {style!r} is none of {', '.join(STYLES)}")
+    program = read_program(module, model.feed_names, style)
+    weights = path.with_suffix(".safetensors")
+    arrays = {
+        ".".join(place): np.asarray(model.parameters[name])
+        for name, place in program.weights.items()
+    }
+    text = source_of(program, path.stem, weights.name, style)
+    contents: dict[Path, Sequence[bytes | memoryview]] = {path: [text.encode()]}
+    if arrays:
+        contents[weights] = [safetensors_bytes(arrays)]
+    write_files({file: list(parts) for file, parts in contents.items()})
+    return list(contents)
+
+
+def source_of(program: SourceProgram, title: str, weights: str, style: str) -> str:
+    """The text of the script."""
+    functions, calls = divide(program.calls, program.outputs)
+    program.calls = calls
+    parts = [_function(each) for each in functions]
+    parts.append(_network(program))
+    body = "\n\n\n".join(parts)
+    fill = _JAX if style == "jax" else _PADDLE
+    helpers = _helpers(body) if style == "jax" else []
+    has_weights = bool(program.weights)
+    text = fill.format(
+        title=title,
+        body="\n\n\n".join([*helpers, body]),
+        weights=weights,
+        x64='jax.config.update("jax_enable_x64", True)\n\n' if program.is_wide else "",
+        inputs=_inputs(program.inputs, style),
+        names=", ".join(_argument_names(program)),
+        read=_read(program, style) if has_weights else "",
+        load=f'read_weights(Path(__file__).with_name("{weights}"))' if has_weights else "{}",
+        one="[outputs]" if len(program.outputs) == 1 else "list(outputs)",
+        imports=_imports("\n\n".join([*helpers, body]), style, has_weights),
+    )
+    return re.sub(r"\n{4,}", "\n\n\n", text)
+
+
+def _read(program: SourceProgram, style: str) -> str:
+    """The function that reads weights, with the dtypes that there are."""
+    own = dict.fromkeys(_NAMES[dtype] for dtype in program.dtypes)
+    names = {name: f'"{dtype}"' for dtype, name in _NAMES.items()} | {"BF16": "jnp.bfloat16"}
+    rows = ", ".join(f'"{name}": {names[name]}' for name in own)
+    return _READ.replace("DTYPES_OF_WEIGHTS", f"{{{rows}}}")
+
+
+def _argument_names(program: SourceProgram) -> list[str]:
+    names: list[str] = []
+    for port in program.inputs:
+        name = identifier(port.name)
+        while name in (*names, "w", "np", "jax", "jnp", "lax", "paddle", "F"):
+            name += "_"
+        names.append(name)
+    return names
+
+
+def _function(function: SourceFunction) -> str:
+    body = FunctionText()
+    for value in function.values:
+        body.names[value] = body.new_name(set(body.names.values()) | set(function.parameters))
+    head = ", ".join(["w", *body.names.values(), *function.parameters])
+    body.reserved = frozenset(function.parameters)
+    lines = body.write(function.calls, [function.result])
+    return "\n".join([*wrapped(f"def {function.name}({head}):"), *lines])
+
+
+def _network(program: SourceProgram) -> str:
+    names = _argument_names(program)
+    body = FunctionText(dict(zip(program.values, names, strict=True)))
+    body.fixed = {v for v, name in body.names.items() if name != "x"}
+    head = ", ".join(["w", *names])
+    lines = body.write(program.calls, program.outputs)
+    return "\n".join([*wrapped(f"def network({head}):"), *lines])
+
+
+def _helpers(body: str) -> list[str]:
+    """The sources of the functions that a text calls, and of those that they call."""
+    from graphopt.models.export.source import jax_functions
+
+    known = {
+        name: inspect.getsource(function).rstrip()
+        for name, function in vars(jax_functions).items()
+        if inspect.isfunction(function) and function.__module__ == jax_functions.__name__
+    }
+    called = re.compile(r"(?<![\w.])(\w+)\(")
+    wanted, queue = set[str](), [body]
+    while queue:
+        for name in called.findall(queue.pop()):
+            if name in known and name not in wanted:
+                wanted.add(name)
+                queue.append(known[name])
+    return [text for name, text in known.items() if name in wanted]
+
+
+def _imports(text: str, style: str, has_weights: bool) -> str:
+    lines = ["import json"] * has_weights + ["from pathlib import Path"] * has_weights
+    lines += ["import sys"] if style == "paddle" else []
+    lines = sorted(lines, key=lambda line: line.startswith("from"))
+    third = ["import jax"] if style == "jax" else []
+    if style == "jax":
+        third += ["import jax.numpy as jnp"] if "jnp." in text else []
+    third += ["import numpy as np"]
+    if style == "jax":
+        third += ["from jax import lax"] if re.search(r"\blax\.", text) else []
+    else:
+        third += ["import paddle"]
+        third += ["import paddle.nn.functional as F"] if re.search(r"\bF\.", text) else []
+    return "\n".join([*lines, *([""] if lines else []), *third])
+
+
+def _inputs(inputs: Sequence[Port], style: str) -> str:
+    rows: list[str] = []
+    for port in inputs:
+        sizes = [None if size < 0 else size for size in port.shape]
+        rows.append(
+            f'    "{port.name}": ({json.dumps(sizes).replace("null", "None")}, "{port.dtype}"),'
+        )
+    return "\n".join(rows)
+
+
+_READ = '''
+
+def read_weights(path):
+    """The arrays of a .safetensors file, by layer and by what they are for."""
+    data = path.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    weights = {}
+    for name, entry in json.loads(data[8:start]).items():
+        layer, _, role = name.rpartition(".")
+        begin, end = (start + at for at in entry["data_offsets"])
+        dtype = DTYPES_OF_WEIGHTS[entry["dtype"]]
+        array = np.frombuffer(data[begin:end], dtype).reshape(entry["shape"])
+        weights.setdefault(layer, {})[role] = array
+    return weights
+'''
+
+_JAX = '''"""{title} in functions of JAX, written by `graphopt convert`."""
+
+{imports}
+
+{x64}INPUTS = {{
+{inputs}
+}}
+
+
+{body}
+{read}
+
+if __name__ == "__main__":
+    weights = {load}
+    example = [
+        np.zeros([2 if size is None else size for size in shape], dtype)
+        for shape, dtype in INPUTS.values()
+    ]
+    outputs = jax.jit(network)(weights, *example)
+    for output in jax.tree.leaves(outputs):
+        print(output.shape, output.dtype)
+'''
+
+_PADDLE = '''"""{title} in functions of Paddle, written by `graphopt convert`."""
+
+{imports}
+
+INPUTS = {{
+{inputs}
+}}
+
+
+{body}
+{read}
+
+def build():
+    """The executor, the program with its weights, its inputs and its outputs."""
+    paddle.enable_static()
+    place = paddle.CPUPlace()
+    executor, program = paddle.static.Executor(place), paddle.static.Program()
+    with paddle.static.program_guard(program, paddle.static.Program()):
+        arrays = {load}
+        w = {{
+            layer: {{
+                role: paddle.static.create_parameter(
+                    array.shape, str(array.dtype), name=f"{{layer}}.{{role}}"
+                )
+                for role, array in roles.items()
+            }}
+            for layer, roles in arrays.items()
+        }}
+        inputs = [paddle.static.data(name, *kind) for name, kind in INPUTS.items()]
+        outputs = network(w, *inputs)
+        outputs = {one}
+        executor.run(paddle.static.default_startup_program())
+    for layer, roles in arrays.items():
+        for role, array in roles.items():
+            variable = paddle.static.global_scope().find_var(f"{{layer}}.{{role}}")
+            variable.get_tensor().set(array, place)
+    return executor, program, inputs, outputs
+
+
+if __name__ == "__main__":
+    executor, program, inputs, outputs = build()
+    if sys.argv[1:]:
+        paddle.static.save_inference_model(sys.argv[1], inputs, outputs, executor, program=program)
+    example = {{
+        name: np.zeros([2 if size is None else size for size in shape], dtype)
+        for name, (shape, dtype) in INPUTS.items()
+    }}
+    for output in executor.run(program, feed=example, fetch_list=outputs):
+        print(output.shape, output.dtype)
+'''

@@ -1,0 +1,226 @@
+"""Calls as a person writes them: one for each op of a program, or for a few ops together.
+
+The text of a call has `{0}`, `{1}`, ... for the values that it reads and `<0>`, `<1>`, ... for the
+names of layers of weights, so that calls that differ in these alone are equal texts.
+"""
+
+from __future__ import annotations
+
+import re
+from ast import literal_eval
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dtypes import DType
+
+ATOM, POWER, UNARY, PRODUCT, SUM, SHIFT, BITS, COMPARISON = 100, 90, 80, 70, 60, 50, 40, 30
+"""The ranks of operators, the loosest last; calls and names bind tightest."""
+
+
+class NotReadable(UnsupportedError):
+    """An op, or a use of it, that has no readable call; the message says what of it."""
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A name or a number in a function: a parameter of it plus a number, after some letters."""
+
+    letters: str
+    parameter: str
+    offset: int = 0
+
+
+Label: TypeAlias = str | int | Numbered
+
+
+@dataclass
+class Inner:
+    """A function in a call, as branches and loops have them: its parameters, body and results."""
+
+    name: str
+    parameters: Sequence[SSAValue]
+    calls: list[SourceCall]
+    results: Sequence[str]
+    operands: Sequence[SSAValue]
+
+
+@dataclass
+class SourceCall:
+    """A call: its text, how tightly that binds, and what it reads and gives.
+
+    `hint` is a name for the result. `functions` are those that the text names.
+    """
+
+    text: str
+    results: Sequence[SSAValue]
+    operands: list[SSAValue] = field(default_factory=list[SSAValue])
+    labels: list[Label] = field(default_factory=list[Label])
+    level: int = ATOM
+    hint: str = ""
+    functions: list[Inner] = field(default_factory=list[Inner])
+    refused: str = ""
+    """The reason why there is no such call: an error where the program needs it."""
+
+
+@dataclass
+class Emit:
+    """The operands and weights of one call, for the rule that writes its text in one style."""
+
+    style: str
+    weights: Mapping[SSAValue, tuple[str, str]]
+    op: PdOp
+    used: Collection[int]
+    call: SourceCall = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.call = SourceCall("", [])
+
+    @property
+    def is_jax(self) -> bool:
+        """True for functions of JAX, false for Paddle's."""
+        return self.style == "jax"
+
+    def value(self, value: SSAValue, level: int = 0) -> str:
+        """An operand; in parentheses where what makes it binds less tightly than `level`."""
+        if value in self.weights:
+            layer, role = self.weights[value]
+            return f'{self.layer(layer)}["{role}"]'
+        return self.operand(value, level)
+
+    def operand(self, value: SSAValue, level: int = 0) -> str:
+        """The place of a value in the text."""
+        operands = self.call.operands
+        if value not in operands:
+            operands.append(value)
+        at = operands.index(value)
+        return f"{{{at}:{level}}}" if level else f"{{{at}}}"
+
+    def values(self, values: Sequence[SSAValue]) -> str:
+        """Operands as a list."""
+        return f"[{', '.join(self.value(value) for value in values)}]"
+
+    def layer(self, layer: str) -> str:
+        """The weights of a layer by role."""
+        self.call.labels.append(layer)
+        return f"w[<{len(self.call.labels) - 1}>]"
+
+    def layer_of(self, **operands: SSAValue | None) -> str | None:
+        """The layer that holds just these operands by role; None where it is none."""
+        given = {role: value for role, value in operands.items() if value is not None}
+        if any(value not in self.weights for value in given.values()):
+            return None
+        found = {role: self.weights[value] for role, value in given.items()}
+        layers = {layer for layer, _ in found.values()}
+        if len(layers) != 1 or any(role != own for role, (_, own) in found.items()):
+            return None
+        (layer,) = layers
+        roles = {role for each, role in self.weights.values() if each == layer}
+        return layer if roles == set(given) else None
+
+    def weighted(self, **operands: SSAValue | None) -> list[str]:
+        """Operands as arguments by role, those of one layer as one."""
+        layer = self.layer_of(**operands)
+        if layer is not None:
+            return [f"**{self.layer(layer)}"]
+        return [f"{role}={self.value(v)}" for role, v in operands.items() if v is not None]
+
+
+def literal(value: Any) -> str:
+    """A value as Python text; numbers of float32 with as few digits as they need."""
+    if isinstance(value, bool | np.bool_):
+        return repr(bool(value))
+    if isinstance(value, DType):
+        return f'"{value}"'
+    if isinstance(value, int | np.integer):
+        return repr(int(value))
+    if isinstance(value, float | np.floating):
+        return _number(float(value))
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[Any]", value)
+        return f"[{', '.join(map(literal, items))}]"
+    return repr(value)
+
+
+def _number(number: float) -> str:
+    if not np.isfinite(number):
+        return f'float("{number}")'
+    short = np.float32(number) if abs(number) < 3e38 else np.float32(0)
+    if float(short) == number:
+        number = float(str(short))
+    return repr(number)
+
+
+def arguments(*parts: str, **options: tuple[Any, Any]) -> str:
+    """Arguments of a call; options are values with the defaults that need not be written."""
+    texts = [
+        f"{name}={literal(value)}" for name, (value, default) in options.items() if value != default
+    ]
+    return ", ".join([*parts, *texts])
+
+
+_OPTION = re.compile(r", (\w+)=\{(\w+)=([^}]*)\}")
+_PLACE = re.compile(r"\{(\w+)(?::(\w+))?\}")
+_LEVELS = {"product": PRODUCT, "sum": SUM, "atom": ATOM, "unary": UNARY, "power": POWER}
+
+
+def filled(template: str, emit: Emit, operands: Mapping[str, Any], attrs: Mapping[str, Any]) -> str:
+    """A row of the table for one op.
+
+    `{x}` is an operand or an attribute, `{x:atom}` one in parentheses unless it binds as tightly,
+    and `, axis={axis=-1}` an option that is left out where it has its default.
+    """
+
+    def option(found: re.Match[str]) -> str:
+        name, attr, default = found.groups()
+        value = plain(attr, attrs[attr])
+        if value == literal_eval(default):
+            return ""
+        return f", {name}={literal(value)}"
+
+    def place(found: re.Match[str]) -> str:
+        name, level = found.groups()
+        if name in attrs:
+            return literal(plain(name, attrs[name]))
+        operand = operands[name]
+        if isinstance(operand, tuple):
+            return emit.values(cast("Sequence[SSAValue]", operand))
+        return emit.value(operand, _LEVELS[level] if level else 0)
+
+    return _PLACE.sub(place, _OPTION.sub(option, template))
+
+
+def plain(name: str, value: Any) -> Any:
+    """An attribute as the functions take it: None for no axes, and a number for one."""
+    if name in ("axis", "axes") and isinstance(value, tuple):
+        axes = cast("tuple[int, ...]", value)
+        return None if not axes else axes[0] if len(axes) == 1 else tuple(axes)
+    if isinstance(value, tuple):
+        return list(cast("tuple[Any, ...]", value))
+    if isinstance(value, DType):
+        return str(value)
+    return value
+
+
+Rule: TypeAlias = Callable[..., str]
+RULES: dict[str, Rule] = {}
+"""The ops whose calls are more than a row of the table: texts from emit, operands, attributes."""
+
+
+def spells(*ops: str) -> Callable[[Rule], Rule]:
+    """Register the decorated function as the rule of these ops of the dialect."""
+
+    def register(rule: Rule) -> Rule:
+        for op in ops:
+            assert op not in RULES, f"{op} has two rules for source"
+            RULES[op] = rule
+        return rule
+
+    return register

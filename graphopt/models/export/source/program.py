@@ -1,0 +1,607 @@
+"""The calls of a module: what each op, or a few ops together, is in one style.
+
+Weights are in layers, by what they are for: `linear_0.w_0` is the `weight` of `linear_0`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, Operation, OpResult, SSAValue
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule
+from graphopt.ir.dialect.ops.control import If, While, Yield
+from graphopt.ir.dialect.ops.dynamic import Dynamic
+from graphopt.ir.dialect.regions import values_read
+from graphopt.ir.dialect.signature import STATE, Port, main_function, signature_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
+from graphopt.models.export.source import rules as rules  # every rule is registered
+from graphopt.models.export.source.calls import (
+    ATOM,
+    RULES,
+    Emit,
+    Inner,
+    NotReadable,
+    SourceCall,
+    filled,
+    literal,
+)
+from graphopt.models.export.source.table import CALLS, INFIX
+
+Weights: TypeAlias = Mapping[SSAValue, tuple[str, str]]
+
+# what the operands of ops are for, in the words of Paddle's functions
+_ROLES: Mapping[str, Mapping[str, str]] = {
+    **{
+        name: {"filter": "weight", "bias": "bias"}
+        for name in ("conv2d", "depthwise_conv2d", "conv3d", "conv2d_transpose", "conv3d_transpose")
+    },
+    "matmul": {"y": "weight", "bias": "bias"},
+    "embedding": {"weight": "weight"},
+    "batch_norm": {
+        "scale": "weight",
+        "bias": "bias",
+        "mean": "running_mean",
+        "variance": "running_var",
+    },
+    **{n: {"scale": "weight", "bias": "bias"} for n in ("layer_norm", "group_norm")},
+    "instance_norm": {"scale": "weight", "bias": "bias"},
+}
+_ENDS = re.compile(
+    r"\.(w_\d+|b_\d+|weight|bias|running_mean|running_var|value|(weight|bias)_[ih]h)$"
+)
+
+
+@dataclass
+class SourceProgram:
+    """A program as calls: inputs and outputs by name, and the weights as layers hold them."""
+
+    inputs: Sequence[Port]
+    values: Sequence[SSAValue]
+    outputs: Sequence[SSAValue]
+    output_names: Sequence[str]
+    calls: list[SourceCall]
+    weights: Mapping[str, tuple[str, str]]
+    dtypes: Sequence[str]
+    is_wide: bool
+
+
+def read_program(module: ModuleOp, feeds: Sequence[str], style: str) -> SourceProgram:
+    """The calls of a module, which takes `feeds` in this order.
+
+    Raises UnsupportedError with all ops that have no readable form.
+    """
+    function, signature = main_function(module), signature_of(module)
+    block = function.body.block
+    ports = dict(zip(block.args, signature.arguments, strict=True))
+    names: dict[SSAValue, str] = {
+        value: port.name for value, port in ports.items() if port.kind == STATE
+    }
+    reader = _Reader(style, _layers(block, names))
+    last = block.last_op
+    assert isinstance(last, ReturnOp)
+    outputs = list(last.operands)
+    calls = pruned(reader.block(block), outputs)
+    odd = [n for v, n in names.items() if str(dtype_of(v.type)) == "bfloat16"]
+    if odd and style == "paddle":
+        raise UnsupportedError(
+            f"'{odd[0]}' is bfloat16, which NumPy has no arrays of; write the style jax"
+        )
+    refused = dict.fromkeys(
+        f"{call.hint} ({_place(call)}): {call.refused}" for call in _all(calls) if call.refused
+    )
+    if refused:
+        raise UnsupportedError(
+            f"the program cannot be written as readable source for {style}:\n  "
+            + "\n  ".join(refused)
+            + "\nwrite .onnx or .jaxexport, which have them, or the style "
+            + ("paddle" if style == "jax" else "jax")
+        )
+    _name_attention(block, calls, reader.weights)
+    inputs = [(value, port) for value, port in ports.items() if port.kind != STATE]
+    inputs.sort(key=lambda item: feeds.index(item[1].name))
+    return SourceProgram(
+        inputs=[port for _, port in inputs],
+        values=[value for value, _ in inputs],
+        outputs=outputs,
+        output_names=[port.name for port in signature.results],
+        calls=calls,
+        weights={names[value]: place for value, place in reader.weights.items()},
+        dtypes=sorted({str(dtype_of(value.type)) for value in reader.weights}),
+        is_wide=any(
+            str(dtype_of(value.type)) in ("int64", "float64", "complex128")
+            for op in module.walk()
+            for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args))
+        ),
+    )
+
+
+_BETWEEN = ("pd.add", "pd.scale", "pd.multiply", "pd.divide", "pd.where", "pd.dropout", "pd.cast")
+
+
+def _name_attention(block: Block, calls: Sequence[SourceCall], weights: Weights) -> None:
+    """Name the queries, keys, values and scores of attention."""
+    hints: dict[SSAValue, str] = {}
+    for op in block.ops:
+        if op.name != "pd.softmax":
+            continue
+        scores = op.operands[0].owner
+        while isinstance(scores, Operation) and scores.name in _BETWEEN:
+            scores = next((v.owner for v in scores.operands if _of_matmul(v)), None)
+        ahead = op.results[0]
+        while ahead.has_one_use() and (after := next(iter(ahead.uses))).operation.name in _BETWEEN:
+            ahead = after.operation.results[0]
+        uses = [use.operation for use in ahead.uses if use.operation.name == "pd.matmul"]
+        if not isinstance(scores, Operation) or scores.name != "pd.matmul" or len(uses) != 1:
+            continue
+        q, k = scores.operands
+        v = uses[0].operands[1]
+        if not any(value in weights for value in (q, k, v)) and len({q, k, v}) == 3:
+            hints[scores.results[0]] = "scores"
+            for name, value in (("q", q), ("k", k), ("v", v)):
+                _name_back(value, name, hints)
+    for call in calls:
+        call.hint = hints.get(call.results[0], call.hint)
+
+
+def _of_matmul(value: SSAValue) -> bool:
+    owner = value.owner
+    return isinstance(owner, Operation) and (owner.name == "pd.matmul" or owner.name in _BETWEEN)
+
+
+def _name_back(value: SSAValue, name: str, hints: dict[SSAValue, str]) -> None:
+    """Name a value and those that it is made of by one op after the other."""
+    while value.has_one_use() and isinstance(owner := value.owner, Operation):
+        hints[value] = name
+        if owner.name == "pd.matmul" or not owner.operands:
+            return
+        value = owner.operands[0]
+
+
+def _all(calls: Sequence[SourceCall]) -> Iterator[SourceCall]:
+    for call in calls:
+        yield call
+        for function in call.functions:
+            yield from _all(function.calls)
+
+
+def _place(call: SourceCall) -> str:
+    return (call.results[0].name_hint if call.results else None) or "a result"
+
+
+def pruned(calls: Sequence[SourceCall], outputs: Sequence[SSAValue]) -> list[SourceCall]:
+    """The calls that the outputs need."""
+    needed, kept = set(outputs), list[SourceCall]()
+    for call in reversed(calls):
+        if needed.intersection(call.results):
+            needed.update(read_by(call))
+            kept.append(call)
+    return kept[::-1]
+
+
+def read_by(call: SourceCall) -> Iterator[SSAValue]:
+    """The values that a call reads, in the functions that it names too."""
+    yield from call.operands
+    for function in call.functions:
+        own = {*function.parameters, *(v for each in function.calls for v in each.results)}
+        for value in (*(v for each in function.calls for v in read_by(each)), *function.operands):
+            if value not in own:
+                yield value
+
+
+def _layers(block: Block, names: Mapping[SSAValue, str]) -> dict[SSAValue, tuple[str, str]]:
+    """The layer and the role of each weight: those that one op reads are one layer."""
+    found: dict[SSAValue, tuple[str, str]] = {}
+    taken: set[tuple[str, str]] = set()
+    for op in block.walk():
+        if not isinstance(op, PdOp):
+            continue
+        kind = op.name.removeprefix("pd.")
+        fields = bind_groups(type(op), op.operand_groups())
+        if kind == "rnn":
+            _cells(fields["weight_list"], names, found, taken)
+            continue
+        roles = {
+            role: fields[name]
+            for name, role in _ROLES.get(kind, {}).items()
+            if fields.get(name) in names
+        }
+        bias = biased(op)
+        if bias is not None and bias[1] in names and roles:
+            roles["bias"] = bias[1]
+        if not roles or any(value in found for value in roles.values()):
+            continue
+        layer = _layer([names[value] for value in roles.values()])
+        if not layer:
+            continue
+        while any(each == layer for each, _ in taken):
+            layer += "_"
+        for role, value in roles.items():
+            found[value] = layer, role
+            taken.add(found[value])
+    for value, name in names.items():
+        if value not in found:
+            role = "bias" if re.search(r"\.(b_\d+|bias)$", name) else "value"
+            layer = _ENDS.sub("", name)
+            while any(each == layer for each, _ in taken):
+                layer += "_"
+            found[value] = layer, role
+            taken.add(found[value])
+    return {value: found[value] for value in names}
+
+
+_CELL = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+
+
+def _cells(
+    weights: Sequence[SSAValue],
+    names: Mapping[SSAValue, str],
+    found: dict[SSAValue, tuple[str, str]],
+    taken: set[tuple[str, str]],
+) -> None:
+    """The weights of recurrent layers: those of each direction of each layer are one cell."""
+    count = len(weights) // 4
+    for at in range(count):
+        own = [*weights[2 * at :][:2], *weights[2 * (count + at) :][:2]]
+        layer = _layer([names.get(value, "") for value in own])
+        if layer and not any(value in found for value in own):
+            for role, value in zip(_CELL, own, strict=True):
+                found[value] = layer, role
+                taken.add(found[value])
+
+
+def _layer(names: Sequence[str]) -> str:
+    """The name of the layer of these weights; empty where they have none in common."""
+    plain = {_ENDS.sub("", name) for name in names}
+    return plain.pop() if len(plain) == 1 else _beginning(names).rstrip("._-/")
+
+
+def biased(op: Operation) -> tuple[Operation, SSAValue] | None:
+    """The sum that adds a bias to the result of an op, and the bias; None without."""
+    kind = op.name.removeprefix("pd.")
+    if kind not in (
+        "matmul",
+        "conv2d",
+        "depthwise_conv2d",
+        "conv3d",
+        "conv2d_transpose",
+        "conv3d_transpose",
+    ):
+        return None
+    made = op.results[0]
+    use = next(iter(made.uses), None)
+    if use is None or not made.has_one_use() or use.operation.name != "pd.add" or use.index:
+        return None
+    other = use.operation.operands[1]
+    if kind == "matmul":
+        weight = op.operands[1]
+        plain_ = not (cast(PdOp, op).attr("transpose_x") or cast(PdOp, op).attr("transpose_y"))
+        is_bias = rank_of(other.type) == 1 and rank_of(weight.type) == 2 and plain_
+        fits = shape_of(other.type) == shape_of(weight.type)[1:]
+        return (use.operation, other) if is_bias and fits and _is_argument(weight) else None
+    before = other.owner
+    if not isinstance(before, Operation) or before.name != "pd.reshape":
+        return None
+    vector = before.operands[0]
+    sizes = shape_of(made.type)
+    per_channel = (1, sizes[1], *(1 for _ in sizes[2:]))
+    fits = shape_of(other.type) in (per_channel, per_channel[1:]) and rank_of(vector.type) == 1
+    return (use.operation, vector) if fits and _is_argument(vector) else None
+
+
+def _is_argument(value: SSAValue) -> bool:
+    return isinstance(value.owner, Block)
+
+
+def _beginning(names: Sequence[str]) -> str:
+    """The letters that all names begin with."""
+    first, last = min(names), max(names)
+    same = [a == b for a, b in zip(first, last, strict=False)]
+    return first[: same.index(False) if False in same else len(same)]
+
+
+# the size of an axis of a value, or a number
+Size: TypeAlias = int | tuple[SSAValue, int]
+
+
+@dataclass
+class _Reader:
+    """Reads blocks; what has no readable form is a call that says why."""
+
+    style: str
+    weights: Weights
+    sizes: dict[SSAValue, list[Size]] = field(default_factory=dict[SSAValue, list[Size]])
+    together: dict[Operation, Operation] = field(default_factory=dict[Operation, Operation])
+
+    def block(self, block: Block) -> list[SourceCall]:
+        """The calls of a block but its end."""
+        calls: list[SourceCall] = []
+        for op in block.ops:
+            if isinstance(op, (Yield, ReturnOp)):
+                continue
+            calls += self.op(op)
+        return calls
+
+    def op(self, op: Operation) -> list[SourceCall]:
+        """The call of an op; none where a later op is written together with it."""
+        assert isinstance(op, PdOp), op
+        self._note_sizes(op)
+        bias = biased(op)
+        if bias is not None:
+            self.together[bias[0]] = op
+            return []
+        try:
+            return [self._call(op)]
+        except NotReadable as error:
+            reads = [value for value in values_read(op) if value not in self.weights]
+            return [SourceCall("", op.results, reads, hint=op.name, refused=str(error))]
+
+    def _call(self, op: PdOp) -> SourceCall:
+        if isinstance(op, If):
+            return self._if(op)
+        if isinstance(op, While):
+            return self._while(op)
+        used = [at for at, value in enumerate(op.results) if value.uses]
+        emit = Emit(self.style, self.weights, op, used)
+        kind = op.name.removeprefix("pd.")
+        own = self.together.get(op)
+        if own is not None:
+            assert isinstance(own, PdOp)
+            bias = biased(own)
+            assert bias is not None
+            emit.op, kind = own, own.name.removeprefix("pd.")
+            values = bind_groups(type(own), own.operand_groups()) | own.attr_values()
+            text = call_rule(RULES[kind], {"emit": emit, **values, "bias": bias[1]})
+        elif isinstance(op, Dynamic):
+            text = self._dynamic(emit, op)
+        elif kind in INFIX:
+            text = self._infix(emit, op, *INFIX[kind])
+        elif kind in RULES:
+            values = bind_groups(type(op), op.operand_groups()) | op.attr_values()
+            text = call_rule(RULES[kind], {"emit": emit, **values})
+        else:
+            template = CALLS.get(kind, ("", ""))[self.style == "jax"]
+            if not template:
+                raise NotReadable("it has no call")
+            operands = bind_groups(type(op), op.operand_groups())
+            text = filled(template, emit, operands, op.attr_values())
+            emit.call.hint = kind
+        call = emit.call
+        call.text = text
+        call.hint = call.hint or kind
+        if kind in _SEVERAL:
+            call.results = list(op.results)
+        elif any(used) and kind != "argsort":
+            raise NotReadable("more than its first result is read")
+        else:
+            call.results = [op.results[used[0] if used else 0]]
+        return call
+
+    def _infix(self, emit: Emit, op: PdOp, operator: str, level: int) -> str:
+        x, y = op.operands
+        numbers = self._number(x, y), self._number(y, x)
+        if numbers[0] is not None and numbers[1] is not None:
+            numbers = None, numbers[1]
+        left, right = numbers
+        emit.call.level = level
+        # a comparison is no operand of another one
+        first = left or emit.value(x, level + (level == 30))
+        second = right or emit.value(y, level + 1)
+        return f"{first} {operator} {second}"
+
+    def _number(self, value: SSAValue, other: SSAValue) -> str | None:
+        """A constant of one element as a literal, where that gives the same shape and dtype."""
+        owner = value.owner
+        if not isinstance(owner, PdOp) or owner.name not in ("pd.full", "pd.assign_value"):
+            return None
+        shape = shape_of(value.type)
+        if any(size != 1 for size in shape) or len(shape) > rank_of(other.type):
+            return None
+        if dtype_of(value.type) != dtype_of(other.type) or other in self.weights:
+            return None
+        number = owner.attr("value") if owner.name == "pd.full" else owner.attr("values")[0]
+        kind = dtype_of(value.type).numpy.kind
+        if kind not in "fiu":
+            return None
+        return literal(int(number) if kind in "iu" else float(number))
+
+    def _note_sizes(self, op: PdOp) -> None:
+        found = self._sizes(op)
+        if found is not None:
+            self.sizes[op.results[0]] = found
+
+    def _sizes(self, op: PdOp) -> list[Size] | None:
+        kind = op.name.removeprefix("pd.")
+        if kind == "shape":
+            (x,) = op.operands
+            dims = shape_of(x.type)
+            return [(x, at) if size == UNKNOWN else size for at, size in enumerate(dims)]
+        if not op.results or rank_of(op.results[0].type) > 1:
+            return None
+        if dtype_of(op.results[0].type).numpy.kind not in "iu":
+            return None
+        if kind == "full" and shape_of(op.results[0].type) in ((), (1,)):
+            return [int(op.attr("value"))]
+        if kind == "assign_value":
+            return [int(value) for value in op.attr("values")]
+        if any(value not in self.sizes for value in op.operands) or not op.operands:
+            return None
+        parts = [self.sizes[value] for value in op.operands]
+        if kind in ("cast", "reshape", "squeeze", "unsqueeze", "flatten", "assign"):
+            return parts[0]
+        if kind in ("concat", "stack"):
+            return [size for part in parts for size in part]
+        if kind == "slice":
+            (start,), (end,) = op.attr("starts"), op.attr("ends")
+            return parts[0][start:end]
+        return None
+
+    def _listed(self, emit: Emit, value: SSAValue) -> str:
+        """Sizes as a list of numbers and sizes of values."""
+        if value not in self.sizes:
+            if emit.is_jax:
+                raise NotReadable("its sizes depend on data")
+            return emit.value(value)
+        texts: list[str] = []
+        for size in self.sizes[value]:
+            if isinstance(size, int):
+                texts.append(str(size))
+            elif emit.is_jax:
+                texts.append(f"{emit.value(size[0], ATOM)}.shape[{size[1]}]")
+            else:
+                texts.append(f"paddle.shape({emit.value(size[0])})[{size[1]}]")
+        return f"[{', '.join(texts)}]"
+
+    def _dynamic(self, emit: Emit, op: Dynamic) -> str:
+        names, kind = op.attr("dynamic"), op.attr("op").removeprefix("pd.")
+        inputs, values = op.operand_groups()
+        if kind == "slice" and not emit.is_jax and list(names) == ["starts"]:
+            known = {
+                each: [n.value.data for n in op.attr("attrs").data[each].data]
+                for each in ("axes", "ends")
+            }
+            start = emit.value(values[0])
+            return (
+                f"paddle.slice({emit.value(inputs[0])}, {known['axes']}, {start}, {known['ends']})"
+            )
+        if list(names) != ["shape"] or kind not in ("full", "expand", "reshape"):
+            raise NotReadable(f"{', '.join(names)} of {kind} is known only when the program runs")
+        sizes = self._listed(emit, values[0])
+        module = "jnp" if emit.is_jax else "paddle"
+        emit.call.hint = kind
+        if kind == "full":
+            attrs = op.attr("attrs").data
+            number = float(attrs["value"].value.data)
+            dtype = dtype_of(op.results[0].type)
+            return f'{module}.full({sizes}, {literal(_as(dtype, number))}, dtype="{dtype}")'
+        x = inputs[0]
+        owner = x.owner
+        if kind == "expand":
+            if isinstance(owner, PdOp) and owner.name == "pd.full" and not shape_of(x.type):
+                dtype = dtype_of(x.type)
+                number = literal(_as(dtype, owner.attr("value")))
+                emit.call.hint = "full"
+                return f'{module}.full({sizes}, {number}, dtype="{dtype}")'
+            name = "jnp.broadcast_to" if emit.is_jax else "paddle.expand"
+            return f"{name}({emit.value(x)}, {sizes})"
+        return f"{module}.reshape({emit.value(x)}, {sizes})"
+
+    def _if(self, op: If) -> SourceCall:
+        emit = Emit(self.style, self.weights, op, range(len(op.results)))
+        condition = self._flag(emit, op.operands[0])
+        functions = [
+            self._inner(region.block, name)
+            for region, name in zip(op.regions, ("then", "otherwise"), strict=True)
+        ]
+        name = "lax.cond" if emit.is_jax else "paddle.static.nn.cond"
+        call = emit.call
+        call.text, call.results, call.functions = (
+            f"{name}({condition}, @0, @1)",
+            list(op.results),
+            functions,
+        )
+        call.hint = "chosen"
+        return call
+
+    def _flag(self, emit: Emit, condition: SSAValue) -> str:
+        text = emit.value(condition, ATOM if emit.is_jax else 0)
+        return f"{text}.reshape(())" if emit.is_jax and rank_of(condition.type) else text
+
+    def _inner(self, block: Block, name: str, results: Sequence[SSAValue] | None = None) -> Inner:
+        calls = self.block(block)
+        last = block.last_op
+        assert last is not None
+        given = list(last.operands if results is None else results)
+        emit = Emit(self.style, self.weights, cast(PdOp, last), ())
+        texts = [emit.value(value) for value in given]
+        calls = pruned(calls, emit.call.operands)
+        if emit.call.labels:
+            texts = [_without_labels(text, emit.call.labels) for text in texts]
+        return Inner(name, list(block.args), calls, texts, emit.call.operands)
+
+    def _while(self, op: While) -> SourceCall:
+        condition, *carried = op.operands
+        block = op.regions[0].block
+        last = block.last_op
+        assert last is not None
+        again, *new = last.operands
+        copies = self._condition(condition, again, carried, new, block)
+        if copies is None:
+            raise NotReadable("its condition is not the same at its start and after each turn")
+        ops, flag = copies
+        calls = [call for each in ops for call in self.op(each)]
+        emit = Emit(self.style, self.weights, op, range(len(op.results)))
+        text = self._flag(emit, flag)
+        test = Inner(
+            "goes_on", list(block.args), pruned(calls, [flag]), [text], list(emit.call.operands)
+        )
+        body = self._inner(block, "turn", new)
+        emit = Emit(self.style, self.weights, op, range(len(op.results)))
+        start = ", ".join(emit.value(value) for value in carried)
+        call = emit.call
+        if emit.is_jax:
+            # the loop of JAX carries one tuple
+            call.text = f"lax.while_loop(lambda now: @0(*now), lambda now: @1(*now), ({start},))"
+        else:
+            call.text = f"paddle.static.nn.while_loop(@0, @1, [{start}])"
+        call.results, call.functions, call.hint = list(op.results), [test, body], "looped"
+        return call
+
+    def _condition(
+        self,
+        before: SSAValue,
+        after: SSAValue,
+        carried: Sequence[SSAValue],
+        new: Sequence[SSAValue],
+        block: Block,
+    ) -> tuple[list[Operation], SSAValue] | None:
+        """The ops that compute the condition from the arguments of the loop, and their result."""
+        order: list[Operation] = []
+
+        def same(one: SSAValue, other: SSAValue) -> bool:
+            if any(one is a and other is b for a, b in zip(carried, new, strict=True)):
+                return True
+            if one is other:
+                return True
+            first, second = one.owner, other.owner
+            if not (isinstance(first, Operation) and isinstance(second, Operation)):
+                return False
+            alike = (
+                type(first) is type(second)
+                and first.properties == second.properties
+                and cast(OpResult, one).index == cast(OpResult, other).index
+                and len(first.operands) == len(second.operands)
+                and not first.regions
+            )
+            if not alike or not all(map(same, first.operands, second.operands)):
+                return False
+            if first not in order:
+                order.append(first)
+            return True
+
+        if not same(before, after):
+            return None
+        copies: dict[SSAValue, SSAValue] = dict(zip(carried, block.args, strict=True))
+        made = [op.clone(copies) for op in order]
+        return made, copies.get(before, before)
+
+
+_SEVERAL = ("split", "unbind", "topk", "rnn")
+"""The ops whose calls give all their results."""
+
+
+def _as(dtype: Any, value: float) -> Any:
+    kind = dtype.numpy.kind
+    return bool(value) if kind == "b" else int(value) if kind in "iu" else float(value)
+
+
+def _without_labels(text: str, labels: Sequence[Any]) -> str:
+    for at, label in enumerate(labels):
+        text = text.replace(f"<{at}>", f'"{label}"')
+    return text

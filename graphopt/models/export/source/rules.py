@@ -1,0 +1,734 @@
+"""The ops whose calls depend on more than a row of the table can say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.ops.conv import is_channels_last
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
+from graphopt.ir.dtypes import DType
+from graphopt.models.export.source.calls import (
+    ATOM,
+    POWER,
+    PRODUCT,
+    SUM,
+    UNARY,
+    Emit,
+    NotReadable,
+    arguments,
+    literal,
+    plain,
+    spells,
+)
+
+Ints = tuple[int, ...]
+
+
+def _one(values: Sequence[int]) -> int | list[int]:
+    """One number for numbers that are the same."""
+    return values[0] if len(set(values)) == 1 else list(values)
+
+
+def _padding(paddings: Sequence[int], algorithm: str) -> Any:
+    if algorithm != "EXPLICIT":
+        return algorithm
+    if len(paddings) % 2 == 0 and len(paddings) > 3 and paddings[::2] == paddings[1::2]:
+        paddings = paddings[::2]
+    return _one(paddings)
+
+
+@spells("conv2d", "depthwise_conv2d", "conv3d")
+def convolution(
+    emit: Emit,
+    input: SSAValue,
+    filter: SSAValue,
+    strides: Ints,
+    paddings: Ints,
+    padding_algorithm: str,
+    dilations: Ints,
+    groups: int,
+    data_format: str,
+    filter_format: str,
+    bias: SSAValue | None = None,
+) -> str:
+    rank = len(strides)
+    if filter_format != "OIHW":
+        raise NotReadable("its filter is stored in another order")
+    _channels_first(data_format)
+    emit.call.hint = "conv"
+    given = arguments(
+        emit.value(input),
+        *emit.weighted(weight=filter, bias=bias),
+        stride=(_one(strides), 1),
+        padding=(_padding(paddings, padding_algorithm), 0),
+        dilation=(_one(dilations), 1),
+        groups=(groups, 1),
+    )
+    return f"{'convolution' if emit.is_jax else f'F.conv{rank}d'}({given})"
+
+
+@spells("conv2d_transpose", "conv3d_transpose")
+def transposed_convolution(
+    emit: Emit,
+    input: SSAValue,
+    filter: SSAValue,
+    strides: Ints,
+    paddings: Ints,
+    padding_algorithm: str,
+    dilations: Ints,
+    groups: int,
+    output_padding: Ints,
+    output_size: Ints,
+    data_format: str,
+    bias: SSAValue | None = None,
+) -> str:
+    _channels_first(data_format)
+    if output_size or (emit.is_jax and padding_algorithm != "EXPLICIT"):
+        raise NotReadable("its size is given")
+    emit.call.hint = "conv"
+    given = arguments(
+        emit.value(input),
+        *emit.weighted(weight=filter, bias=bias),
+        stride=(_one(strides), 1),
+        padding=(_padding(paddings, padding_algorithm), 0),
+        output_padding=(_one(output_padding) if output_padding else 0, 0),
+        dilation=(_one(dilations), 1),
+        groups=(groups, 1),
+    )
+    name = "transposed_convolution" if emit.is_jax else f"F.conv{len(strides)}d_transpose"
+    return f"{name}({given})"
+
+
+def _channels_first(data_format: str) -> None:
+    if is_channels_last(data_format):
+        raise NotReadable("its channels come last")
+
+
+@spells("pool2d", "pool3d")
+def pooled(
+    emit: Emit,
+    x: SSAValue,
+    kernel_size: Ints,
+    strides: Ints,
+    paddings: Ints,
+    padding_algorithm: str,
+    pooling_type: str,
+    global_pooling: bool,
+    adaptive: bool,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+) -> str:
+    _channels_first(data_format)
+    rank = len(kernel_size)
+    own = f"{rank}d" if not emit.is_jax else ""
+    prefix = "" if emit.is_jax else "F."
+    emit.call.hint = "pooled"
+    if global_pooling or adaptive:
+        size = 1 if global_pooling else _one(kernel_size)
+        if emit.is_jax and size != 1:
+            known = shape_of(x.type)[2:]
+            if any(s == UNKNOWN or s % k for s, k in zip(known, kernel_size, strict=True)):
+                raise NotReadable("its windows have several sizes")
+        name = f"adaptive_{pooling_type}_pool{own}"
+        return f"{prefix}{name}({emit.value(x)}, {literal(size)})"
+    if emit.is_jax and ceil_mode:
+        raise NotReadable("its last windows are not whole")
+    given = arguments(
+        emit.value(x),
+        literal(_one(kernel_size)),
+        stride=(_one(strides), _one(kernel_size)),
+        padding=(_padding(paddings, padding_algorithm), 0),
+        ceil_mode=(ceil_mode, False),
+        exclusive=(exclusive or pooling_type == "max", True),
+    )
+    return f"{prefix}{pooling_type}_pool{own}({given})"
+
+
+@spells("batch_norm")
+def batch_norm(
+    emit: Emit,
+    x: SSAValue,
+    mean: SSAValue,
+    variance: SSAValue,
+    scale: SSAValue | None,
+    bias: SSAValue | None,
+    epsilon: float,
+    is_test: bool,
+    use_global_stats: bool,
+    data_format: str,
+) -> str:
+    if not (is_test or use_global_stats):
+        raise NotReadable("it takes the statistics of the batch, as training does")
+    _channels_first(data_format)
+    emit.call.hint = "normed"
+    weights = emit.weighted(running_mean=mean, running_var=variance, weight=scale, bias=bias)
+    given = arguments(emit.value(x), *weights, epsilon=(_rounded(epsilon), 1e-5))
+    return f"{'' if emit.is_jax else 'F.'}batch_norm({given})"
+
+
+def _rounded(number: float) -> float:
+    """The number that literal() writes."""
+    return float(literal(number))
+
+
+@spells("layer_norm")
+def layer_norm(
+    emit: Emit,
+    x: SSAValue,
+    scale: SSAValue | None,
+    bias: SSAValue | None,
+    epsilon: float,
+    begin_norm_axis: int,
+) -> str:
+    sizes = list(shape_of(x.type)[begin_norm_axis:])
+    if UNKNOWN in sizes:
+        raise NotReadable("the sizes that it normalises over are open")
+    emit.call.hint = "normed"
+    weights = emit.weighted(weight=scale, bias=bias)
+    given = arguments(
+        emit.value(x),
+        literal(_one(sizes) if len(sizes) == 1 else sizes),
+        *weights,
+        epsilon=(_rounded(epsilon), 1e-5),
+    )
+    return f"{'' if emit.is_jax else 'F.'}layer_norm({given})"
+
+
+@spells("group_norm")
+def group_norm(
+    emit: Emit,
+    x: SSAValue,
+    scale: SSAValue | None,
+    bias: SSAValue | None,
+    epsilon: float,
+    groups: int,
+    data_layout: str,
+) -> str:
+    _channels_first(data_layout)
+    weights = emit.weighted(weight=scale, bias=bias)
+    given = arguments(emit.value(x), str(groups), *weights, epsilon=(_rounded(epsilon), 1e-5))
+    return f"{'' if emit.is_jax else 'F.'}group_norm({given})"
+
+
+@spells("instance_norm")
+def instance_norm(
+    emit: Emit, x: SSAValue, scale: SSAValue | None, bias: SSAValue | None, epsilon: float
+) -> str:
+    weights = emit.weighted(weight=scale, bias=bias)
+    name = "epsilon" if emit.is_jax else "eps"
+    given = arguments(emit.value(x), *weights, **{name: (_rounded(epsilon), 1e-5)})
+    return f"{'' if emit.is_jax else 'F.'}instance_norm({given})"
+
+
+@spells("embedding")
+def embedding(emit: Emit, x: SSAValue, weight: SSAValue, padding_idx: int) -> str:
+    given = arguments(emit.value(x), *emit.weighted(weight=weight), padding_idx=(padding_idx, -1))
+    return f"{'' if emit.is_jax else 'F.'}embedding({given})"
+
+
+@spells("matmul")
+def matmul(
+    emit: Emit,
+    x: SSAValue,
+    y: SSAValue,
+    transpose_x: bool,
+    transpose_y: bool,
+    bias: SSAValue | None = None,
+) -> str:
+    if not (transpose_x or transpose_y) and emit.layer_of(weight=y, bias=bias) is not None:
+        given = arguments(emit.value(x), *emit.weighted(weight=y, bias=bias))
+        return f"{'' if emit.is_jax else 'F.'}linear({given})"
+    if bias is not None:
+        return f"{matmul(emit, x, y, transpose_x, transpose_y)} + {emit.value(bias, SUM + 1)}"
+    if transpose_x or transpose_y:
+        if emit.is_jax:
+            left, right = emit.value(x, ATOM), emit.value(y, ATOM)
+            left += ".swapaxes(-1, -2)" if transpose_x and rank_of(x.type) > 1 else ""
+            right += ".swapaxes(-1, -2)" if transpose_y and rank_of(y.type) > 1 else ""
+            emit.call.level = PRODUCT
+            return f"{left} @ {right}"
+        given = arguments(
+            emit.value(x),
+            emit.value(y),
+            transpose_x=(transpose_x, False),
+            transpose_y=(transpose_y, False),
+        )
+        return f"paddle.matmul({given})"
+    emit.call.level = PRODUCT
+    return f"{emit.value(x, PRODUCT)} @ {emit.value(y, PRODUCT + 1)}"
+
+
+@spells("scale")
+def scaled(emit: Emit, x: SSAValue, scale: float, bias: float, bias_after_scale: bool) -> str:
+    whole = dtype_of(x.type).numpy.kind in "iu"
+    if whole and (scale % 1 or bias % 1):
+        raise NotReadable("it multiplies whole numbers by one that is not")
+    if not bias_after_scale and scale != 1 and bias:
+        bias *= scale
+    kind = int if whole else float
+    times, plus = literal(kind(scale)), literal(kind(bias))
+    if scale == 1 and bias == 0:
+        return f"{emit.value(x)} * 1" if whole else f"{emit.value(x, PRODUCT)} * 1.0"
+    if scale == 1:
+        emit.call.level = SUM
+        x_ = emit.value(x, SUM)
+        return f"{x_} - {literal(kind(-bias))}" if bias < 0 else f"{x_} + {plus}"
+    if bias == 0:
+        emit.call.level = UNARY if scale == -1 else PRODUCT
+        if scale == -1:
+            return f"-{emit.value(x, UNARY)}"
+        return f"{emit.value(x, PRODUCT)} * {times}"
+    if not emit.is_jax:
+        return f"paddle.scale({emit.value(x)}, {times}, {plus})"
+    emit.call.level = SUM
+    return f"{emit.value(x, PRODUCT)} * {times} + {plus}"
+
+
+@spells("pow")
+def power(emit: Emit, x: SSAValue, factor: float) -> str:
+    emit.call.level = POWER
+    return f"{emit.value(x, ATOM)} ** {literal(factor)}"
+
+
+@spells("reshape")
+def reshape(emit: Emit, x: SSAValue, shape: Ints) -> str:
+    known = shape_of(x.type)
+    if not emit.is_jax:
+        return f"paddle.reshape({emit.value(x)}, {literal(shape)})"
+    source = emit.value(x, ATOM)
+    sizes = [
+        str(size) if size else str(known[at]) if known[at] != UNKNOWN else f"{source}.shape[{at}]"
+        for at, size in enumerate(shape)
+    ]
+    return f"{source}.reshape({', '.join(sizes) or '()'})"
+
+
+@spells("expand")
+def expand(emit: Emit, x: SSAValue, shape: Ints) -> str:
+    if not emit.is_jax:
+        return f"paddle.expand({emit.value(x)}, {literal(shape)})"
+    own = (1,) * (len(shape) - rank_of(x.type)) + shape_of(x.type)
+    source = emit.value(x)
+    sizes = [
+        str(n) if n != -1 else str(o) if o != UNKNOWN else f"{source}.shape[{at - len(shape)}]"
+        for at, (n, o) in enumerate(zip(shape, own, strict=True))
+    ]
+    return f"jnp.broadcast_to({source}, ({', '.join(sizes)}{',' if len(sizes) == 1 else ''}))"
+
+
+@spells("squeeze")
+def squeeze(emit: Emit, x: SSAValue, axis: Ints) -> str:
+    axes = tuple(a for a in axis if shape_of(x.type)[a] in (1, UNKNOWN))
+    if not axis:
+        axes = tuple(at for at, size in enumerate(shape_of(x.type)) if size == 1)
+    if emit.is_jax:
+        return f"jnp.squeeze({emit.value(x)}, {literal(axes[0]) if len(axes) == 1 else axes})"
+    given = literal(axes[0] if len(axes) == 1 else axes)
+    return f"paddle.squeeze({emit.value(x)}, {given})"
+
+
+@spells("unsqueeze")
+def unsqueeze(emit: Emit, x: SSAValue, axis: Ints) -> str:
+    if emit.is_jax:
+        given = literal(axis[0]) if len(axis) == 1 else f"({', '.join(map(str, axis))})"
+        return f"jnp.expand_dims({emit.value(x)}, {given})"
+    return f"paddle.unsqueeze({emit.value(x)}, {literal(axis[0] if len(axis) == 1 else axis)})"
+
+
+@spells("slice", "strided_slice")
+def sliced(
+    emit: Emit,
+    input: SSAValue,
+    axes: Ints,
+    starts: Ints,
+    ends: Ints,
+    decrease_axis: Ints,
+    strides: Ints = (),
+) -> str:
+    emit.call.hint = "part"
+    part = _subscript(input, axes, starts, ends, strides, decrease_axis)
+    return f"{emit.value(input, ATOM)}[{part}]"
+
+
+_FAR = 2**31 - 1
+
+
+def _subscript(
+    x: SSAValue, axes: Ints, starts: Ints, ends: Ints, strides: Ints, decreased: Ints
+) -> str:
+    sizes = shape_of(x.type)
+    parts = [":"] * (max(axes) + 1)
+    steps = strides or (1,) * len(axes)
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        if axis in decreased:
+            parts[axis] = str(start)
+            continue
+        size = sizes[axis]
+        if step > 0:
+            first = "" if start == 0 else str(start)
+            last = "" if end >= _FAR or (size != UNKNOWN and end >= size) else str(end)
+        else:
+            first = "" if start >= _FAR or (size != UNKNOWN and start == size - 1) else str(start)
+            last = "" if end < -_FAR or (size != UNKNOWN and end < -size) else str(end)
+        parts[axis] = f"{first}:{last}" + (f":{step}" if step != 1 else "")
+    return ", ".join(parts)
+
+
+@spells("set_value")
+def set_value(
+    emit: Emit,
+    input: SSAValue,
+    value: SSAValue,
+    axes: Ints,
+    starts: Ints,
+    ends: Ints,
+    steps: Ints,
+    decrease_axes: Ints,
+) -> str:
+    if not emit.is_jax:
+        raise NotReadable("Paddle writes into a value only in a statement")
+    part = _subscript(input, axes, starts, ends, steps, decrease_axes)
+    return f"{emit.value(input, ATOM)}.at[{part}].set({emit.value(value)})"
+
+
+@spells("split")
+def split(emit: Emit, x: SSAValue, axis: int, num: int, sections: Ints) -> str:
+    if not emit.is_jax:
+        given = arguments(emit.value(x), literal(list(sections) or num), axis=(axis, 0))
+        return f"paddle.split({given})"
+    places = [sum(sections[: at + 1]) for at in range(len(sections) - 1)]
+    if -1 in sections:
+        raise NotReadable("the size of a part is open")
+    given = arguments(emit.value(x), literal(places if sections else num), axis=(axis, 0))
+    return f"jnp.split({given})"
+
+
+@spells("unbind")
+def unbind(emit: Emit, x: SSAValue, axis: int) -> str:
+    if emit.is_jax:
+        return f"jnp.unstack({arguments(emit.value(x), axis=(axis, 0))})"
+    return f"paddle.unbind({arguments(emit.value(x), axis=(axis, 0))})"
+
+
+@spells("topk")
+def topk(emit: Emit, x: SSAValue, k: int, axis: int, largest: bool, sorted: bool) -> str:
+    last = axis in (-1, rank_of(x.type) - 1)
+    if not emit.is_jax:
+        given = arguments(
+            emit.value(x), str(k), axis=(axis if not last else -1, -1), largest=(largest, True)
+        )
+        return f"paddle.topk({given})"
+    if not last or not largest:
+        raise NotReadable("only the largest along the last axis have a call")
+    return f"lax.top_k({emit.value(x)}, {k})"
+
+
+@spells("argsort")
+def argsort(emit: Emit, x: SSAValue, axis: int, descending: bool) -> str:
+    if len(emit.used) > 1:
+        raise NotReadable("both of its results are read")
+    name = "sort" if 0 in emit.used else "argsort"
+    given = arguments(emit.value(x), axis=(axis, -1), descending=(descending, False))
+    if emit.is_jax:
+        return f"jnp.{name}({given})"
+    return f"paddle.{name}({given})"
+
+
+@spells("argmax", "argmin")
+def argument(emit: Emit, x: SSAValue, axis: int, keepdim: bool, flatten: bool, dtype: DType) -> str:
+    name = emit.op.name.removeprefix("pd.")
+    if emit.is_jax:
+        given = arguments(
+            emit.value(x), axis=(None if flatten else axis, None), keepdims=(keepdim, False)
+        )
+        made = f"jnp.{name}({given})"
+        return made if str(dtype) == "int64" else f'{made}.astype("{dtype}")'
+    given = arguments(
+        emit.value(x),
+        axis=(None if flatten else axis, None),
+        keepdim=(keepdim, False),
+        dtype=(str(dtype), "int64"),
+    )
+    return f"paddle.{name}({given})"
+
+
+@spells("sum")
+def summed(emit: Emit, x: SSAValue, axis: Ints, keepdim: bool, dtype: DType | None) -> str:
+    name = "keepdims" if emit.is_jax else "keepdim"
+    given = arguments(
+        emit.value(x),
+        axis=(plain("axis", axis), None),
+        dtype=(None if dtype is None or dtype == dtype_of(x.type) else str(dtype), None),
+        **{name: (keepdim, False)},
+    )
+    return f"{'jnp' if emit.is_jax else 'paddle'}.sum({given})"
+
+
+@spells("p_norm")
+def norm_of(emit: Emit, x: SSAValue, porder: float, axis: Ints, keepdim: bool) -> str:
+    order = literal(porder)
+    if emit.is_jax:
+        given = arguments(
+            emit.value(x), order, axis=(plain("axis", axis), None), keepdim=(keepdim, False)
+        )
+        return f"p_norm({given})"
+    given = arguments(
+        emit.value(x), p=(porder, 2.0), axis=(plain("axis", axis), None), keepdim=(keepdim, False)
+    )
+    return f"paddle.norm({given})"
+
+
+@spells("cumsum")
+def cumsum(
+    emit: Emit, x: SSAValue, axis: int, flatten: bool, exclusive: bool, reverse: bool
+) -> str:
+    if exclusive or reverse:
+        raise NotReadable("it begins with zero, or at the end")
+    given = arguments(emit.value(x), axis=(None if flatten else axis, None))
+    return f"{'jnp' if emit.is_jax else 'paddle'}.cumsum({given})"
+
+
+@spells("clip")
+def clip(emit: Emit, x: SSAValue, min: float, max: float) -> str:
+    whole = dtype_of(x.type).numpy.kind in "iu"
+    low, high = (literal(int(n) if whole else n) for n in (min, max))
+    return f"{'jnp' if emit.is_jax else 'paddle'}.clip({emit.value(x)}, {low}, {high})"
+
+
+@spells("full")
+def full(emit: Emit, shape: Ints, value: float, dtype: DType) -> str:
+    number = literal(_of(dtype, value))
+    given = f'{literal(shape)}, {number}, dtype="{dtype}"'
+    emit.call.hint = "filled"
+    return f"{'jnp' if emit.is_jax else 'paddle'}.full({given})"
+
+
+def _of(dtype: DType, value: float) -> Any:
+    """A number as the dtype has it."""
+    kind = dtype.numpy.kind
+    return bool(value) if kind == "b" else int(value) if kind in "iu" else value
+
+
+@spells("full_like")
+def full_like(emit: Emit, x: SSAValue, value: float, dtype: DType | None) -> str:
+    own = dtype or dtype_of(x.type)
+    given = arguments(
+        emit.value(x),
+        literal(_of(own, value)),
+        dtype=(str(own), str(dtype_of(x.type))),
+    )
+    return f"{'jnp' if emit.is_jax else 'paddle'}.full_like({given})"
+
+
+@spells("assign_value")
+def constant(emit: Emit, shape: Ints, values: tuple[float, ...], dtype: DType) -> str:
+    if len(values) > 64:
+        raise NotReadable("it has too many numbers to write down")
+    nested: Any = [_of(dtype, value) for value in values]
+    for size in reversed(shape[1:]):
+        nested = [nested[at : at + size] for at in range(0, len(nested), size)]
+    text = literal(nested if shape else nested[0])
+    if emit.is_jax:
+        return f'jnp.array({text}, dtype="{dtype}")'
+    return f'paddle.assign(np.array({text}, dtype="{dtype}"))'
+
+
+@spells("arange")
+def arange(emit: Emit, start: float, end: float, step: float, dtype: DType) -> str:
+    numbers = [literal(_of(dtype, n)) for n in (start, end, step)]
+    return f'{"jnp" if emit.is_jax else "paddle"}.arange({", ".join(numbers)}, dtype="{dtype}")'
+
+
+@spells("linspace")
+def linspace(emit: Emit, start: float, stop: float, num: int, dtype: DType) -> str:
+    given = f'{literal(start)}, {literal(stop)}, {num}, dtype="{dtype}"'
+    return f"{'jnp' if emit.is_jax else 'paddle'}.linspace({given})"
+
+
+@spells("one_hot")
+def one_hot(emit: Emit, x: SSAValue, depth: int, dtype: DType) -> str:
+    if emit.is_jax:
+        return f'jax.nn.one_hot({emit.value(x)}, {depth}, dtype="{dtype}")'
+    if str(dtype) != "float32":
+        raise NotReadable("Paddle's gives float32")
+    return f"F.one_hot({emit.value(x)}, {depth})"
+
+
+@spells("gather")
+def gather(emit: Emit, x: SSAValue, index: SSAValue, axis: int) -> str:
+    if emit.is_jax:
+        return f"jnp.take({emit.value(x)}, {emit.value(index)}, axis={axis})"
+    given = arguments(emit.value(x), emit.value(index), axis=(axis, 0))
+    return f"paddle.gather({given})"
+
+
+@spells("pad")
+def pad(emit: Emit, x: SSAValue, paddings: Ints, mode: str, value: float) -> str:
+    pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
+    if emit.is_jax:
+        names = {
+            "constant": "constant",
+            "reflect": "reflect",
+            "replicate": "edge",
+            "circular": "wrap",
+        }
+        given = arguments(
+            emit.value(x),
+            f"[{', '.join(map(str, pairs))}]",
+            mode=(names.get(mode, mode), "constant"),
+            constant_values=(_rounded(value), 0.0),
+        )
+        return f"jnp.pad({given})"
+    if mode != "constant":
+        raise NotReadable(f"the mode {mode} has a call only for images")
+    given = arguments(emit.value(x), literal(paddings), value=(_rounded(value), 0.0))
+    return f"F.pad({given})"
+
+
+@spells("leaky_relu")
+def leaky_relu(emit: Emit, x: SSAValue, negative_slope: float) -> str:
+    given = arguments(emit.value(x), negative_slope=(_rounded(negative_slope), 0.01))
+    return f"{'jax.nn' if emit.is_jax else 'F'}.leaky_relu({given})"
+
+
+@spells("swish")
+def swish(emit: Emit, x: SSAValue, beta: float) -> str:
+    if beta != 1:
+        raise NotReadable("its beta is not 1")
+    return f"{'jax.nn.silu' if emit.is_jax else 'F.swish'}({emit.value(x)})"
+
+
+@spells("dropout")
+def dropout(emit: Emit, x: SSAValue, p: float, is_test: bool, mode: str) -> str:
+    if not is_test:
+        raise NotReadable("it draws numbers, as training does")
+    if mode == "upscale_in_train":
+        return f"{emit.value(x)}"
+    emit.call.level = PRODUCT
+    return f"{emit.value(x, PRODUCT)} * {literal(1 - p)}"
+
+
+@spells("einsum")
+def einsum(emit: Emit, inputs: tuple[SSAValue, ...], equation: str) -> str:
+    given = ", ".join([literal(equation), *(emit.value(value) for value in inputs)])
+    return f"{'jnp' if emit.is_jax else 'paddle'}.einsum({given})"
+
+
+@spells("interpolate")
+def interpolate(
+    emit: Emit,
+    x: SSAValue,
+    like: SSAValue | None,
+    size: Ints,
+    scale: tuple[float, ...],
+    mode: str,
+    align_corners: bool,
+    align_mode: int,
+    data_layout: str,
+) -> str:
+    _channels_first(data_layout)
+    if emit.is_jax and mode not in ("nearest", "bilinear", "linear", "trilinear"):
+        raise NotReadable(f"the mode {mode} has no call")
+    kinds = {"linear": ("linear", "bilinear", "trilinear"), "cubic": ("", "bicubic", "")}
+    if mode in kinds:
+        mode = kinds[mode][rank_of(x.type) - 3]
+    options: dict[str, tuple[Any, Any]] = {
+        "mode": (mode, "nearest"),
+        "align_corners": (align_corners and mode != "nearest", False),
+        "align_mode": (0 if mode == "nearest" else align_mode, 0),
+    }
+    source = emit.value(x)
+    if like is not None:
+        like_ = emit.value(like, ATOM)
+        rank = rank_of(x.type)
+        size_ = f"{like_}.shape[2:]" if emit.is_jax else f"paddle.shape({like_})[2:{rank}]"
+        given = arguments(source, f"size={size_}", **options)
+    elif size:
+        given = arguments(source, f"size={literal(size)}", **options)
+    else:
+        factors = [int(each) if each % 1 == 0 else each for each in scale]
+        factor = factors[0] if len(set(factors)) == 1 else factors
+        given = arguments(source, f"scale_factor={literal(factor)}", **options)
+    return f"{'' if emit.is_jax else 'F.'}interpolate({given})"
+
+
+@spells("scatter")
+def scatter(emit: Emit, x: SSAValue, index: SSAValue, updates: SSAValue, overwrite: bool) -> str:
+    x_, at, new = emit.value(x, ATOM), emit.value(index), emit.value(updates)
+    if not emit.is_jax:
+        given = arguments(x_, at, new, overwrite=(overwrite, True))
+        return f"paddle.scatter({given})"
+    return f"{x_}.at[{at}].set({new})" if overwrite else f"{x_}.at[{at}].set(0).at[{at}].add({new})"
+
+
+@spells("unfold")
+def unfold(
+    emit: Emit,
+    x: SSAValue,
+    kernel_sizes: Ints,
+    strides: Ints,
+    paddings: Ints,
+    dilations: Ints,
+) -> str:
+    sides = paddings[:2] if paddings[:2] == paddings[2:] else paddings
+    given = arguments(
+        emit.value(x),
+        literal(_one(kernel_sizes)),
+        strides=(_one(strides), 1),
+        paddings=(_one(sides), 0),
+        dilations=(_one(dilations), 1),
+    )
+    if emit.is_jax and len(set(sides)) > 1:
+        raise NotReadable("it adds other numbers of pixels on each side")
+    return f"{'' if emit.is_jax else 'F.'}unfold({given})"
+
+
+@spells("grid_sample")
+def grid_sample(
+    emit: Emit, x: SSAValue, grid: SSAValue, mode: str, padding_mode: str, align_corners: bool
+) -> str:
+    if emit.is_jax and (mode, padding_mode) != ("bilinear", "zeros"):
+        raise NotReadable(f"the modes {mode} and {padding_mode} have no call")
+    given = arguments(
+        emit.value(x),
+        emit.value(grid),
+        mode=(mode, "bilinear"),
+        padding_mode=(padding_mode, "zeros"),
+        align_corners=(align_corners, True),
+    )
+    return f"{'' if emit.is_jax else 'F.'}grid_sample({given})"
+
+
+@spells("rnn")
+def recurrent(
+    emit: Emit,
+    x: SSAValue,
+    pre_state: tuple[SSAValue, ...],
+    weight_list: tuple[SSAValue, ...],
+    sequence_length: SSAValue | None,
+    dropout_prob: float,
+    is_bidirec: bool,
+    mode: str,
+    is_test: bool,
+    zero_padding: bool,
+    is_reverse: bool,
+    proj_size: int,
+) -> str:
+    if not emit.is_jax:
+        raise NotReadable("Paddle has it as a layer with weights of its own alone")
+    if mode not in ("LSTM", "GRU") or proj_size or is_reverse or not zero_padding:
+        raise NotReadable("only layers of LSTM and GRU that begin at the start have a call")
+    if dropout_prob and not is_test:
+        raise NotReadable("it draws numbers, as training does")
+    layers = list(dict.fromkeys(emit.weights.get(value, ("", ""))[0] for value in weight_list))
+    if len(layers) * 4 != len(weight_list) or "" in layers:
+        raise NotReadable("its weights are not in cells of their own")
+    cells = ", ".join(emit.layer(layer) for layer in layers)
+    given = [emit.value(x), emit.values(pre_state), f"[{cells}]"]
+    given += ["bidirectional=True"] if is_bidirec else []
+    given += [f"lengths={emit.value(sequence_length)}"] if sequence_length is not None else []
+    return f"{mode.lower()}({', '.join(given)})"

@@ -1,0 +1,347 @@
+"""The text of a script from the calls of a program."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from xdsl.ir import SSAValue
+
+from graphopt.models.export.source.calls import Inner, Label, Numbered, SourceCall
+from graphopt.models.export.source.functions import Loop
+from graphopt.models.export.source.program import read_by
+
+WIDTH = 96
+_INLINE = 76
+"""The longest line that calls in a call may make."""
+_PLACE = re.compile(r"\{(\d+)(?::(\d+))?\}")
+_FIRST = ("x", "y", "z", "a", "b", "c", "d", "e")
+_TAKEN = {
+    "w",
+    "n",
+    "i",
+    "np",
+    "jax",
+    "jnp",
+    "lax",
+    "paddle",
+    "F",
+    "main",
+    *keyword.kwlist,
+    *dir(__builtins__),
+}
+
+
+@dataclass
+class _Pending:
+    """An expression that may still go into the next one."""
+
+    call: SourceCall
+    text: str
+    level: int
+    depth: int
+
+
+@dataclass
+class FunctionText:
+    """Writes the lines of one function: names values, and puts calls into the one that reads."""
+
+    names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    reserved: frozenset[str] = frozenset()
+    indent: str = "    "
+    lines: list[str] = field(default_factory=list[str])
+    pending: list[_Pending] = field(default_factory=list[_Pending])
+    last: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    reads: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    fixed: set[SSAValue] = field(default_factory=set[SSAValue])
+
+    def write(
+        self, calls: Sequence[SourceCall], outputs: Sequence[SSAValue], results: Sequence[str] = ()
+    ) -> list[str]:
+        """The lines for calls, and a return of values, or of texts in which values have places."""
+        last: dict[SSAValue, int] = {}
+        reads: dict[SSAValue, int] = {}
+        for at, call in enumerate(calls):
+            for value in read_by(call):
+                last[value], reads[value] = at, reads.get(value, 0) + 1
+        for value in outputs:
+            last[value], reads[value] = len(calls), reads.get(value, 0) + 1
+        self.last, self.reads = last, reads
+        self._at = {id(call): at for at, call in enumerate(calls)}
+        for at, call in enumerate(calls):
+            self._call(at, call)
+        given = [f"{{{at}}}" for at in range(len(outputs))] if not results else list(results)
+        end = SourceCall(", ".join(given), [], list(outputs))
+        text, _ = self._text(len(calls), end)
+        self._flush(len(calls))
+        self._line(f"return {text}")
+        return self.lines
+
+    def _call(self, at: int, call: SourceCall) -> None:
+        if isinstance(call, Loop):
+            self._flush(at)
+            self._loop(at, call)
+            return
+        functions = [self._function(at, each) for each in call.functions] if call.functions else []
+        text, depth = self._text(at, call)
+        for number, name in enumerate(functions):
+            text = text.replace(f"@{number}", name)
+        single = len(call.results) == 1 and self.reads.get(call.results[0], 0) == 1
+        if single and not call.functions:
+            self.pending.append(_Pending(call, text, call.level, depth + 1))
+            return
+        self._flush(at)
+        self._assign(at, call, text)
+
+    def _text(self, at: int, call: SourceCall) -> tuple[str, int]:
+        """The text of a call with its operands; those that were just made are put into it."""
+        order = [call.operands[int(found[1])] for found in _PLACE.finditer(call.text)]
+        waiting = [each.call.results[0] for each in self.pending]
+        wanted = [value for value in order if value in waiting]
+        inside: list[_Pending] = []
+        for count in range(len(wanted), 0, -1):
+            tail = self.pending[-count:]
+            if [each.call.results[0] for each in tail] == wanted[-count:] and self._fits(
+                call, tail
+            ):
+                inside = tail
+                break
+        if inside:
+            del self.pending[-len(inside) :]
+        self._flush(at)
+        ready = {each.call.results[0]: each for each in inside}
+
+        def place(found: re.Match[str]) -> str:
+            value, level = call.operands[int(found[1])], int(found[2] or 0)
+            each = ready.get(value)
+            if each is None:
+                return self.names[value]
+            return f"({each.text})" if each.level < level else each.text
+
+        text = _PLACE.sub(place, with_labels(call.text, call.labels))
+        return text, max((each.depth for each in inside), default=0)
+
+    def _fits(self, call: SourceCall, inside: Sequence[_Pending]) -> bool:
+        """True where the calls together are still easy to read."""
+        if not call.results:  # what a function returns
+            return True
+        length = len(call.text) + sum(len(each.text) for each in inside)
+        weighted = "**w" in call.text or "(w" in call.text
+        return (
+            length <= _INLINE
+            and all(each.depth < 3 for each in inside)
+            and not any(
+                ("**w" in each.text and weighted) or re.match(r"\w+\(w[,)]", each.text)
+                for each in inside
+            )
+            and not any(each.call.hint in _SAID and each.call.hint != call.hint for each in inside)
+        )
+
+    def _flush(self, at: int) -> None:
+        """Write what waits as statements."""
+        pending, self.pending = self.pending, []
+        for each in pending:
+            self._assign(at, each.call, each.text)
+
+    def _assign(self, at: int, call: SourceCall, text: str) -> None:
+        names = [self._name(at, call, value) for value in call.results]
+        targets = ", ".join(names)
+        if len(names) == 1 and "while_loop" in text:
+            targets = f"[{targets}]" if "paddle" in text else f"({targets},)"
+        self._line(f"{targets} = {text}")
+
+    def _name(self, at: int, call: SourceCall, value: SSAValue) -> str:
+        """A name for a result: that of an operand which is not read again, or a new one."""
+        if value not in self.reads:
+            return "_"
+        # at is where the next call stands; the values that nothing from there on reads are free
+        hint = call.hint if call.hint in _SAID else ""
+        dying = [
+            self.names[operand]
+            for operand in call.operands
+            if operand in self.names
+            and operand not in self.fixed
+            and self.last.get(operand, -1) <= self._position(call, at)
+        ]
+        live = self._live(self._position(call, at))
+        free = [name for name in dying if name not in live and (hint or name not in _SAID)]
+        if free and not hint and len(call.results) == 1:
+            name = free[0]
+        elif hint and _SAID[hint] in free:
+            name = _SAID[hint]
+        elif hint:
+            name = _numbered(_SAID[hint], live | self.reserved | _TAKEN)
+        else:
+            name = self.new_name(live | self.reserved)
+        self.names[value] = name
+        return name
+
+    def _position(self, call: SourceCall, at: int) -> int:
+        return self._at.get(id(call), at)
+
+    _at: dict[int, int] = field(default_factory=dict[int, int])
+
+    def _live(self, at: int) -> set[str]:
+        """The names of values that are read after a call."""
+        return {
+            name
+            for value, name in self.names.items()
+            if self.last.get(value, -1) > at or value in self.fixed
+        }
+
+    def _line(self, text: str) -> None:
+        self.lines += wrapped(f"{self.indent}{text}")
+
+    def _function(self, at: int, inner: Inner) -> str:
+        """Write a function in this one, and give its name."""
+        self._flush(at)
+        name = _numbered(inner.name, set(self.names.values()) | self.reserved | self._own)
+        self._own.add(name)
+        outer = dict(self.names)
+        taken = frozenset({*self.reserved, *outer.values()})
+        body = FunctionText(dict(outer), taken, self.indent + "    ", fixed=set(outer))
+        parameters: list[str] = []
+        for value in inner.parameters:
+            body.names[value] = body.new_name(taken | set(parameters))
+            parameters.append(body.names[value])
+        lines = body.write(inner.calls, inner.operands, inner.results)
+        if self.lines and self.lines[-1]:
+            self.lines.append("")
+        self.lines.append(f"{self.indent}def {name}({', '.join(parameters)}):")
+        self.lines += [*lines, ""]
+        return name
+
+    _own: set[str] = field(default_factory=set[str])
+
+    def new_name(self, taken: frozenset[str] | set[str]) -> str:
+        """A name for a value of no call."""
+        return next((n for n in _FIRST if n not in taken), None) or _numbered("value", set(taken))
+
+    def _loop(self, at: int, loop: Loop) -> None:
+        start = loop.operands[loop.carried]
+        name = self.names[start]
+        if self.last.get(start, -1) > at or start in self.fixed:
+            kept, name = (
+                name,
+                self._name(at, SourceCall("", loop.results, hint=""), loop.results[0]),
+            )
+            self._line(f"{name} = {kept}")
+        self.names[loop.results[0]] = name
+        names = dict(self.names)
+        names[start] = name
+        head, labels = _turns(loop, self.reserved)
+        text = with_labels(loop.text, labels)
+        text = _PLACE.sub(lambda found: names[loop.operands[int(found[1])]], text)
+        self._line(head)
+        self.lines += wrapped(f"{self.indent}    {name} = {text}")
+
+
+_SAID = {name: name for name in ("q", "k", "v", "scores", "chosen")}
+
+
+def _turns(loop: Loop, reserved: frozenset[str]) -> tuple[str, list[Label]]:
+    """The head of a loop, and the labels of its call by the variable of the loop."""
+    columns = list(zip(*loop.rows, strict=True))
+    steps = [_step(column) for column in columns]
+    count = len(loop.rows)
+    if not columns:
+        return f"for _ in range({count}):", []
+    if len(columns) == 1 and steps[0]:
+        begin = columns[0][0]
+        if isinstance(begin, Numbered):
+            end = _label(Numbered("", begin.parameter, begin.offset + steps[0] * count))
+        else:
+            end = str(int(begin) + steps[0] * count)
+        given = [_label(begin)] * (begin != 0 or steps[0] != 1) + [end]
+        given += [str(steps[0])] * (steps[0] != 1)
+        return f"for i in range({', '.join(given)}):", [Numbered("", "i")]
+    if all(steps) and not any(isinstance(column[0], Numbered) for column in columns):
+        labels = [
+            Numbered("", f"{step} * i" if step != 1 else "i", _offset(column[0]))
+            for column, step in zip(columns, steps, strict=True)
+        ]
+        return f"for i in range({count}):", list[Label](labels)
+    names = [f"{name}_" if name in reserved else name for name in loop.parameters]
+    rows = [", ".join(map(_label, row)) for row in loop.rows]
+    if len(names) == 1:
+        return f"for {names[0]} in [{', '.join(rows)}]:", [Numbered("", names[0])]
+    given = ", ".join(f"({row})" for row in rows)
+    return f"for {', '.join(names)} in [{given}]:", [Numbered("", name) for name in names]
+
+
+def _step(column: Sequence[Label]) -> int:
+    """The step of numbers that grow by the same; 0 for others."""
+    if any(isinstance(label, str) for label in column):
+        return 0
+    if len({label.parameter if isinstance(label, Numbered) else "" for label in column}) > 1:
+        return 0
+    numbers = [_offset(label) for label in column]
+    steps = {b - a for a, b in pairwise(numbers)}
+    return steps.pop() if len(steps) == 1 and min(steps) > 0 else 0
+
+
+def _offset(label: Label) -> int:
+    return label.offset if isinstance(label, Numbered) else int(label)
+
+
+def with_labels(text: str, labels: Sequence[Label]) -> str:
+    """A text with the names of its layers."""
+    for at, label in enumerate(labels):
+        text = text.replace(f"<{at}>", _label(label))
+    return text
+
+
+def _label(label: Label) -> str:
+    if isinstance(label, Numbered):
+        number = f"{label.parameter} + {label.offset}" if label.offset else label.parameter
+        return f'f"{label.letters}{{{number}}}"' if label.letters else number
+    return f'"{label}"' if isinstance(label, str) else str(label)
+
+
+def identifier(name: str) -> str:
+    """A name as Python has them."""
+    made = re.sub(r"\W+", "_", name).strip("_").lower() or "value"
+    made = f"_{made}" if made[0].isdigit() else made
+    return f"{made}_" if keyword.iskeyword(made) else made
+
+
+def _numbered(name: str, taken: set[str] | frozenset[str]) -> str:
+    wanted, number = name, 1
+    while wanted in taken:
+        number += 1
+        wanted = f"{name}_{number}"
+    return wanted
+
+
+def wrapped(line: str) -> list[str]:
+    """A line, or several where it is too long: the arguments of its outermost call apart."""
+    if len(line) <= WIDTH:
+        return [line]
+    begin = line.find("(") + 1 if "(" in line else 0
+    if line.lstrip().startswith("for "):
+        begin = line.find("[") + 1
+    if not begin:
+        return [line]
+    depth, at, parts, start = 0, begin, list[str](), begin
+    while at < len(line):
+        char = line[at]
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            if depth == 0:
+                break
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append(line[start:at].strip())
+            start = at + 1
+        at += 1
+    parts.append(line[start:at].strip())
+    indent = " " * (len(line) - len(line.lstrip()))
+    if len(parts) < 2:
+        return [line]
+    inner = f"{indent}    {', '.join(parts)}"
+    middle = [inner] if len(inner) <= WIDTH else [f"{indent}    {part}," for part in parts]
+    return [line[:begin], *middle, f"{indent}{line[at:]}"]

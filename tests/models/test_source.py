@@ -1,0 +1,123 @@
+"""Models as source: what a person would have written, with the outputs that Paddle recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import nn, static
+from graphopt.errors import UnsupportedError
+from graphopt.frontend.script import run_script
+from graphopt.models.export.check import exported_outputs
+from graphopt.models.imported import ImportedModel
+from graphopt.runtime.state.scope import Scope, scope_guard
+from graphopt_tests.runtime.test_export import load
+from graphopt_tests.runtime.test_models import CASES, recorded
+
+pytest.importorskip("safetensors")
+
+QUICK = {("infer_lenet", "jax")}
+PAIRS = [
+    pytest.param(name, style, marks=() if (name, style) in QUICK else pytest.mark.exhaustive)
+    for name in CASES
+    for style in ("paddle", "jax")
+]
+# by case and style, what is in the way
+REFUSED = {
+    ("infer_lstm_classifier", "paddle"): "pd.rnn",
+    ("infer_crnn_ctc", "paddle"): "pd.rnn",
+    ("infer_dtype_zoo", "paddle"): "bfloat16",
+    ("infer_static_attr_types", "paddle"): "pd.set_value",
+    ("infer_static_attr_types", "jax"): "pd.dynamic",
+}
+
+
+@pytest.mark.parametrize(("name", "style"), PAIRS)
+def test_recorded_outputs(name: str, style: str, tmp_path: Path) -> None:
+    """The script runs alone, with the outputs of Paddle; or it says what has no readable form."""
+    model = load(name)
+    if (name, style) in REFUSED:
+        with pytest.raises(UnsupportedError, match=REFUSED[name, style]):
+            model.export(tmp_path / "m.py", style=style)
+        assert not list(tmp_path.iterdir())
+        return
+    exported = model.export(tmp_path / "m.py", style=style)
+    for inputs, expected in recorded(CASES[name]):
+        found = exported_outputs(exported, model, inputs)
+        assert found is not None and len(found) == len(expected)
+        for new, old in zip(found, expected, strict=True):
+            np.testing.assert_allclose(new, old, rtol=1e-5, atol=1e-5)
+
+
+def again(script: Path, folder: Path) -> str:
+    """The source of the model that a script saves."""
+    with scope_guard(Scope()):
+        assert run_script(script, [str(folder / "model")]) == 0
+    with scope_guard(Scope()):
+        saved = paddle.import_model(folder / "model")
+    return saved.export(folder / script.name).path.read_text("utf-8")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", [n for n in CASES if (n, "paddle") not in REFUSED])
+def test_fixed_point(name: str, tmp_path: Path) -> None:
+    """What the script saves is written as the same script."""
+    exported = load(name).export(tmp_path / "m.py")
+    (tmp_path / "again").mkdir()
+    assert again(exported.path, tmp_path / "again") == exported.path.read_text("utf-8")
+
+
+def saved(folder: Path, build: Any, *shape: int | None) -> ImportedModel:
+    """A model of one input."""
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup), scope_guard(Scope()):
+        x = static.data("x", list(shape), "float32")
+        exe = static.Executor(paddle.CPUPlace())
+        out = build(x)
+        exe.run(startup)
+        static.save_inference_model(str(folder / "saved"), [x], [out], exe, program=main)
+    with scope_guard(Scope()):
+        return paddle.import_model(folder / "saved")
+
+
+def network(path: Path) -> str:
+    """The functions of a script but those that are the same in each."""
+    text = path.read_text("utf-8")
+    start = text.index("\ndef ")
+    return text[start : text.index("def read_weights")].strip()
+
+
+def residual(x: Any) -> Any:
+    for _ in range(3):
+        y = nn.functional.relu(nn.Conv2D(4, 4, 3, padding=1)(x))
+        x = nn.functional.relu(nn.Conv2D(4, 4, 3, padding=1)(y) + x)
+    return nn.functional.softmax(nn.Linear(4, 2)(x.mean([2, 3])))
+
+
+def test_layers_are_functions_and_repeats_loops(tmp_path: Path) -> None:
+    exported = saved(tmp_path, residual, None, 4, 6, 6).export(tmp_path / "m.py")
+    assert (
+        network(exported.path)
+        == """\
+def residual_block(w, x, n):
+    y = F.relu(F.conv2d(x, **w[f"conv2d_{n}"], padding=1))
+    return F.relu(F.conv2d(y, **w[f"conv2d_{n + 2}"], padding=1) + x)
+
+
+def network(w, x):
+    for i in range(0, 12, 4):
+        x = residual_block(w, x, i)
+    return F.softmax(F.linear(paddle.mean(x, axis=[2, 3]), **w["linear_0"]))"""
+    )
+
+
+def test_a_style_is_for_source_alone(tmp_path: Path) -> None:
+    model = saved(tmp_path, residual, None, 4, 6, 6)
+    with pytest.raises(ValueError, match="the format mlir has no style; source has"):
+        model.export(tmp_path / "m.mlir", style="jax")
+    with pytest.raises(ValueError, match="style 'torch' is none of paddle, jax"):
+        model.export(tmp_path / "m.py", style="torch")
