@@ -153,6 +153,11 @@ def gather_nd(x, index):
     return x[tuple(jnp.moveaxis(index, -1, 0))]
 
 
+def top_k(x, k):
+    values, places = lax.top_k(x, k)
+    return values, places.astype(int)
+
+
 def p_norm(x, order, axis=None, keepdim=False):
     return (jnp.abs(x) ** order).sum(axis, keepdims=keepdim) ** (1 / order)
 

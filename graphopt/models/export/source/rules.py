@@ -424,7 +424,7 @@ def topk(emit: Emit, x: SSAValue, k: int, axis: int, largest: bool, sorted: bool
         return f"paddle.topk({given})"
     if not last or not largest:
         raise NotReadable("only the largest along the last axis have a call")
-    return f"lax.top_k({emit.value(x)}, {k})"
+    return f"top_k({emit.value(x)}, {k})"
 
 
 @spells("argsort")

@@ -105,7 +105,7 @@ CALLS: Mapping[str, tuple[str, str]] = {
         "jax.nn.log_softmax({x}, axis={axis=-1})",
     ),
     "logical_not": ("paddle.logical_not({x})", "jnp.logical_not({x})"),
-    "numel": ("paddle.numel({x})", "{x:atom}.size"),
+    "numel": ("paddle.numel({x})", "jnp.array({x:atom}.size)"),
     "pixel_shuffle": (
         "F.pixel_shuffle({x}, {upscale_factor})",
         "pixel_shuffle({x}, {upscale_factor})",
