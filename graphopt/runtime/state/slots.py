@@ -179,7 +179,7 @@ class Slot:
         """
         self.is_shared = True
         with self.lock:
-            replicas, whole, order = self.layout
+            replicas, whole, order, _ = self.layout
             agrees = whole is not None or not replicas
             if is_of_jax(self.value) and agrees and not order:
                 return self.value, whole
