@@ -121,3 +121,25 @@ def test_a_style_is_for_source_alone(tmp_path: Path) -> None:
         model.export(tmp_path / "m.mlir", style="jax")
     with pytest.raises(ValueError, match="style 'torch' is none of paddle, jax"):
         model.export(tmp_path / "m.py", style="torch")
+
+
+def test_names_are_never_code(tmp_path: Path) -> None:
+    """Names of files, feeds and parameters that would end a text of the script, or be a place."""
+    odd = '"]; raise SystemExit  # {0}<0>\n'
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup), scope_guard(Scope()):
+        x = static.data(f"x{odd}", [2, 3], "float32")
+        out = x
+        for at in range(2):
+            out = nn.functional.relu(static.nn.fc(out, 3, weight_attr=f"{at}{odd}"))
+        exe = static.Executor(paddle.CPUPlace())
+        exe.run(startup)
+        static.save_inference_model(str(tmp_path / "m"), [x], [out], exe, program=main)
+    with scope_guard(Scope()):
+        model = paddle.import_model(tmp_path / "m")
+        feed = {f"x{odd}": np.arange(6, dtype=np.float32).reshape(2, 3)}
+        (wanted,) = model.run(feed)
+        exported = model.export(tmp_path / '"""}{ title.py', style="jax")
+        found = exported_outputs(exported, model, feed)
+    assert found is not None
+    np.testing.assert_allclose(found[0], wanted, rtol=1e-6)

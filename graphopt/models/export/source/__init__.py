@@ -18,6 +18,7 @@ from graphopt.ir.dialect.signature import Port
 from graphopt.ir.formats.commit import write_files
 from graphopt.models.export.safetensors_file import NAMES as _NAMES
 from graphopt.models.export.safetensors_file import safetensors_bytes
+from graphopt.models.export.source.calls import literal
 from graphopt.models.export.source.functions import SourceFunction, divide
 from graphopt.models.export.source.program import SourceProgram, read_program
 from graphopt.models.export.source.script import FunctionText, identifier, wrapped
@@ -63,14 +64,14 @@ def source_of(program: SourceProgram, title: str, weights: str, style: str) -> s
     helpers = _helpers(body) if style == "jax" else []
     has_weights = bool(program.weights)
     text = fill.format(
-        title=title,
+        title=re.sub(r'[\\"]', "_", title),
         body="\n\n\n".join([*helpers, body]),
         weights=weights,
         x64='jax.config.update("jax_enable_x64", True)\n\n' if program.is_wide else "",
         inputs=_inputs(program.inputs, style),
         names=", ".join(_argument_names(program)),
         read=_read(program, style) if has_weights else "",
-        load=f'read_weights(Path(__file__).with_name("{weights}"))' if has_weights else "{}",
+        load=f"read_weights(Path(__file__).with_name({literal(weights)}))" if has_weights else "{}",
         one="[outputs]" if len(program.outputs) == 1 else "list(outputs)",
         imports=_imports("\n\n".join([*helpers, body]), style, has_weights),
     )
@@ -153,9 +154,8 @@ def _inputs(inputs: Sequence[Port], style: str) -> str:
     rows: list[str] = []
     for port in inputs:
         sizes = [None if size < 0 else size for size in port.shape]
-        rows.append(
-            f'    "{port.name}": ({json.dumps(sizes).replace("null", "None")}, "{port.dtype}"),'
-        )
+        shape = json.dumps(sizes).replace("null", "None")
+        rows.append(f'    {literal(port.name)}: ({shape}, "{port.dtype}"),')
     return "\n".join(rows)
 
 

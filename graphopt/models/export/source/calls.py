@@ -6,6 +6,7 @@ names of layers of weights, so that calls that differ in these alone are equal t
 
 from __future__ import annotations
 
+import json
 import re
 from ast import literal_eval
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -142,7 +143,7 @@ def literal(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return _number(float(value))
     if isinstance(value, str):
-        return f'"{value}"'
+        return json.dumps(value, ensure_ascii=False)
     if isinstance(value, list | tuple):
         items = cast("Sequence[Any]", value)
         return f"[{', '.join(map(literal, items))}]"

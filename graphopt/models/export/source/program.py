@@ -6,7 +6,7 @@ Weights are in layers, by what they are for: `linear_0.w_0` is the `weight` of `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
@@ -197,6 +197,8 @@ def read_by(call: SourceCall) -> Iterator[SSAValue]:
 
 def _layers(block: Block, names: Mapping[SSAValue, str]) -> dict[SSAValue, tuple[str, str]]:
     """The layer and the role of each weight: those that one op reads are one layer."""
+    # the text of calls has quotes, braces and angles of its own
+    names = {value: re.sub(r"[^\w.@/:$ -]", "_", name) for value, name in names.items()}
     found: dict[SSAValue, tuple[str, str]] = {}
     taken: set[tuple[str, str]] = set()
     for op in block.walk():
@@ -220,18 +222,14 @@ def _layers(block: Block, names: Mapping[SSAValue, str]) -> dict[SSAValue, tuple
         layer = _layer([names[value] for value in roles.values()])
         if not layer:
             continue
-        while any(each == layer for each, _ in taken):
-            layer += "_"
+        layer = _free_name(layer, taken)
         for role, value in roles.items():
             found[value] = layer, role
             taken.add(found[value])
     for value, name in names.items():
         if value not in found:
             role = "bias" if re.search(r"\.(b_\d+|bias)$", name) else "value"
-            layer = _ENDS.sub("", name)
-            while any(each == layer for each, _ in taken):
-                layer += "_"
-            found[value] = layer, role
+            found[value] = _free_name(_ENDS.sub("", name), taken), role
             taken.add(found[value])
     return {value: found[value] for value in names}
 
@@ -251,9 +249,17 @@ def _cells(
         own = [*weights[2 * at :][:2], *weights[2 * (count + at) :][:2]]
         layer = _layer([names.get(value, "") for value in own])
         if layer and not any(value in found for value in own):
+            layer = _free_name(layer, taken)
             for role, value in zip(_CELL, own, strict=True):
                 found[value] = layer, role
                 taken.add(found[value])
+
+
+def _free_name(layer: str, taken: Collection[tuple[str, str]]) -> str:
+    """The name of a layer, with underscores until no other one has it."""
+    while any(each == layer for each, _ in taken):
+        layer += "_"
+    return layer
 
 
 def _layer(names: Sequence[str]) -> str:

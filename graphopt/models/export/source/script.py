@@ -17,6 +17,7 @@ from graphopt.models.export.source.program import read_by
 WIDTH = 96
 _INLINE = 76
 """The longest line that calls in a call may make."""
+_END_OF_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _PLACE = re.compile(r"\{(\d+)(?::(\d+))?\}")
 _FIRST = ("x", "y", "z", "a", "b", "c", "d", "e")
 _TAKEN = {
@@ -328,7 +329,9 @@ def wrapped(line: str) -> list[str]:
     depth, at, parts, start = 0, begin, list[str](), begin
     while at < len(line):
         char = line[at]
-        if char in "([{":
+        if char == '"':
+            at = _END_OF_TEXT.match(line, at).end() - 1  # pyright: ignore[reportOptionalMemberAccess]
+        elif char in "([{":
             depth += 1
         elif char in ")]}":
             if depth == 0:
