@@ -17,12 +17,10 @@ from graphopt.errors import FetchError
 from graphopt.ir.formats.graph_check import column_names
 from graphopt.ir.program import Operator, Program
 from graphopt.ir.translate.interface import data_names, output_names
-from graphopt.report.stages import Other
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import Place, as_place, likely_place
 from graphopt.runtime.distributed.job import job_of
 from graphopt.runtime.executor import Executor
-from graphopt.runtime.explain import Snapshot
 from graphopt.runtime.feeds.feed import names_fed
 from graphopt.runtime.feeds.fetch import Results, as_results, fetch_names, merge_replicas
 from graphopt.runtime.feeds.losses import (
@@ -39,8 +37,9 @@ from graphopt.runtime.state.scope import Scope, global_scope, values_in
 
 if TYPE_CHECKING:
     from graphopt.passes.table.added import GivenPass
+    from graphopt.report.stages import Other
     from graphopt.runtime.compile.compiled import Compiled
-    from graphopt.runtime.explain import Explanation
+    from graphopt.runtime.explain import Explanation, Snapshot
     from graphopt.runtime.profiling.profile import Profile
 
 
@@ -50,6 +49,8 @@ def other_for(against: Program | Snapshot, like: Compilation, title: str = "the 
     Its feeds are its data variables; its fetches those of the other that it has too, or else its
     outputs. TypeError for anything but a Program or CompiledProgram.
     """
+    from graphopt.report.stages import Other
+
     program = against if isinstance(against, Program) else getattr(against, "_program", None)
     if not isinstance(program, Program):
         raise TypeError(f"expected a Program or CompiledProgram, got {type(against).__name__}")

@@ -10,7 +10,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.ir.dialect.callers import register
+from graphopt.ir.dialect.callables import register
 from graphopt_tests.frontend.programs import fresh, run, start, weight
 
 

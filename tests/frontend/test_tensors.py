@@ -169,7 +169,7 @@ def test_blocks_of_sizes_in_part_from_a_run() -> None:
         found = run([block, rest], **feed)
         with pytest.raises(ProgramError, match=r"block \[2, 2, 2\] at \[2, 0, 0\] of \[3, 4, 5\]"):
             run([outside], **feed)
-        where = r"\[2, 3, 3\].* outside axis 1; choose .*%crop_tensor.*pd.crop.*test_tensors.py\":"
+        where = r"\[2, 3, 3\].* outside axis 1; choose .*%crop_tensor.*pd.crop.*test_tensors.py:"
         with pytest.raises(ProgramError, match=where):
             run([block], x=array, n=np.array([3], "int32"))
     np.testing.assert_array_equal(found[0], array[:2, 2:4, 1:4])

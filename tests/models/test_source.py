@@ -74,7 +74,8 @@ def test_fixed_point(name: str, tmp_path: Path) -> None:
 def saved(folder: Path, build: Any, *shape: int | None) -> ImportedModel:
     """A model of one input."""
     main, startup = static.Program(), static.Program()
-    with static.program_guard(main, startup), scope_guard(Scope()):
+    names = paddle.utils.unique_name.guard()
+    with names, static.program_guard(main, startup), scope_guard(Scope()):
         x = static.data("x", list(shape), "float32")
         exe = static.Executor(paddle.CPUPlace())
         out = build(x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.dialect import callers
+from graphopt.ir.dialect import callables
 from graphopt.ir.dialect.ops.callback import Assert, Print, PrintGradient, PyFunc, PyFuncBackward
 from graphopt_tests.ops.base import Array, f32, flags, i64, sample
 
@@ -19,8 +19,8 @@ def to_sine(x: Array, out: Array, grad: Array) -> Array:
     return np.cos(x) * grad
 
 
-SWAPPED = callers.register(swapped)
-TO_SINE = callers.register(to_sine)
+SWAPPED = callables.register(swapped)
+TO_SINE = callables.register(to_sine)
 
 
 SAMPLES = {

@@ -157,6 +157,7 @@ def test_every_pass_has_a_class() -> None:
     }
     assert reassociating == {
         "sync-batch-norm",
+        "tensor-parallel",
         "scale-loss-grad",
         "all-reduce-gradients",
         "shard-updates",
@@ -179,6 +180,7 @@ def test_every_pass_has_a_class() -> None:
         "choose-group-kernel",
         "choose-kernel",
         "choose-pooling",
+        "stack-counters",
         "stack-updates",
         "store-filters",
     }

@@ -72,8 +72,8 @@ EQUIVALENT: dict[str, str] = {
     "head_layout.trace: without `or type(op) not in _STEPS`": _BETWEEN,
     "head_layout._rows_lead: without `and even`": "rows in another order stay so, and no layout "
     "has them",
-    "head_layout._split: never `not _known(op, axis, array)`": _PARTS,
-    "head_layout._unbind: always `_known(op, axis, array)`": _PARTS,
+    "head_layout._split: never `not _has_known_size(op, axis, array)`": _PARTS,
+    "head_layout._unbind: always `_has_known_size(op, axis, array)`": _PARTS,
     "transformer_parts.check_residual: without `and len(a) == len(b)`": "linear layers keep the "
     "rank of what they read",
     # kernels of oneDNN

@@ -1,8 +1,7 @@
-"""Python functions that ops call, by number, and the ops of a module that call Python."""
+"""The ops of a module that call Python while a step runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -10,25 +9,6 @@ from xdsl.ir import Operation
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.callback import Assert, Print, PrintGradient, PyFunc, PyFuncBackward
-
-_functions: list[Callable[..., Any]] = []
-
-
-def register(function: Callable[..., Any]) -> int:
-    """The number of a function, which is kept for the life of the process."""
-    _functions.append(function)
-    return len(_functions) - 1
-
-
-def find(number: int) -> Callable[..., Any] | None:
-    """The function with this number; None for one of another process."""
-    return _functions[number] if 0 <= number < len(_functions) else None
-
-
-def count() -> int:
-    """The number of functions."""
-    return len(_functions)
-
 
 # distinguishes the ops that call: the op's name, and its function or variables
 Caller = tuple[str, Any]

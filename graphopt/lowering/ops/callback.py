@@ -12,7 +12,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from graphopt.errors import CheckError, UnsupportedError
-from graphopt.ir.dialect import callers
+from graphopt.ir.dialect import callables
 from graphopt.ir.dialect.callers import Caller
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import callback as ops
@@ -110,7 +110,7 @@ def _from_host(
 
 
 def _function(number: int) -> Callable[..., Any]:
-    found = callers.find(number)
+    found = callables.find(number)
     if found is None:
         raise UnsupportedError(
             f"py_func: this process has no Python function number {number}; build the program "

@@ -16,7 +16,7 @@ from jax.core import Tracer
 from graphopt.ir.dialect.ops import random as ops
 from graphopt.ir.dtypes import DType
 from graphopt.lowering.call import Call
-from graphopt.lowering.collectives import Replicas
+from graphopt.lowering.collectives import ALONE, Replicas
 from graphopt.lowering.host_draws import BLOCK
 from graphopt.lowering.kernels.ordering import argsort
 from graphopt.lowering.ops.base import Array, constant, wide, wide_dtype
@@ -117,7 +117,7 @@ def dropout(
     is_test: bool,
     mode: str,
     key: Array,
-    replicas: Replicas,
+    replicas: Replicas = ALONE,
     cut: int | None = None,
 ) -> Array:
     upscale = mode == "upscale_in_train"

@@ -35,6 +35,7 @@ class KnownPort:
     order: tuple[int, ...] = ()
     per_replica = False
     whole = None
+    cut = None
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
-from graphopt.ir.dialect import callers
+from graphopt.ir.dialect import callables
 from graphopt.ir.program import Variable
 
 
@@ -48,8 +48,8 @@ def py_func(
                 f"py_func(): Tensor {variable.name} is not found in forward inputs and outputs"
             )
     attrs = {
-        "forward_callable_id": callers.register(func),
-        "backward_callable_id": -1 if backward_func is None else callers.register(backward_func),
+        "forward_callable_id": callables.register(func),
+        "backward_callable_id": -1 if backward_func is None else callables.register(backward_func),
         "backward_skip_vars": sorted({v.name for v in skipped}) if backward_func else [],
     }
     if backward_func is None:

@@ -1,6 +1,6 @@
 """Ops that call Python of the host while a program runs: functions, printing, checking.
 
-A number names a Python function (see `ir/dialect/callers.py`), so a module with these ops means
+A number names a Python function (see `ir/dialect/callables.py`), so a module with these ops means
 something in the process that built it only. `pd.print` and `pd.assert` have no results and stay.
 """
 
