@@ -448,15 +448,17 @@ class _Reader:
             return parts[0][start:end]
         return None
 
-    def _listed(self, emit: Emit, value: SSAValue) -> str:
-        """Sizes as a list of numbers and sizes of values."""
+    def _listed(self, emit: Emit, value: SSAValue, kept: SSAValue | None = None) -> str:
+        """Sizes as a list of numbers and sizes of values; -1 stands for a size of `kept`."""
         if value not in self.sizes:
             if emit.is_jax:
                 raise NotReadable("its sizes depend on data")
             return emit.value(value)
         texts: list[str] = []
-        for size in self.sizes[value]:
-            if isinstance(size, int):
+        for at, size in enumerate(self.sizes[value], -len(self.sizes[value])):
+            if size == -1 and kept is not None:
+                texts.append(f"{emit.value(kept, ATOM)}.shape[{at}]")
+            elif isinstance(size, int):
                 texts.append(str(size))
             elif emit.is_jax:
                 texts.append(f"{emit.value(size[0], ATOM)}.shape[{size[1]}]")
@@ -494,8 +496,10 @@ class _Reader:
                 number = literal(_as(dtype, owner.attr("value")))
                 emit.call.hint = "full"
                 return f'{module}.full({sizes}, {number}, dtype="{dtype}")'
-            name = "jnp.broadcast_to" if emit.is_jax else "paddle.expand"
-            return f"{name}({emit.value(x)}, {sizes})"
+            if not emit.is_jax:
+                return f"paddle.expand({emit.value(x)}, {sizes})"
+            sizes = self._listed(emit, values[0], kept=x)
+            return f"jnp.broadcast_to({emit.value(x)}, {sizes})"
         return f"{module}.reshape({emit.value(x)}, {sizes})"
 
     def _if(self, op: If) -> SourceCall:
@@ -540,6 +544,8 @@ class _Reader:
         copies = self._condition(condition, again, carried, new, block)
         if copies is None:
             raise NotReadable("its condition is not the same at its start and after each turn")
+        if self.style == "jax" and any(map(_grows, carried, block.args, new)):
+            raise NotReadable("a value grows in it, which a loop of JAX cannot carry")
         ops, flag = copies
         calls = [call for each in ops for call in self.op(each)]
         emit = Emit(self.style, self.weights, op, range(len(op.results)))
@@ -605,6 +611,15 @@ _SEVERAL = ("split", "unbind", "topk", "rnn")
 def _as(dtype: Any, value: float) -> Any:
     kind = dtype.numpy.kind
     return bool(value) if kind == "b" else int(value) if kind in "iu" else float(value)
+
+
+def _grows(start: SSAValue, carried: SSAValue, new: SSAValue) -> bool:
+    """True for a value of a loop whose sizes change from turn to turn."""
+    known, own = shape_of(start.type), shape_of(carried.type)
+    if len(known) != len(own) or any(a != b for a, b in zip(known, own, strict=True)):
+        return True
+    owner = new.owner
+    return isinstance(owner, PdOp) and owner.name == "pd.concat" and carried in owner.operands
 
 
 def _without_labels(text: str, labels: Sequence[Any]) -> str:
