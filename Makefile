@@ -199,11 +199,10 @@ gpu-packages: $(VENV)/.dev ## what a GPU machine without a network needs beside 
 		xdsl immutabledict ordered-set filelock threadpoolctl typing-extensions
 
 # JAX's plugin for CUDA compiles without a GPU; it is kept apart from the environment.
-COUNT ?=
 GPU_PLUGIN := out/gpu-plugin
 .PHONY: count-gpu
 count-gpu: $(VENV)/.dev $(GPU_PLUGIN)/.installed ## kernels and memory of steps compiled for an H100, without one
-	PYTHONPATH=$(CURDIR)/benchmarks:$(CURDIR):$(CURDIR)/$(GPU_PLUGIN) $(BIN)/python -m suite.for_gpu $(COUNT)
+	PYTHONPATH=$(CURDIR)/benchmarks:$(CURDIR):$(CURDIR)/$(GPU_PLUGIN) $(BIN)/python -m suite.for_gpu $(BENCH)
 
 $(GPU_PLUGIN)/.installed: constraints.txt | $(VENV)/.dev
 	$(BIN)/python $(PIP_INSTALL) --no-deps --target $(GPU_PLUGIN) nvidia-cuda-nvcc-cu12 \

@@ -1,7 +1,7 @@
 """What XLA makes of a step for a GPU, on a machine without one: graphopt's beside plain JAX's.
 
     make count-gpu                                            into docs/benchmarks/gpu.{json,md}
-    make count-gpu COUNT="--workloads gpu-mlp --size toy --out out/count-gpu"
+    make count-gpu BENCH="--workloads gpu-mlp --size toy --out out/count-gpu"
 
 JAX's plugin for CUDA compiles for a device that it is told of, and needs neither a card nor CUDA
 for it. What depends on measuring on the card is left out: XLA takes its first choice of algorithm.
