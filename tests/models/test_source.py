@@ -32,6 +32,8 @@ REFUSED = {
     ("infer_lstm_classifier/model_pir_v3.json", "paddle"): "pd.rnn",
     ("infer_crnn_ctc", "paddle"): "pd.rnn",
     ("infer_dtype_zoo", "paddle"): "bfloat16",
+    ("infer_static_attr_types", "paddle"): "pd.set_value",
+    ("infer_static_attr_types", "jax"): "pd.dynamic",
     ("infer_static_attr_types/model.json", "paddle"): "pd.set_value",
     ("infer_static_attr_types/model.json", "jax"): "pd.dynamic",
     ("infer_decode_cache/model.json", "jax"): "a value grows in it",
