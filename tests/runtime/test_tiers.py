@@ -246,7 +246,7 @@ def test_programs_with_one_form() -> None:
         return form_of(source)
 
     net = network()
-    assert "replicas" in reason(net, net.parallel(2))
+    assert "several devices" in reason(net, net.parallel(2))
     paddle.set_flags({"FLAGS_cpu_deterministic": True})
     try:
         assert "the same bits" in reason(network())
