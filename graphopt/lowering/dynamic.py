@@ -94,9 +94,12 @@ def _compute(
         if op.input not in env:  # inside a region, which has only the values that it reads
             return None
         return np.asarray(env[op.input][lane].shape, np.int32)
-    operands = [_fold_value(operand, env, lane, memo) for operand in op.operands]
-    if any(operand is None for operand in operands):
-        return None
+    operands: list[Numbers] = []
+    for operand in op.operands:
+        found = _fold_value(operand, env, lane, memo)
+        if found is None:  # at once: a condition may be made of a thousand others
+            return None
+        operands.append(found)
     with jax.ensure_compile_time_eval():
         results = Call.of(op, ALONE)(operands, None)
     return np.asarray(results[value.index])
