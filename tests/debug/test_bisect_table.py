@@ -62,6 +62,8 @@ def setup_of(name: str) -> PassContext:
         return PassContext({}, platform=platform, attention_kernel=kernel)
     if name in ("choose-kernel", "fuse-conv-epilogue"):
         return PassContext({}, platform="cpu", kernels=FORMS)
+    if name == "stack-counters":
+        return PassContext({}, platform="gpu")
     flag = FLAGS.get(name)
     if name == "choose-group-kernel":
         return PassContext({str(flag): True}, platform="gpu")
