@@ -88,7 +88,7 @@ def test_fixed_point(name: str, tmp_path: Path) -> None:
 
 
 def saved(folder: Path, build: Any, *shape: int | None) -> ImportedModel:
-    """A model of one input."""
+    """A model of one input, `x`, and of one output or a list of them."""
     main, startup = static.Program(), static.Program()
     names = paddle.utils.unique_name.guard()
     with names, static.program_guard(main, startup), scope_guard(Scope()):
@@ -96,7 +96,8 @@ def saved(folder: Path, build: Any, *shape: int | None) -> ImportedModel:
         exe = static.Executor(paddle.CPUPlace())
         out = build(x)
         exe.run(startup)
-        static.save_inference_model(str(folder / "saved"), [x], [out], exe, program=main)
+        outs = out if isinstance(out, list) else [out]
+        static.save_inference_model(str(folder / "saved"), [x], outs, exe, program=main)
     with scope_guard(Scope()):
         return paddle.import_model(folder / "saved")
 
@@ -130,6 +131,57 @@ def network(w, x):
         x = residual_block(w, x, i)
     return F.softmax(F.linear(paddle.mean(x, axis=[2, 3]), **w["linear_0"]))"""
     )
+
+
+def loosely_bound(x: Any) -> list[Any]:
+    """Results whose calls are operators, read by operators that bind tighter."""
+    inverse, shrunk = paddle.reciprocal(x + 3.0), nn.functional.tanhshrink
+    weights = nn.Linear(4, 4).weight
+    return [
+        x / inverse,
+        x - (x * 2.0 - (x - 1.0)),
+        shrunk(x) * 2.0,
+        paddle.assign(x + 1.0) * 2.0,
+        paddle.pow(paddle.scale(x + 2.0, 1.0), 2.0),
+        -(paddle.pow(-x, 2.0)),
+        (x * 2.0) / (x * 3.0 / (x + 4.0)),
+        nn.functional.dropout(x + 1.0, 0.5, training=False, mode="downscale_in_infer") * 2.0,
+        ((x > 0.5) == (x < 1.5)).astype("float32"),
+        paddle.bitwise_not(x.astype("int32") + 1) * 3,
+        (x - 1.0).astype("int32").astype("float32"),
+        paddle.round(x * 2.0 + 0.5),
+        paddle.clip(x.astype("int32"), min=0),
+        (x @ weights) ** 2.0 / (x @ (weights * 2.0)),
+    ]
+
+
+@pytest.mark.parametrize("style", ["paddle", "jax"])
+def test_parentheses(style: str, tmp_path: Path) -> None:
+    """The text of a call in another one has the numbers of the two calls."""
+    model = saved(tmp_path, loosely_bound, 3, 4)
+    feed = {"x": np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)}
+    found = exported_outputs(model.export(tmp_path / "m.py", style=style), model, feed)
+    assert found is not None
+    for number, (new, old) in enumerate(zip(found, model.run(feed), strict=True)):
+        np.testing.assert_allclose(new, old, rtol=1e-6, err_msg=str(number))
+
+
+def test_names_of_what_a_script_calls(tmp_path: Path) -> None:
+    """An input may have the name of a function."""
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup), scope_guard(Scope()):
+        inputs = [static.data(name, [2, 3], "float32") for name in ("sum", "linear", "w")]
+        out = nn.Linear(3, 2)(paddle.add_n(inputs))
+        exe = static.Executor(paddle.CPUPlace())
+        exe.run(startup)
+        static.save_inference_model(str(tmp_path / "m"), inputs, [out], exe, program=main)
+    with scope_guard(Scope()):
+        model = paddle.import_model(tmp_path / "m")
+        feed = {name: np.full((2, 3), at, np.float32) for at, name in enumerate(model.feed_names)}
+        (wanted,) = model.run(feed)
+        found = exported_outputs(model.export(tmp_path / "m.py", style="jax"), model, feed)
+    assert found is not None
+    np.testing.assert_allclose(found[0], wanted, rtol=1e-6)
 
 
 def test_a_style_is_for_source_alone(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ A script stands alone: its weights are in a `.safetensors` file beside it, which
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from collections.abc import Sequence
@@ -21,7 +20,13 @@ from graphopt.models.export.safetensors_file import safetensors_bytes
 from graphopt.models.export.source.calls import literal
 from graphopt.models.export.source.functions import SourceFunction, divide
 from graphopt.models.export.source.program import SourceProgram, read_program
-from graphopt.models.export.source.script import FunctionText, identifier, wrapped
+from graphopt.models.export.source.script import (
+    JAX_FUNCTIONS,
+    TAKEN,
+    FunctionText,
+    identifier,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -58,7 +63,8 @@ def source_of(program: SourceProgram, title: str, weights: str, style: str) -> s
     functions, calls = divide(program.calls, program.outputs)
     program.calls = calls
     parts = [_function(each) for each in functions]
-    parts.append(_network(program))
+    names = _argument_names(program, functions)
+    parts.append(_network(program, names))
     body = "\n\n\n".join(parts)
     fill = _JAX if style == "jax" else _PADDLE
     helpers = _helpers(body) if style == "jax" else []
@@ -69,7 +75,7 @@ def source_of(program: SourceProgram, title: str, weights: str, style: str) -> s
         weights=weights,
         x64='jax.config.update("jax_enable_x64", True)\n\n' if program.is_wide else "",
         inputs=_inputs(program.inputs, style),
-        names=", ".join(_argument_names(program)),
+        names=", ".join(names),
         read=_read(program, style) if has_weights else "",
         load=f"read_weights(Path(__file__).with_name({literal(weights)}))" if has_weights else "{}",
         one="[outputs]" if len(program.outputs) == 1 else "list(outputs)",
@@ -86,12 +92,15 @@ def _read(program: SourceProgram, style: str) -> str:
     return _READ.replace("DTYPES_OF_WEIGHTS", f"{{{rows}}}")
 
 
-def _argument_names(program: SourceProgram) -> list[str]:
+def _argument_names(program: SourceProgram, functions: Sequence[SourceFunction]) -> list[str]:
+    """The inputs as parameters, none of which has the name of what the script calls."""
     names: list[str] = []
+    taken = {*TAKEN, *(function.name for function in functions)}
     for port in program.inputs:
         name = identifier(port.name)
-        while name in (*names, "w", "np", "jax", "jnp", "lax", "paddle", "F"):
+        while name in taken:
             name += "_"
+        taken.add(name)
         names.append(name)
     return names
 
@@ -106,8 +115,7 @@ def _function(function: SourceFunction) -> str:
     return "\n".join([*wrapped(f"def {function.name}({head}):"), *lines])
 
 
-def _network(program: SourceProgram) -> str:
-    names = _argument_names(program)
+def _network(program: SourceProgram, names: Sequence[str]) -> str:
     body = FunctionText(dict(zip(program.values, names, strict=True)))
     body.fixed = {v for v, name in body.names.items() if name != "x"}
     head = ", ".join(["w", *names])
@@ -117,21 +125,14 @@ def _network(program: SourceProgram) -> str:
 
 def _helpers(body: str) -> list[str]:
     """The sources of the functions that a text calls, and of those that they call."""
-    from graphopt.models.export.source import jax_functions
-
-    known = {
-        name: inspect.getsource(function).rstrip()
-        for name, function in vars(jax_functions).items()
-        if inspect.isfunction(function) and function.__module__ == jax_functions.__name__
-    }
     called = re.compile(r"(?<![\w.])(\w+)\(")
     wanted, queue = set[str](), [body]
     while queue:
         for name in called.findall(queue.pop()):
-            if name in known and name not in wanted:
+            if name in JAX_FUNCTIONS and name not in wanted:
                 wanted.add(name)
-                queue.append(known[name])
-    return [text for name, text in known.items() if name in wanted]
+                queue.append(JAX_FUNCTIONS[name])
+    return [text for name, text in JAX_FUNCTIONS.items() if name in wanted]
 
 
 def _imports(text: str, style: str, has_weights: bool) -> str:

@@ -20,9 +20,6 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dtypes import DType
 
-ATOM, POWER, UNARY, PRODUCT, SUM, SHIFT, BITS, COMPARISON = 100, 90, 80, 70, 60, 50, 40, 30
-"""The ranks of operators, the loosest last; calls and names bind tightest."""
-
 
 class NotReadable(UnsupportedError):
     """An op, or a use of it, that has no readable call; the message says what of it."""
@@ -53,7 +50,7 @@ class Inner:
 
 @dataclass
 class SourceCall:
-    """A call: its text, how tightly that binds, and what it reads and gives.
+    """A call: its text, and what it reads and gives.
 
     `hint` is a name for the result. `functions` are those that the text names.
     """
@@ -62,7 +59,6 @@ class SourceCall:
     results: Sequence[SSAValue]
     operands: list[SSAValue] = field(default_factory=list[SSAValue])
     labels: list[Label] = field(default_factory=list[Label])
-    level: int = ATOM
     hint: str = ""
     functions: list[Inner] = field(default_factory=list[Inner])
     refused: str = ""
@@ -87,20 +83,15 @@ class Emit:
         """True for functions of JAX, false for Paddle's."""
         return self.style == "jax"
 
-    def value(self, value: SSAValue, level: int = 0) -> str:
-        """An operand; in parentheses where what makes it binds less tightly than `level`."""
+    def value(self, value: SSAValue) -> str:
+        """The place of an operand in the text, or the weight that it is."""
         if value in self.weights:
             layer, role = self.weights[value]
             return f'{self.layer(layer)}["{role}"]'
-        return self.operand(value, level)
-
-    def operand(self, value: SSAValue, level: int = 0) -> str:
-        """The place of a value in the text."""
         operands = self.call.operands
         if value not in operands:
             operands.append(value)
-        at = operands.index(value)
-        return f"{{{at}:{level}}}" if level else f"{{{at}}}"
+        return f"{{{operands.index(value)}}}"
 
     def values(self, values: Sequence[SSAValue]) -> str:
         """Operands as a list."""
@@ -167,16 +158,45 @@ def arguments(*parts: str, **options: tuple[Any, Any]) -> str:
     return ", ".join([*parts, *texts])
 
 
+def number_of(dtype: DType, value: float) -> bool | int | float:
+    """A number as a dtype has it."""
+    kind = dtype.numpy.kind
+    return bool(value) if kind == "b" else int(value) if kind in "iu" else float(value)
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, with the first number that makes it another one than those taken."""
+    wanted, number = name, 1
+    while wanted in taken:
+        number += 1
+        wanted = f"{name}_{number}"
+    return wanted
+
+
+def with_labels(text: str, labels: Sequence[Label]) -> str:
+    """A text with the names of its layers."""
+    for at, label in enumerate(labels):
+        text = text.replace(f"<{at}>", show_label(label))
+    return text
+
+
+def show_label(label: Label) -> str:
+    """The name of a layer, or a number, as Python text."""
+    if isinstance(label, Numbered):
+        number = f"{label.parameter} + {label.offset}" if label.offset else label.parameter
+        return f'f"{label.letters}{{{number}}}"' if label.letters else number
+    return f'"{label}"' if isinstance(label, str) else str(label)
+
+
 _OPTION = re.compile(r", (\w+)=\{(\w+)=([^}]*)\}")
-_PLACE = re.compile(r"\{(\w+)(?::(\w+))?\}")
-_LEVELS = {"product": PRODUCT, "sum": SUM, "atom": ATOM, "unary": UNARY, "power": POWER}
+_PLACE = re.compile(r"\{(\w+)\}")
 
 
 def filled(template: str, emit: Emit, operands: Mapping[str, Any], attrs: Mapping[str, Any]) -> str:
     """A row of the table for one op.
 
-    `{x}` is an operand or an attribute, `{x:atom}` one in parentheses unless it binds as tightly,
-    and `, axis={axis=-1}` an option that is left out where it has its default.
+    `{x}` is an operand or an attribute, and `, axis={axis=-1}` an option that is left out where it
+    has its default.
     """
 
     def option(found: re.Match[str]) -> str:
@@ -187,13 +207,13 @@ def filled(template: str, emit: Emit, operands: Mapping[str, Any], attrs: Mappin
         return f", {name}={literal(value)}"
 
     def place(found: re.Match[str]) -> str:
-        name, level = found.groups()
+        name = found[1]
         if name in attrs:
             return literal(plain(name, attrs[name]))
         operand = operands[name]
         if isinstance(operand, tuple):
             return emit.values(cast("Sequence[SSAValue]", operand))
-        return emit.value(operand, _LEVELS[level] if level else 0)
+        return emit.value(operand)
 
     return _PLACE.sub(place, _OPTION.sub(option, template))
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
-from graphopt.models.export.source.calls import Label, Numbered, SourceCall
+from graphopt.models.export.source.calls import Label, Numbered, SourceCall, free_name
 from graphopt.models.export.source.program import read_by
 
 FEWEST, LONGEST, MOST = 3, 160, 4
@@ -173,12 +173,6 @@ def _wiring(
     return (tuple(rows), len(outside)), tuple(outside)
 
 
-def _result(
-    calls: Sequence[SourceCall], begin: int, length: int, outputs: Sequence[SSAValue]
-) -> SSAValue:
-    return calls[begin + length - 1].results[0]
-
-
 def _function(
     calls: Sequence[SourceCall],
     length: int,
@@ -202,7 +196,6 @@ def _function(
             call.results,
             call.operands,
             [next(names) for _ in call.labels],
-            call.level,
             call.hint,
         )
         for call in body
@@ -235,14 +228,14 @@ def _parameters(
         letters = split[least][0][0]
         kind = _identifier(letters)
         name = "n" if len(groups) == 1 or not kind else f"{kind}_n"
-        name = _fresh(name, parameters)
+        name = free_name(name, parameters)
         parameters.append(name)
         values.append([number for _, number in split[least]])
         base = split[least][0][1]
         for at in members:
             labels[at] = Numbered(split[at][0][0], name, split[at][0][1] - base)
     for column, members in texts.items():
-        name = _fresh("layer", parameters)
+        name = free_name("layer", parameters)
         parameters.append(name)
         values.append(column)
         for at in members:
@@ -262,14 +255,6 @@ def _identifier(letters: str) -> str:
     return name if name.isidentifier() else ""
 
 
-def _fresh(name: str, taken: Sequence[str] | set[str]) -> str:
-    wanted, number = name, 1
-    while wanted in taken:
-        number += 1
-        wanted = f"{name}_{number}"
-    return wanted
-
-
 def _name(body: Sequence[SourceCall], stretch: _Stretch, taken: set[str]) -> str:
     """A name by what the function does."""
     hints = [call.hint for call in body]
@@ -284,7 +269,7 @@ def _name(body: Sequence[SourceCall], stretch: _Stretch, taken: set[str]) -> str
         name = "mixer_block" if adds and "transpose" in hints else "dense_block"
     else:
         name = "block"
-    return _fresh(name, taken)
+    return free_name(name, taken)
 
 
 def in_loops(calls: Sequence[SourceCall], outputs: Sequence[SSAValue]) -> Iterator[SourceCall]:

@@ -186,12 +186,13 @@ def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=F
     for axis, (new, factor) in enumerate(zip(sizes, factors, strict=True), 2):
         old = x.shape[axis]
         step = old / new if factor is None else 1 / factor
+        places, half = np.arange(new, dtype=np.float32), np.float32(0.5)
         if align_corners:
-            places = np.arange(new) * ((old - 1) / max(new - 1, 1))
+            places *= np.float32((old - 1) / max(new - 1, 1))
         elif mode == "nearest" or align_mode == 1:
-            places = np.arange(new) * step
+            places *= np.float32(step)
         else:
-            places = np.maximum((np.arange(new) + 0.5) * step - 0.5, 0)
+            places = np.maximum((places + half) * np.float32(step) - half, 0)
         low = np.minimum(places.astype(int), old - 1)
         below = jnp.take(x, low, axis)
         if mode == "nearest":

@@ -6,9 +6,9 @@ Weights are in layers, by what they are for: `linear_0.w_0` is the `weight` of `
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
@@ -23,14 +23,16 @@ from graphopt.ir.dialect.signature import STATE, Port, main_function, signature_
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
 from graphopt.models.export.source import rules as rules  # every rule is registered
 from graphopt.models.export.source.calls import (
-    ATOM,
     RULES,
     Emit,
     Inner,
     NotReadable,
     SourceCall,
     filled,
+    free_name,
     literal,
+    number_of,
+    with_labels,
 )
 from graphopt.models.export.source.table import CALLS, INFIX
 
@@ -198,7 +200,7 @@ def read_by(call: SourceCall) -> Iterator[SSAValue]:
 def _layers(block: Block, names: Mapping[SSAValue, str]) -> dict[SSAValue, tuple[str, str]]:
     """The layer and the role of each weight: those that one op reads are one layer."""
     # the text of calls has quotes, braces and angles of its own
-    names = {value: re.sub(r"[^\w.@/:$ -]", "_", name) for value, name in names.items()}
+    names = {value: re.sub(r"[^\w./:$ -]", "_", name) for value, name in names.items()}
     found: dict[SSAValue, tuple[str, str]] = {}
     taken: set[tuple[str, str]] = set()
     for op in block.walk():
@@ -222,14 +224,14 @@ def _layers(block: Block, names: Mapping[SSAValue, str]) -> dict[SSAValue, tuple
         layer = _layer([names[value] for value in roles.values()])
         if not layer:
             continue
-        layer = _free_name(layer, taken)
+        layer = free_name(layer, {layer for layer, _ in taken})
         for role, value in roles.items():
             found[value] = layer, role
             taken.add(found[value])
     for value, name in names.items():
         if value not in found:
             role = "bias" if re.search(r"\.(b_\d+|bias)$", name) else "value"
-            found[value] = _free_name(_ENDS.sub("", name), taken), role
+            found[value] = free_name(_ENDS.sub("", name), {layer for layer, _ in taken}), role
             taken.add(found[value])
     return {value: found[value] for value in names}
 
@@ -249,17 +251,10 @@ def _cells(
         own = [*weights[2 * at :][:2], *weights[2 * (count + at) :][:2]]
         layer = _layer([names.get(value, "") for value in own])
         if layer and not any(value in found for value in own):
-            layer = _free_name(layer, taken)
+            layer = free_name(layer, {layer for layer, _ in taken})
             for role, value in zip(_CELL, own, strict=True):
                 found[value] = layer, role
                 taken.add(found[value])
-
-
-def _free_name(layer: str, taken: Collection[tuple[str, str]]) -> str:
-    """The name of a layer, with underscores until no other one has it."""
-    while any(each == layer for each, _ in taken):
-        layer += "_"
-    return layer
 
 
 def _layer(names: Sequence[str]) -> str:
@@ -367,7 +362,7 @@ class _Reader:
         elif isinstance(op, Dynamic):
             text = self._dynamic(emit, op)
         elif kind in INFIX:
-            text = self._infix(emit, op, *INFIX[kind])
+            text = self._infix(emit, op, INFIX[kind])
         elif kind in RULES:
             values = bind_groups(type(op), op.operand_groups()) | op.attr_values()
             text = call_rule(RULES[kind], {"emit": emit, **values})
@@ -389,17 +384,13 @@ class _Reader:
             call.results = [op.results[used[0] if used else 0]]
         return call
 
-    def _infix(self, emit: Emit, op: PdOp, operator: str, level: int) -> str:
+    def _infix(self, emit: Emit, op: PdOp, operator: str) -> str:
         x, y = op.operands
         numbers = self._number(x, y), self._number(y, x)
         if numbers[0] is not None and numbers[1] is not None:
             numbers = None, numbers[1]
         left, right = numbers
-        emit.call.level = level
-        # a comparison is no operand of another one
-        first = left or emit.value(x, level + (level == 30))
-        second = right or emit.value(y, level + 1)
-        return f"{first} {operator} {second}"
+        return f"{left or emit.value(x)} {operator} {right or emit.value(y)}"
 
     def _number(self, value: SSAValue, other: SSAValue) -> str | None:
         """A constant of one element as a literal, where that gives the same shape and dtype."""
@@ -457,11 +448,11 @@ class _Reader:
         texts: list[str] = []
         for at, size in enumerate(self.sizes[value], -len(self.sizes[value])):
             if size == -1 and kept is not None:
-                texts.append(f"{emit.value(kept, ATOM)}.shape[{at}]")
+                texts.append(f"{emit.value(kept)}.shape[{at}]")
             elif isinstance(size, int):
                 texts.append(str(size))
             elif emit.is_jax:
-                texts.append(f"{emit.value(size[0], ATOM)}.shape[{size[1]}]")
+                texts.append(f"{emit.value(size[0])}.shape[{size[1]}]")
             else:
                 texts.append(f"paddle.shape({emit.value(size[0])})[{size[1]}]")
         return f"[{', '.join(texts)}]"
@@ -487,13 +478,13 @@ class _Reader:
             attrs = op.attr("attrs").data
             number = float(attrs["value"].value.data)
             dtype = dtype_of(op.results[0].type)
-            return f'{module}.full({sizes}, {literal(_as(dtype, number))}, dtype="{dtype}")'
+            return f'{module}.full({sizes}, {literal(number_of(dtype, number))}, dtype="{dtype}")'
         x = inputs[0]
         owner = x.owner
         if kind == "expand":
             if isinstance(owner, PdOp) and owner.name == "pd.full" and not shape_of(x.type):
                 dtype = dtype_of(x.type)
-                number = literal(_as(dtype, owner.attr("value")))
+                number = literal(number_of(dtype, owner.attr("value")))
                 emit.call.hint = "full"
                 return f'{module}.full({sizes}, {number}, dtype="{dtype}")'
             if not emit.is_jax:
@@ -509,6 +500,11 @@ class _Reader:
             self._inner(region.block, name)
             for region, name in zip(op.regions, ("then", "otherwise"), strict=True)
         ]
+        if emit.is_jax:
+            ends = [region.block.last_op for region in op.regions]
+            kinds = [[value.type for value in end.operands] for end in ends if end is not None]
+            if kinds[0] != kinds[1]:
+                raise NotReadable("its branches give results of different types")
         name = "lax.cond" if emit.is_jax else "paddle.static.nn.cond"
         call = emit.call
         call.text, call.results, call.functions = (
@@ -520,7 +516,7 @@ class _Reader:
         return call
 
     def _flag(self, emit: Emit, condition: SSAValue) -> str:
-        text = emit.value(condition, ATOM if emit.is_jax else 0)
+        text = emit.value(condition)
         return f"{text}.reshape(())" if emit.is_jax and rank_of(condition.type) else text
 
     def _inner(self, block: Block, name: str, results: Sequence[SSAValue] | None = None) -> Inner:
@@ -532,7 +528,7 @@ class _Reader:
         texts = [emit.value(value) for value in given]
         calls = pruned(calls, emit.call.operands)
         if emit.call.labels:
-            texts = [_without_labels(text, emit.call.labels) for text in texts]
+            texts = [with_labels(text, emit.call.labels) for text in texts]
         return Inner(name, list(block.args), calls, texts, emit.call.operands)
 
     def _while(self, op: While) -> SourceCall:
@@ -608,11 +604,6 @@ _SEVERAL = ("split", "unbind", "topk", "rnn")
 """The ops whose calls give all their results."""
 
 
-def _as(dtype: Any, value: float) -> Any:
-    kind = dtype.numpy.kind
-    return bool(value) if kind == "b" else int(value) if kind in "iu" else float(value)
-
-
 def _grows(start: SSAValue, carried: SSAValue, new: SSAValue) -> bool:
     """True for a value of a loop whose sizes change from turn to turn."""
     known, own = shape_of(start.type), shape_of(carried.type)
@@ -620,9 +611,3 @@ def _grows(start: SSAValue, carried: SSAValue, new: SSAValue) -> bool:
         return True
     owner = new.owner
     return isinstance(owner, PdOp) and owner.name == "pd.concat" and carried in owner.operands
-
-
-def _without_labels(text: str, labels: Sequence[Any]) -> str:
-    for at, label in enumerate(labels):
-        text = text.replace(f"<{at}>", f'"{label}"')
-    return text

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops.conv import is_channels_last
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
 from graphopt.ir.dtypes import DType
 from graphopt.models.export.source.calls import (
-    ATOM,
-    POWER,
-    PRODUCT,
-    SUM,
-    UNARY,
     Emit,
     NotReadable,
     arguments,
     literal,
+    number_of,
     plain,
     spells,
 )
@@ -243,13 +240,12 @@ def matmul(
         given = arguments(emit.value(x), *emit.weighted(weight=y, bias=bias))
         return f"{'' if emit.is_jax else 'F.'}linear({given})"
     if bias is not None:
-        return f"{matmul(emit, x, y, transpose_x, transpose_y)} + {emit.value(bias, SUM + 1)}"
+        return f"{matmul(emit, x, y, transpose_x, transpose_y)} + {emit.value(bias)}"
     if transpose_x or transpose_y:
         if emit.is_jax:
-            left, right = emit.value(x, ATOM), emit.value(y, ATOM)
+            left, right = emit.value(x), emit.value(y)
             left += ".swapaxes(-1, -2)" if transpose_x and rank_of(x.type) > 1 else ""
             right += ".swapaxes(-1, -2)" if transpose_y and rank_of(y.type) > 1 else ""
-            emit.call.level = PRODUCT
             return f"{left} @ {right}"
         given = arguments(
             emit.value(x),
@@ -258,8 +254,7 @@ def matmul(
             transpose_y=(transpose_y, False),
         )
         return f"paddle.matmul({given})"
-    emit.call.level = PRODUCT
-    return f"{emit.value(x, PRODUCT)} @ {emit.value(y, PRODUCT + 1)}"
+    return f"{emit.value(x)} @ {emit.value(y)}"
 
 
 @spells("scale")
@@ -271,27 +266,18 @@ def scaled(emit: Emit, x: SSAValue, scale: float, bias: float, bias_after_scale:
         bias *= scale
     kind = int if whole else float
     times, plus = literal(kind(scale)), literal(kind(bias))
-    if scale == 1 and bias == 0:
-        return f"{emit.value(x)} * 1" if whole else f"{emit.value(x, PRODUCT)} * 1.0"
-    if scale == 1:
-        emit.call.level = SUM
-        x_ = emit.value(x, SUM)
-        return f"{x_} - {literal(kind(-bias))}" if bias < 0 else f"{x_} + {plus}"
     if bias == 0:
-        emit.call.level = UNARY if scale == -1 else PRODUCT
-        if scale == -1:
-            return f"-{emit.value(x, UNARY)}"
-        return f"{emit.value(x, PRODUCT)} * {times}"
+        return f"-{emit.value(x)}" if scale == -1 else f"{emit.value(x)} * {times}"
+    if scale == 1:
+        return f"{emit.value(x)} " + (f"- {literal(kind(-bias))}" if bias < 0 else f"+ {plus}")
     if not emit.is_jax:
         return f"paddle.scale({emit.value(x)}, {times}, {plus})"
-    emit.call.level = SUM
-    return f"{emit.value(x, PRODUCT)} * {times} + {plus}"
+    return f"{emit.value(x)} * {times} + {plus}"
 
 
 @spells("pow")
 def power(emit: Emit, x: SSAValue, factor: float) -> str:
-    emit.call.level = POWER
-    return f"{emit.value(x, ATOM)} ** {literal(factor)}"
+    return f"{emit.value(x)} ** {literal(factor)}"
 
 
 @spells("reshape")
@@ -299,7 +285,7 @@ def reshape(emit: Emit, x: SSAValue, shape: Ints) -> str:
     known = shape_of(x.type)
     if not emit.is_jax:
         return f"paddle.reshape({emit.value(x)}, {literal(shape)})"
-    source = emit.value(x, ATOM)
+    source = emit.value(x)
     sizes = [
         str(size) if size else str(known[at]) if known[at] != UNKNOWN else f"{source}.shape[{at}]"
         for at, size in enumerate(shape)
@@ -351,7 +337,7 @@ def sliced(
 ) -> str:
     emit.call.hint = "part"
     part = _subscript(input, axes, starts, ends, strides, decrease_axis)
-    return f"{emit.value(input, ATOM)}[{part}]"
+    return f"{emit.value(input)}[{part}]"
 
 
 _FAR = 2**31 - 1
@@ -392,7 +378,7 @@ def set_value(
     if not emit.is_jax:
         raise NotReadable("Paddle writes into a value only in a statement")
     part = _subscript(input, axes, starts, ends, steps, decrease_axes)
-    return f"{emit.value(input, ATOM)}.at[{part}].set({emit.value(value)})"
+    return f"{emit.value(input)}.at[{part}].set({emit.value(value)})"
 
 
 @spells("split")
@@ -495,22 +481,21 @@ def cumsum(
 @spells("clip")
 def clip(emit: Emit, x: SSAValue, min: float, max: float) -> str:
     whole = dtype_of(x.type).numpy.kind in "iu"
-    low, high = (literal(int(n) if whole else n) for n in (min, max))
-    return f"{'jnp' if emit.is_jax else 'paddle'}.clip({emit.value(x)}, {low}, {high})"
+    if whole:  # the bounds that are left out are those of floats
+        limits = np.iinfo(dtype_of(x.type).numpy)
+        low, high = (int(np.clip(n, limits.min, limits.max)) for n in (min, max))
+    else:
+        low, high = min, max
+    given = arguments(emit.value(x), literal(low), literal(high))
+    return f"{'jnp' if emit.is_jax else 'paddle'}.clip({given})"
 
 
 @spells("full")
 def full(emit: Emit, shape: Ints, value: float, dtype: DType) -> str:
-    number = literal(_of(dtype, value))
+    number = literal(number_of(dtype, value))
     given = f'{literal(shape)}, {number}, dtype="{dtype}"'
     emit.call.hint = "filled"
     return f"{'jnp' if emit.is_jax else 'paddle'}.full({given})"
-
-
-def _of(dtype: DType, value: float) -> Any:
-    """A number as the dtype has it."""
-    kind = dtype.numpy.kind
-    return bool(value) if kind == "b" else int(value) if kind in "iu" else value
 
 
 @spells("full_like")
@@ -518,7 +503,7 @@ def full_like(emit: Emit, x: SSAValue, value: float, dtype: DType | None) -> str
     own = dtype or dtype_of(x.type)
     given = arguments(
         emit.value(x),
-        literal(_of(own, value)),
+        literal(number_of(own, value)),
         dtype=(str(own), str(dtype_of(x.type))),
     )
     return f"{'jnp' if emit.is_jax else 'paddle'}.full_like({given})"
@@ -528,7 +513,7 @@ def full_like(emit: Emit, x: SSAValue, value: float, dtype: DType | None) -> str
 def constant(emit: Emit, shape: Ints, values: tuple[float, ...], dtype: DType) -> str:
     if len(values) > 64:
         raise NotReadable("it has too many numbers to write down")
-    nested: Any = [_of(dtype, value) for value in values]
+    nested: Any = [number_of(dtype, value) for value in values]
     for size in reversed(shape[1:]):
         nested = [nested[at : at + size] for at in range(0, len(nested), size)]
     text = literal(nested if shape else nested[0])
@@ -539,7 +524,7 @@ def constant(emit: Emit, shape: Ints, values: tuple[float, ...], dtype: DType) -
 
 @spells("arange")
 def arange(emit: Emit, start: float, end: float, step: float, dtype: DType) -> str:
-    numbers = [literal(_of(dtype, n)) for n in (start, end, step)]
+    numbers = [literal(number_of(dtype, n)) for n in (start, end, step)]
     return f'{"jnp" if emit.is_jax else "paddle"}.arange({", ".join(numbers)}, dtype="{dtype}")'
 
 
@@ -608,8 +593,7 @@ def dropout(emit: Emit, x: SSAValue, p: float, is_test: bool, mode: str) -> str:
         raise NotReadable("it draws numbers, as training does")
     if mode == "upscale_in_train":
         return f"{emit.value(x)}"
-    emit.call.level = PRODUCT
-    return f"{emit.value(x, PRODUCT)} * {literal(1 - p)}"
+    return f"{emit.value(x)} * {literal(1 - p)}"
 
 
 @spells("einsum")
@@ -625,12 +609,17 @@ def interpolate(
     like: SSAValue | None,
     size: Ints,
     scale: tuple[float, ...],
+    spaced_by_size: bool,
     mode: str,
     align_corners: bool,
     align_mode: int,
     data_layout: str,
 ) -> str:
     _channels_first(data_layout)
+    if mode == "nearest" and align_corners:
+        raise NotReadable("the nearest pixels are found by the corners")
+    if spaced_by_size and any(factor % 1 for factor in scale):
+        raise NotReadable("its pixels are spaced by the sizes, not by the scale")
     if emit.is_jax and mode not in ("nearest", "bilinear", "linear", "trilinear"):
         raise NotReadable(f"the mode {mode} has no call")
     kinds = {"linear": ("linear", "bilinear", "trilinear"), "cubic": ("", "bicubic", "")}
@@ -638,12 +627,12 @@ def interpolate(
         mode = kinds[mode][rank_of(x.type) - 3]
     options: dict[str, tuple[Any, Any]] = {
         "mode": (mode, "nearest"),
-        "align_corners": (align_corners and mode != "nearest", False),
+        "align_corners": (align_corners, False),
         "align_mode": (0 if mode == "nearest" else align_mode, 0),
     }
     source = emit.value(x)
     if like is not None:
-        like_ = emit.value(like, ATOM)
+        like_ = emit.value(like)
         rank = rank_of(x.type)
         size_ = f"{like_}.shape[2:]" if emit.is_jax else f"paddle.shape({like_})[2:{rank}]"
         given = arguments(source, f"size={size_}", **options)
@@ -658,7 +647,7 @@ def interpolate(
 
 @spells("scatter")
 def scatter(emit: Emit, x: SSAValue, index: SSAValue, updates: SSAValue, overwrite: bool) -> str:
-    x_, at, new = emit.value(x, ATOM), emit.value(index), emit.value(updates)
+    x_, at, new = emit.value(x), emit.value(index), emit.value(updates)
     if not emit.is_jax:
         given = arguments(x_, at, new, overwrite=(overwrite, True))
         return f"paddle.scatter({given})"

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import keyword
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import cache
+from itertools import count, pairwise
+from pathlib import Path
 
 from xdsl.ir import SSAValue
 
-from graphopt.models.export.source.calls import Inner, Label, Numbered, SourceCall
+from graphopt.models.export.source.calls import (
+    Inner,
+    Label,
+    Numbered,
+    SourceCall,
+    free_name,
+    show_label,
+    with_labels,
+)
 from graphopt.models.export.source.functions import Loop
 from graphopt.models.export.source.program import read_by
 
@@ -18,22 +30,75 @@ WIDTH = 96
 _INLINE = 76
 """The longest line that calls in a call may make."""
 _END_OF_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
-_PLACE = re.compile(r"\{(\d+)(?::(\d+))?\}")
+_PLACE = re.compile(r"\{(\d+)\}")
+_FUNCTION = re.compile(r"@(\d+)")
 _FIRST = ("x", "y", "z", "a", "b", "c", "d", "e")
-_TAKEN = {
-    "w",
-    "n",
-    "i",
-    "np",
-    "jax",
-    "jnp",
-    "lax",
-    "paddle",
-    "F",
-    "main",
-    *keyword.kwlist,
-    *dir(__builtins__),
+
+
+def _read_functions() -> dict[str, str]:
+    text = Path(__file__).with_name("jax_functions.py").read_text("utf-8")
+    nodes = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    return {node.name: ast.get_source_segment(text, node) or "" for node in nodes}
+
+
+JAX_FUNCTIONS: Mapping[str, str] = _read_functions()
+"""By name, the functions that a script for JAX may bring along; JAX is not imported for them."""
+
+TAKEN = frozenset(
+    {
+        *("w", "n", "i", "np", "jax", "jnp", "lax", "paddle", "F", "main"),
+        *keyword.kwlist,
+        *dir(builtins),
+        *JAX_FUNCTIONS,
+    }
+)
+"""The names in a script that no value may have."""
+
+_TIGHTEST = 100
+_BINDS: Mapping[type[ast.AST], int] = {
+    **dict.fromkeys((ast.Tuple, ast.Lambda, ast.IfExp, ast.BoolOp), 0),
+    ast.Compare: 30,
+    ast.BitOr: 40,
+    ast.BitXor: 43,
+    ast.BitAnd: 46,
+    **dict.fromkeys((ast.LShift, ast.RShift), 50),
+    **dict.fromkeys((ast.Add, ast.Sub), 60),
+    **dict.fromkeys((ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.MatMult), 70),
+    ast.UnaryOp: 80,
+    ast.Pow: 90,
 }
+"""How tightly Python's operators bind, the loosest first; names and calls bind tightest."""
+
+
+def _parse(text: str) -> ast.expr:
+    return ast.parse(_FUNCTION.sub(r"_function_\1", text).strip(), mode="eval").body
+
+
+def _binding(node: ast.AST) -> int:
+    kind = type(node.op) if isinstance(node, ast.BinOp) else type(node)
+    return _BINDS.get(kind, _TIGHTEST)
+
+
+@cache
+def _demands(text: str) -> list[int]:
+    """How tightly a text has to bind in each place of a call, or it gets parentheses."""
+    number = count()
+    tree = _parse(_PLACE.sub(lambda _: f"_place_{next(number)}", text))
+    found = dict.fromkeys((f"_place_{at}" for at in range(next(number))), 0)
+    for parent in ast.walk(tree):
+        own = _binding(parent)
+        for name, child in ast.iter_fields(parent):
+            for each in child if isinstance(child, list) else [child]:
+                if not isinstance(each, ast.Name) or each.id not in found:
+                    continue
+                if isinstance(parent, ast.BinOp):
+                    is_tighter = (name == "left") == isinstance(parent.op, ast.Pow)
+                    found[each.id] = own + is_tighter
+                elif isinstance(parent, (ast.UnaryOp, ast.Compare)):
+                    found[each.id] = own + isinstance(parent, ast.Compare)
+                elif name in ("value", "func") and not isinstance(parent, ast.keyword):
+                    found[each.id] = _TIGHTEST
+    return list(found.values())
 
 
 @dataclass
@@ -42,7 +107,6 @@ class _Pending:
 
     call: SourceCall
     text: str
-    level: int
     depth: int
 
 
@@ -92,7 +156,7 @@ class FunctionText:
             text = text.replace(f"@{number}", name)
         single = len(call.results) == 1 and self.reads.get(call.results[0], 0) == 1
         if single and not call.functions:
-            self.pending.append(_Pending(call, text, call.level, depth + 1))
+            self.pending.append(_Pending(call, text, depth + 1))
             return
         self._flush(at)
         self._assign(at, call, text)
@@ -103,11 +167,9 @@ class FunctionText:
         waiting = [each.call.results[0] for each in self.pending]
         wanted = [value for value in order if value in waiting]
         inside: list[_Pending] = []
-        for count in range(len(wanted), 0, -1):
-            tail = self.pending[-count:]
-            if [each.call.results[0] for each in tail] == wanted[-count:] and self._fits(
-                call, tail
-            ):
+        for many in range(len(wanted), 0, -1):
+            tail = self.pending[-many:]
+            if [each.call.results[0] for each in tail] == wanted[-many:] and self._fits(call, tail):
                 inside = tail
                 break
         if inside:
@@ -115,14 +177,17 @@ class FunctionText:
         self._flush(at)
         ready = {each.call.results[0]: each for each in inside}
 
+        labelled = with_labels(call.text, call.labels)
+        demands = iter(_demands(labelled) if inside else ())
+
         def place(found: re.Match[str]) -> str:
-            value, level = call.operands[int(found[1])], int(found[2] or 0)
+            value, demand = call.operands[int(found[1])], next(demands, 0)
             each = ready.get(value)
             if each is None:
                 return self.names[value]
-            return f"({each.text})" if each.level < level else each.text
+            return f"({each.text})" if _binding(_parse(each.text)) < demand else each.text
 
-        text = _PLACE.sub(place, with_labels(call.text, call.labels))
+        text = _PLACE.sub(place, labelled)
         return text, max((each.depth for each in inside), default=0)
 
     def _fits(self, call: SourceCall, inside: Sequence[_Pending]) -> bool:
@@ -174,7 +239,7 @@ class FunctionText:
         elif hint and _SAID[hint] in free:
             name = _SAID[hint]
         elif hint:
-            name = _numbered(_SAID[hint], live | self.reserved | _TAKEN)
+            name = free_name(_SAID[hint], live | self.reserved | TAKEN)
         else:
             name = self.new_name(live | self.reserved)
         self.names[value] = name
@@ -199,7 +264,7 @@ class FunctionText:
     def _function(self, at: int, inner: Inner) -> str:
         """Write a function in this one, and give its name."""
         self._flush(at)
-        name = _numbered(inner.name, set(self.names.values()) | self.reserved | self._own)
+        name = free_name(inner.name, set(self.names.values()) | self.reserved | self._own)
         self._own.add(name)
         outer = dict(self.names)
         taken = frozenset({*self.reserved, *outer.values()})
@@ -219,7 +284,7 @@ class FunctionText:
 
     def new_name(self, taken: frozenset[str] | set[str]) -> str:
         """A name for a value of no call."""
-        return next((n for n in _FIRST if n not in taken), None) or _numbered("value", set(taken))
+        return next((n for n in _FIRST if n not in taken), None) or free_name("value", set(taken))
 
     def _loop(self, at: int, loop: Loop) -> None:
         start = loop.operands[loop.carried]
@@ -253,10 +318,10 @@ def _turns(loop: Loop, reserved: frozenset[str]) -> tuple[str, list[Label]]:
     if len(columns) == 1 and steps[0]:
         begin = columns[0][0]
         if isinstance(begin, Numbered):
-            end = _label(Numbered("", begin.parameter, begin.offset + steps[0] * count))
+            end = show_label(Numbered("", begin.parameter, begin.offset + steps[0] * count))
         else:
             end = str(int(begin) + steps[0] * count)
-        given = [_label(begin)] * (begin != 0 or steps[0] != 1) + [end]
+        given = [show_label(begin)] * (begin != 0 or steps[0] != 1) + [end]
         given += [str(steps[0])] * (steps[0] != 1)
         return f"for i in range({', '.join(given)}):", [Numbered("", "i")]
     if all(steps) and not any(isinstance(column[0], Numbered) for column in columns):
@@ -266,7 +331,7 @@ def _turns(loop: Loop, reserved: frozenset[str]) -> tuple[str, list[Label]]:
         ]
         return f"for i in range({count}):", list[Label](labels)
     names = [f"{name}_" if name in reserved else name for name in loop.parameters]
-    rows = [", ".join(map(_label, row)) for row in loop.rows]
+    rows = [", ".join(map(show_label, row)) for row in loop.rows]
     if len(names) == 1:
         return f"for {names[0]} in [{', '.join(rows)}]:", [Numbered("", names[0])]
     given = ", ".join(f"({row})" for row in rows)
@@ -288,33 +353,11 @@ def _offset(label: Label) -> int:
     return label.offset if isinstance(label, Numbered) else int(label)
 
 
-def with_labels(text: str, labels: Sequence[Label]) -> str:
-    """A text with the names of its layers."""
-    for at, label in enumerate(labels):
-        text = text.replace(f"<{at}>", _label(label))
-    return text
-
-
-def _label(label: Label) -> str:
-    if isinstance(label, Numbered):
-        number = f"{label.parameter} + {label.offset}" if label.offset else label.parameter
-        return f'f"{label.letters}{{{number}}}"' if label.letters else number
-    return f'"{label}"' if isinstance(label, str) else str(label)
-
-
 def identifier(name: str) -> str:
     """A name as Python has them."""
     made = re.sub(r"\W+", "_", name).strip("_").lower() or "value"
     made = f"_{made}" if made[0].isdigit() else made
     return f"{made}_" if keyword.iskeyword(made) else made
-
-
-def _numbered(name: str, taken: set[str] | frozenset[str]) -> str:
-    wanted, number = name, 1
-    while wanted in taken:
-        number += 1
-        wanted = f"{name}_{number}"
-    return wanted
 
 
 def wrapped(line: str) -> list[str]:
