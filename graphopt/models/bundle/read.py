@@ -119,13 +119,17 @@ class InBundle:
         return found
 
     def _prepare(self, place: Place) -> Prepare | None:
-        """The `@prepare` that XLA computes, if there is one."""
+        """The `@prepare` that XLA computes, if there is one; it alone needs the dialect."""
         text = self.bundle.piece(self.bundle.manifest["prepare"], "@prepare").decode()
         if not text:
             return None
-        from graphopt.models.bundle.load import prepare_of
+        from graphopt.ir.dialect.context import new_context
+        from graphopt.ir.dialect.text import ModuleParser
+        from graphopt.runtime.state.prepare import Prepare
 
-        return prepare_of(text, place)
+        module = ModuleParser(new_context(), text, "prepare").parse_module()
+        module.verify()
+        return Prepare.of(module, place.platform, partial(device_of, place))
 
     def _check(self, summary: ProgramSummary) -> None:
         """ValueError unless the records are of one program."""

@@ -11,10 +11,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax import export
+from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.display.units import several
 from graphopt.errors import UnsupportedError
 from graphopt.frontend.version import OWN
+from graphopt.ir.dialect.signature import prepare_function
+from graphopt.ir.dialect.text import text_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.ir.formats.commit import write_files
 from graphopt.ir.formats.model import LoadedModel, decode_model
@@ -25,7 +28,7 @@ from graphopt.lowering.dynamic import NeedsData
 from graphopt.lowering.locations import for_files
 from graphopt.lowering.replication import replica_function
 from graphopt.models.bundle.layout import Pieces
-from graphopt.models.bundle.load import compiled_stablehlo, prepare_text
+from graphopt.models.bundle.load import compiled_stablehlo
 from graphopt.models.bundle.sizes import Shapes
 from graphopt.models.export.paddle import saved_program
 from graphopt.passes.padding import records
@@ -92,7 +95,7 @@ def write_bundle(
         "program": pieces.add(saved),
         "parameters": pieces.add(tensors),
         "summary": ProgramSummary.of(compiled).record(),
-        "prepare": pieces.add(prepare_text(compiled).encode()),
+        "prepare": pieces.add(_prepare_text(compiled).encode()),
         "axes": records.axes_record(compiled.compilation.axes or {}),
         "options": compiled.options() or {},
         "executables": entries,
@@ -101,6 +104,15 @@ def write_bundle(
     file.parent.mkdir(parents=True, exist_ok=True)
     write_files({file: pieces.file(record)})
     return notes
+
+
+def _prepare_text(compiled: Compiled) -> str:
+    """The `@prepare` that XLA computes; "" where a summary says all of it."""
+    if compiled.prepare is None or compiled.prepare.steps is not None:
+        return ""
+    function = prepare_function(compiled.module)
+    assert function is not None
+    return text_of(ModuleOp([function.clone()]))
 
 
 def _steps(

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
 from graphopt.errors import CallbackError, CheckError
-from graphopt.ir.dialect.op import PdOp
-from graphopt.lowering.host import CallingRun
-from graphopt.passes.engine.naming import source_line
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.state.arrays import Array, Arrays, FedArrays, HostArray, Results, Step
 from graphopt.runtime.state.bound import BoundState
@@ -26,6 +23,10 @@ from graphopt.runtime.steps.run_hook import watcher
 from graphopt.runtime.steps.scratch import scratch_of
 from graphopt.runtime.steps.step_calls import is_wide, noted_call
 from graphopt.runtime.steps.step_state import NO_KEY, StepState
+
+if TYPE_CHECKING:
+    from graphopt.ir.dialect.op import PdOp
+    from graphopt.lowering.host import CallingRun
 
 
 def finish(run: CallingRun, results: Any) -> None:
@@ -63,6 +64,8 @@ def _of_a_handler(error: Exception) -> bool:
 
 def _message_of(op: PdOp, error: Exception) -> str:
     """The message for an exception: which op of which line, and for what variables."""
+    from graphopt.passes.engine.naming import source_line
+
     names = op.attr("variables" if "variables" in op.attr_values() else "variable")
     names = [names] if isinstance(names, str) else names
     shown = ", ".join(f"'{name}'" for name in names)

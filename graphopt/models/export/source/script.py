@@ -67,7 +67,7 @@ _BINDS: Mapping[type[ast.AST], int] = {
     ast.UnaryOp: 80,
     ast.Pow: 90,
 }
-"""How tightly Python's operators bind, the loosest first; names and calls bind tightest."""
+"""The tightness of Python's operators, the loosest first; names and calls bind tightest."""
 
 
 def _parse(text: str) -> ast.expr:
@@ -81,7 +81,7 @@ def _binding(node: ast.AST) -> int:
 
 @cache
 def _demands(text: str) -> list[int]:
-    """How tightly a text has to bind in each place of a call, or it gets parentheses."""
+    """The tightness that each place of a call asks of its text, or it gets parentheses."""
     number = count()
     tree = _parse(_PLACE.sub(lambda _: f"_place_{next(number)}", text))
     found = dict.fromkeys((f"_place_{at}" for at in range(next(number))), 0)
