@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -12,9 +13,18 @@ import graphopt as paddle
 from graphopt import nn, static
 from graphopt.errors import UnsupportedError
 from graphopt.frontend.script import run_script
+from graphopt.ir.dialect.families import BY_NAME
+from graphopt.ir.dialect.signature import signature_of
 from graphopt.models.export.check import exported_outputs
+from graphopt.models.export.source import source_of
+from graphopt.models.export.source.calls import RULES
+from graphopt.models.export.source.program import read_program
+from graphopt.models.export.source.table import CALLS, INFIX
 from graphopt.models.imported import ImportedModel
 from graphopt.runtime.state.scope import Scope, scope_guard
+from graphopt_tests.ir.test_ops import SAMPLES
+from graphopt_tests.models.test_onnx_ops import check, is_random, module_of
+from graphopt_tests.op_calls import flat, rule_of
 from graphopt_tests.runtime.test_export import load
 from graphopt_tests.runtime.test_models import CASES, recorded
 
@@ -212,3 +222,53 @@ def test_names_are_never_code(tmp_path: Path) -> None:
         found = exported_outputs(exported, model, feed)
     assert found is not None
     np.testing.assert_allclose(found[0], wanted, rtol=1e-6)
+
+
+_OF_NAN, _TOO_LARGE, _NO_ROW = "of nan", "numbers too large for the type", "rows that are not there"
+OTHERWISE = {
+    ("pd.argmax", 5): _OF_NAN,
+    ("pd.argmin", 2): _OF_NAN,
+    ("pd.cast", 3): _TOO_LARGE,
+    ("pd.cast", 4): _TOO_LARGE,
+    ("pd.cast", 5): _TOO_LARGE,
+    ("pd.cast", 6): _TOO_LARGE,
+    ("pd.digamma", 1): "its poles, which are nan in JAX",
+    ("pd.elementwise_pow", 2): "negative powers of whole numbers",
+    ("pd.embedding", 3): _NO_ROW,
+    ("pd.gather", 5): _NO_ROW,
+    ("pd.gcd", 0): "the smallest number, for which JAX's gcd does not end",
+    ("pd.log_softmax", 2): "numbers below -64, which are -64 in Paddle",
+    ("pd.relu", 1): _OF_NAN,
+}
+"""By op and sample, the numbers that functions of JAX compute otherwise than Paddle's."""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", sorted({*CALLS, *INFIX, *RULES}))
+def test_every_sample(name: str) -> None:
+    """The call of JAX on the samples of each op, as the lowering; or it has no readable form."""
+    op_class = BY_NAME[f"pd.{name}"]
+    for number, case in enumerate(SAMPLES[op_class]):
+        if (op_class.name, number) in OTHERWISE or is_random(op_class, case):
+            continue
+        module = module_of([(op_class, case)])
+        arrays = [np.asarray(array) for array in flat(case)]
+        feeds = [port.name for port in signature_of(module).arguments]
+        try:
+            program = read_program(module, feeds, "jax")
+        except UnsupportedError:
+            continue
+        names: dict[str, Any] = {"__name__": "script", "__file__": "script.py"}
+        with jax.enable_x64(True), np.errstate(all="ignore"):
+            exec(source_of(program, "sample", "sample.safetensors", "jax"), names)
+            given = names["network"]({}, *map(jax.numpy.asarray, arrays))
+            found = [np.asarray(each) for each in jax.tree.leaves(given)]
+            wanted = [np.asarray(each) for each in rule_of(op_class, case)(*arrays)]
+        found, wanted = _real(found), _real(wanted[: len(found)])
+        check(found, wanted, [each.dtype for each in wanted])
+
+
+def _real(arrays: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    """Arrays with complex ones as their two parts."""
+    pairs = ([each.real, each.imag] if each.dtype.kind == "c" else [each] for each in arrays)
+    return [part for pair in pairs for part in pair]

@@ -17,6 +17,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.definition import default_attrs
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dtypes import DType
 
@@ -159,9 +160,14 @@ def arguments(*parts: str, **options: tuple[Any, Any]) -> str:
 
 
 def number_of(dtype: DType, value: float) -> bool | int | float:
-    """A number as a dtype has it."""
+    """A number as a dtype has it; NotReadable where it has no such number."""
     kind = dtype.numpy.kind
-    return bool(value) if kind == "b" else int(value) if kind in "iu" else float(value)
+    if kind not in "iu":
+        return bool(value) if kind == "b" else float(value)
+    limits = np.iinfo(dtype.numpy)
+    if not limits.min <= value <= limits.max or value % 1:
+        raise NotReadable(f"{literal(value)} is not a number of {dtype}")
+    return int(value)
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
@@ -190,14 +196,20 @@ def show_label(label: Label) -> str:
 
 _OPTION = re.compile(r", (\w+)=\{(\w+)=([^}]*)\}")
 _PLACE = re.compile(r"\{(\w+)\}")
+_NAMED = re.compile(r"\{(\w+)")
 
 
 def filled(template: str, emit: Emit, operands: Mapping[str, Any], attrs: Mapping[str, Any]) -> str:
     """A row of the table for one op.
 
     `{x}` is an operand or an attribute, and `, axis={axis=-1}` an option that is left out where it
-    has its default.
+    has its default. An attribute that the row leaves out has its default too, or NotReadable.
     """
+
+    said, usual = set(_NAMED.findall(template)), default_attrs(type(emit.op))
+    for name, value in attrs.items():
+        if name not in said and value != usual.get(name):
+            raise NotReadable(f"its {name} is {literal(value)}")
 
     def option(found: re.Match[str]) -> str:
         name, attr, default = found.groups()

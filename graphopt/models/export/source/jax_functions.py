@@ -145,11 +145,13 @@ def instance_norm(x, weight=None, bias=None, epsilon=1e-05):
 
 
 def flatten(x, start_axis=0, stop_axis=-1):
-    stop = stop_axis % x.ndim + 1
+    stop = stop_axis % max(x.ndim, 1) + 1
     return x.reshape(*x.shape[:start_axis], -1, *x.shape[stop:])
 
 
 def gather_nd(x, index):
+    if index.shape[-1] == 0:
+        return jnp.broadcast_to(x, (*index.shape[:-1], *x.shape))
     return x[tuple(jnp.moveaxis(index, -1, 0))]
 
 
@@ -158,8 +160,8 @@ def top_k(x, k):
     return values, places.astype(int)
 
 
-def p_norm(x, order, axis=None, keepdim=False):
-    return (jnp.abs(x) ** order).sum(axis, keepdims=keepdim) ** (1 / order)
+def p_norm(x, order, axis=None, keepdims=False):
+    return (jnp.abs(x) ** order).sum(axis, keepdims=keepdims) ** (1 / order)
 
 
 def softplus(x, beta=1.0, threshold=20.0):
@@ -180,12 +182,11 @@ def pixel_shuffle(x, factor):
 
 def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=False, align_mode=0):
     count = x.ndim - 2
-    factors = [None] * count if scale_factor is None else scale_factor
-    factors = factors if isinstance(factors, list) else [factors] * count
-    sizes = size or [int(old * by) for old, by in zip(x.shape[2:], factors, strict=True)]
-    for axis, (new, factor) in enumerate(zip(sizes, factors, strict=True), 2):
+    factors = scale_factor if isinstance(scale_factor, list) else [scale_factor] * count
+    for axis, factor in enumerate(factors, 2):
         old = x.shape[axis]
-        step = old / new if factor is None else 1 / factor
+        new = size[axis - 2] if factor is None else int(old * float(np.float32(factor)))
+        step = 0 if new == 1 else old / new if factor is None else 1 / factor
         places, half = np.arange(new, dtype=np.float32), np.float32(0.5)
         if align_corners:
             places *= np.float32((old - 1) / max(new - 1, 1))

@@ -389,8 +389,12 @@ class _Reader:
         numbers = self._number(x, y), self._number(y, x)
         if numbers[0] is not None and numbers[1] is not None:
             numbers = None, numbers[1]
-        left, right = numbers
-        return f"{left or emit.value(x)} {operator} {right or emit.value(y)}"
+        left, right = numbers[0] or emit.value(x), numbers[1] or emit.value(y)
+        if operator == "/" and dtype_of(x.type).numpy.kind in "iu":
+            if not emit.is_jax:
+                raise NotReadable("its quotients are whole numbers, which Paddle 3 has not")
+            return f"lax.div(*jnp.broadcast_arrays({left}, {right}))"
+        return f"{left} {operator} {right}"
 
     def _number(self, value: SSAValue, other: SSAValue) -> str | None:
         """A constant of one element as a literal, where that gives the same shape and dtype."""

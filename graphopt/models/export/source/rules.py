@@ -49,11 +49,16 @@ def convolution(
     groups: int,
     data_format: str,
     filter_format: str,
+    fuse_relu_before_depthwise_conv: bool = False,
     bias: SSAValue | None = None,
 ) -> str:
     rank = len(strides)
     if filter_format != "OIHW":
         raise NotReadable("its filter is stored in another order")
+    if fuse_relu_before_depthwise_conv:
+        raise NotReadable("it has a relu before it")
+    if padding_algorithm == "SAME":
+        dilations = (1,)  # as in Paddle
     _channels_first(data_format)
     emit.call.hint = "conv"
     given = arguments(
@@ -134,6 +139,8 @@ def pooled(
         return f"{prefix}{name}({emit.value(x)}, {literal(size)})"
     if emit.is_jax and ceil_mode:
         raise NotReadable("its last windows are not whole")
+    if emit.is_jax and padding_algorithm == "SAME" and not (exclusive or pooling_type == "max"):
+        raise NotReadable("it counts the pixels of its padding")
     given = arguments(
         emit.value(x),
         literal(_one(kernel_size)),
@@ -259,17 +266,14 @@ def matmul(
 
 @spells("scale")
 def scaled(emit: Emit, x: SSAValue, scale: float, bias: float, bias_after_scale: bool) -> str:
-    whole = dtype_of(x.type).numpy.kind in "iu"
-    if whole and (scale % 1 or bias % 1):
-        raise NotReadable("it multiplies whole numbers by one that is not")
     if not bias_after_scale and scale != 1 and bias:
         bias *= scale
-    kind = int if whole else float
-    times, plus = literal(kind(scale)), literal(kind(bias))
+    dtype = dtype_of(x.type)
+    times, plus = (literal(number_of(dtype, number)) for number in (scale, bias))
     if bias == 0:
         return f"-{emit.value(x)}" if scale == -1 else f"{emit.value(x)} * {times}"
     if scale == 1:
-        return f"{emit.value(x)} " + (f"- {literal(kind(-bias))}" if bias < 0 else f"+ {plus}")
+        return f"{emit.value(x)} - {plus[1:]}" if bias < 0 else f"{emit.value(x)} + {plus}"
     if not emit.is_jax:
         return f"paddle.scale({emit.value(x)}, {times}, {plus})"
     return f"{emit.value(x)} * {times} + {plus}"
@@ -277,17 +281,23 @@ def scaled(emit: Emit, x: SSAValue, scale: float, bias: float, bias_after_scale:
 
 @spells("pow")
 def power(emit: Emit, x: SSAValue, factor: float) -> str:
-    return f"{emit.value(x)} ** {literal(factor)}"
+    return f"{emit.value(x)} ** {literal(number_of(dtype_of(x.type), factor))}"
 
 
 @spells("reshape")
 def reshape(emit: Emit, x: SSAValue, shape: Ints) -> str:
     known = shape_of(x.type)
+    if 0 in known:
+        shape = shape_of(emit.op.results[0].type)
     if not emit.is_jax:
         return f"paddle.reshape({emit.value(x)}, {literal(shape)})"
     source = emit.value(x)
     sizes = [
-        str(size) if size else str(known[at]) if known[at] != UNKNOWN else f"{source}.shape[{at}]"
+        str(size)
+        if size or 0 in known
+        else str(known[at])
+        if known[at] != UNKNOWN
+        else f"{source}.shape[{at}]"
         for at, size in enumerate(shape)
     ]
     return f"{source}.reshape({', '.join(sizes) or '()'})"
@@ -347,6 +357,7 @@ def _subscript(
     x: SSAValue, axes: Ints, starts: Ints, ends: Ints, strides: Ints, decreased: Ints
 ) -> str:
     sizes = shape_of(x.type)
+    axes = [axis % len(sizes) for axis in axes]
     parts = [":"] * (max(axes) + 1)
     steps = strides or (1,) * len(axes)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
@@ -378,7 +389,9 @@ def set_value(
     if not emit.is_jax:
         raise NotReadable("Paddle writes into a value only in a statement")
     part = _subscript(input, axes, starts, ends, steps, decrease_axes)
-    return f"{emit.value(input)}.at[{part}].set({emit.value(value)})"
+    more = rank_of(value.type) - rank_of(input.type) + len(decrease_axes)
+    first = f"[{', '.join('0' * more)}]" if more > 0 else ""
+    return f"{emit.value(input)}.at[{part}].set({emit.value(value)}{first})"
 
 
 @spells("split")
@@ -442,26 +455,64 @@ def argument(emit: Emit, x: SSAValue, axis: int, keepdim: bool, flatten: bool, d
     return f"paddle.{name}({given})"
 
 
-@spells("sum")
-def summed(emit: Emit, x: SSAValue, axis: Ints, keepdim: bool, dtype: DType | None) -> str:
-    name = "keepdims" if emit.is_jax else "keepdim"
+# by kind, the dtype that JAX adds up whole numbers in
+_WHOLE_SUMS = {"b": "int64", "i": "int64", "u": "uint64"}
+
+
+@spells("sum", "prod")
+def combined(emit: Emit, x: SSAValue, axis: Ints, keepdim: bool, dtype: DType | None = None) -> str:
+    own, wanted = dtype_of(x.type), dtype_of(emit.op.results[0].type)
+    usual = _WHOLE_SUMS.get(own.numpy.kind, own) if emit.is_jax else None if dtype is None else own
     given = arguments(
         emit.value(x),
         axis=(plain("axis", axis), None),
-        dtype=(None if dtype is None or dtype == dtype_of(x.type) else str(dtype), None),
-        **{name: (keepdim, False)},
+        dtype=(str(wanted), str(usual or wanted)),
+        **{"keepdims" if emit.is_jax else "keepdim": (keepdim, False)},
     )
-    return f"{'jnp' if emit.is_jax else 'paddle'}.sum({given})"
+    return f"{'jnp' if emit.is_jax else 'paddle'}.{emit.op.name.removeprefix('pd.')}({given})"
+
+
+@spells("softmax", "log_softmax")
+def softmax(emit: Emit, x: SSAValue, axis: int) -> str:
+    if emit.is_jax and not rank_of(x.type):
+        raise NotReadable("it has one number")
+    given = arguments(emit.value(x), axis=(axis, -1))
+    return f"{'jax.nn' if emit.is_jax else 'F'}.{emit.op.name.removeprefix('pd.')}({given})"
+
+
+@spells("copysign", "heaviside")
+def of_signs(emit: Emit, x: SSAValue, y: SSAValue) -> str:
+    name, dtype = emit.op.name.removeprefix("pd."), dtype_of(x.type)
+    text = f"{'jnp' if emit.is_jax else 'paddle'}.{name}({emit.value(x)}, {emit.value(y)})"
+    whole = emit.is_jax and dtype.numpy.kind in "iu"
+    return f'{text}.astype("{dtype}")' if whole else text
+
+
+@spells("round")
+def rounded(emit: Emit, x: SSAValue) -> str:
+    if not emit.is_jax:
+        return f"paddle.round({emit.value(x)})"
+    return f"{'jnp' if dtype_of(x.type).numpy.kind in 'iu' else 'lax'}.round({emit.value(x)})"
+
+
+@spells("cast")
+def cast(emit: Emit, x: SSAValue, dtype: DType) -> str:
+    source = emit.value(x)
+    if emit.is_jax and dtype_of(x.type).numpy.kind == "c" and dtype.numpy.kind != "c":
+        source = f"jnp.real({source})"
+    return f'{source}.astype("{dtype}")'
 
 
 @spells("p_norm")
 def norm_of(emit: Emit, x: SSAValue, porder: float, axis: Ints, keepdim: bool) -> str:
-    order = literal(porder)
     if emit.is_jax:
-        given = arguments(
-            emit.value(x), order, axis=(plain("axis", axis), None), keepdim=(keepdim, False)
-        )
-        return f"p_norm({given})"
+        options = {"axis": (plain("axis", axis), None), "keepdims": (keepdim, False)}
+        given = arguments(**options)
+        if np.isinf(porder):
+            return f"jnp.abs({emit.value(x)}).{'max' if porder > 0 else 'min'}({given})"
+        if porder == 0:
+            return f'({emit.value(x)} != 0).astype("{dtype_of(x.type)}").sum({given})'
+        return f"p_norm({arguments(emit.value(x), literal(porder), **options)})"
     given = arguments(
         emit.value(x), p=(porder, 2.0), axis=(plain("axis", axis), None), keepdim=(keepdim, False)
     )
@@ -474,7 +525,9 @@ def cumsum(
 ) -> str:
     if exclusive or reverse:
         raise NotReadable("it begins with zero, or at the end")
-    given = arguments(emit.value(x), axis=(None if flatten else axis, None))
+    own = str(dtype_of(x.type))
+    usual = own if emit.is_jax or own != "int32" else "int64"  # that of Paddle 3
+    given = arguments(emit.value(x), axis=(None if flatten else axis, None), dtype=(own, usual))
     return f"{'jnp' if emit.is_jax else 'paddle'}.cumsum({given})"
 
 
@@ -537,7 +590,8 @@ def linspace(emit: Emit, start: float, stop: float, num: int, dtype: DType) -> s
 @spells("one_hot")
 def one_hot(emit: Emit, x: SSAValue, depth: int, dtype: DType) -> str:
     if emit.is_jax:
-        return f'jax.nn.one_hot({emit.value(x)}, {depth}, dtype="{dtype}")'
+        wide = "" if dtype_of(x.type).numpy.itemsize > 2 else '.astype("int32")'
+        return f'jax.nn.one_hot({emit.value(x)}{wide}, {depth}, dtype="{dtype}")'
     if str(dtype) != "float32":
         raise NotReadable("Paddle's gives float32")
     return f"F.one_hot({emit.value(x)}, {depth})"
@@ -546,14 +600,21 @@ def one_hot(emit: Emit, x: SSAValue, depth: int, dtype: DType) -> str:
 @spells("gather")
 def gather(emit: Emit, x: SSAValue, index: SSAValue, axis: int) -> str:
     if emit.is_jax:
-        return f"jnp.take({emit.value(x)}, {emit.value(index)}, axis={axis})"
+        return f"jnp.take({emit.value(x)}, {_rows(emit, index)}, axis={axis})"
     given = arguments(emit.value(x), emit.value(index), axis=(axis, 0))
     return f"paddle.gather({given})"
+
+
+def _rows(emit: Emit, index: SSAValue) -> str:
+    """Numbers of rows, which Paddle also takes as a column."""
+    return emit.value(index) + (".reshape(-1)" if rank_of(index.type) == 2 else "")
 
 
 @spells("pad")
 def pad(emit: Emit, x: SSAValue, paddings: Ints, mode: str, value: float) -> str:
     pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
+    if emit.is_jax and min(paddings) < 0:
+        raise NotReadable("it cuts numbers off")
     if emit.is_jax:
         names = {
             "constant": "constant",
@@ -609,6 +670,7 @@ def interpolate(
     like: SSAValue | None,
     size: Ints,
     scale: tuple[float, ...],
+    single_scale: bool,
     spaced_by_size: bool,
     mode: str,
     align_corners: bool,
@@ -620,21 +682,29 @@ def interpolate(
         raise NotReadable("the nearest pixels are found by the corners")
     if spaced_by_size and any(factor % 1 for factor in scale):
         raise NotReadable("its pixels are spaced by the sizes, not by the scale")
+    if emit.is_jax and single_scale and any(factor * 16 % 1 for factor in scale):
+        raise NotReadable("its sizes are rounded to float32")
+    if emit.is_jax and mode != "nearest" and dtype_of(x.type).numpy.kind != "f":
+        raise NotReadable("its numbers are whole")
     if emit.is_jax and mode not in ("nearest", "bilinear", "linear", "trilinear"):
         raise NotReadable(f"the mode {mode} has no call")
+    axes = rank_of(x.type) - 3
+    if not emit.is_jax and mode == "nearest" and not axes:
+        raise NotReadable("Paddle has the nearest pixels of two and three dimensions")
     kinds = {"linear": ("linear", "bilinear", "trilinear"), "cubic": ("", "bicubic", "")}
     if mode in kinds:
-        mode = kinds[mode][rank_of(x.type) - 3]
+        mode = kinds[mode][axes]
     options: dict[str, tuple[Any, Any]] = {
         "mode": (mode, "nearest"),
         "align_corners": (align_corners, False),
         "align_mode": (0 if mode == "nearest" else align_mode, 0),
     }
+    if not emit.is_jax:
+        options["data_format"] = (("NCW", "NCHW", "NCDHW")[axes], "NCHW")
     source = emit.value(x)
     if like is not None:
         like_ = emit.value(like)
-        rank = rank_of(x.type)
-        size_ = f"{like_}.shape[2:]" if emit.is_jax else f"paddle.shape({like_})[2:{rank}]"
+        size_ = f"{like_}.shape[2:]" if emit.is_jax else f"paddle.shape({like_})[2:{axes + 3}]"
         given = arguments(source, f"size={size_}", **options)
     elif size:
         given = arguments(source, f"size={literal(size)}", **options)
@@ -647,10 +717,11 @@ def interpolate(
 
 @spells("scatter")
 def scatter(emit: Emit, x: SSAValue, index: SSAValue, updates: SSAValue, overwrite: bool) -> str:
-    x_, at, new = emit.value(x), emit.value(index), emit.value(updates)
+    x_, new = emit.value(x), emit.value(updates)
     if not emit.is_jax:
-        given = arguments(x_, at, new, overwrite=(overwrite, True))
+        given = arguments(x_, emit.value(index), new, overwrite=(overwrite, True))
         return f"paddle.scatter({given})"
+    at = _rows(emit, index)
     return f"{x_}.at[{at}].set({new})" if overwrite else f"{x_}.at[{at}].set(0).at[{at}].add({new})"
 
 
@@ -682,6 +753,8 @@ def grid_sample(
 ) -> str:
     if emit.is_jax and (mode, padding_mode) != ("bilinear", "zeros"):
         raise NotReadable(f"the modes {mode} and {padding_mode} have no call")
+    if emit.is_jax and rank_of(x.type) != 4:
+        raise NotReadable("its images are not of two dimensions")
     given = arguments(
         emit.value(x),
         emit.value(grid),
