@@ -52,8 +52,8 @@ class Loop(SourceCall):
     carried: int = 0
 
 
-# for each call, for each operand: of which call of the stretch, or which value from outside
-_Wiring: TypeAlias = tuple[tuple[tuple[str, int, int], ...], ...]
+# for each call, for each operand: which result of which call of the stretch, or of -1 from outside
+_Wiring: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
 
 
 @dataclass(frozen=True)
@@ -103,26 +103,31 @@ def _best(
     place = {
         value: (at, r) for at, call in enumerate(calls) for r, value in enumerate(call.results)
     }
-    last_read = _last_reads(calls, outputs)
+    longest = min(LONGEST, len(calls) // 2)
+    closed = _closed(calls, outputs, longest)
+    same = tokens[:]
     best: tuple[float, int, list[_Stretch]] | None = None
-    for length in range(FEWEST, min(LONGEST, len(calls) // 2) + 1):
-        groups: dict[tuple[int, ...], list[int]] = {}
-        for begin in range(len(calls) - length + 1):
-            groups.setdefault(tuple(tokens[begin : begin + length]), []).append(begin)
+    for length in range(2, longest + 1):
+        # equal numbers in `same` are equal texts of as many calls
+        longer: dict[tuple[int, int], int] = {}
+        same = [
+            longer.setdefault((beginning, tokens[at + length - 1]), len(longer))
+            for at, beginning in enumerate(same[: len(calls) - length + 1])
+        ]
+        groups: dict[int, list[int]] = {}
+        for begin in closed[length]:
+            groups.setdefault(same[begin], []).append(begin)
         for begins in groups.values():
             if len(begins) < 2 or begins[-1] - begins[0] < length:
                 continue
-            if calls[begins[0]].hint in ACTIVATIONS:
-                continue
             if best is not None and _gain(length, len(begins), 0) <= best[0]:
                 continue
-            wired: dict[tuple[_Wiring, int], list[_Stretch]] = {}
+            wired: dict[_Wiring, list[_Stretch]] = {}
             for begin in begins:
-                one = _wiring(calls, begin, length, place, last_read)
-                if one is not None:
-                    rows = wired.setdefault(one[0], [])
-                    if not rows or rows[-1].begin + length <= begin:
-                        rows.append(_Stretch(begin, one[1]))
+                wiring, outside = _wiring(calls, begin, length, place)
+                rows = wired.setdefault(wiring, [])
+                if not rows or rows[-1].begin + length <= begin:
+                    rows.append(_Stretch(begin, outside))
             for rows in wired.values():
                 many = len(rows[0].outside)
                 gain = _gain(length, len(rows), many)
@@ -136,13 +141,26 @@ def _gain(length: int, count: int, outside: int) -> float:
     return (length - 1) ** 0.7 * (count - 1) - 0.2 * outside
 
 
-def _last_reads(calls: Sequence[SourceCall], outputs: Sequence[SSAValue]) -> Mapping[SSAValue, int]:
-    """By value, the last call that reads it; the number of calls for an output."""
-    found: dict[SSAValue, int] = {}
+def _closed(
+    calls: Sequence[SourceCall], outputs: Sequence[SSAValue], longest: int
+) -> list[list[int]]:
+    """By length, where the stretches begin that only the first result of their last call leaves."""
+    last_read: dict[SSAValue, int] = {}
     for at, call in enumerate(calls):
-        for value in read_by(call):
-            found[value] = at
-    return found | dict.fromkeys(outputs, len(calls))
+        last_read.update(dict.fromkeys(read_by(call), at))
+    last_read.update(dict.fromkeys(outputs, len(calls)))
+    reads = [[last_read.get(value, -1) for value in call.results] for call in calls]
+    closed: list[list[int]] = [[] for _ in range(longest + 1)]
+    for begin, call in enumerate(calls):
+        if call.hint in ACTIVATIONS:
+            continue
+        reach = -1
+        for end in range(begin + 1, min(begin + longest, len(calls)) + 1):
+            first, *others = reads[end - 1]
+            if end - begin >= FEWEST and reach < end <= first and max(others, default=-1) < 0:
+                closed[end - begin].append(begin)
+            reach = max(reach, *reads[end - 1])
+    return closed
 
 
 def _wiring(
@@ -150,27 +168,20 @@ def _wiring(
     begin: int,
     length: int,
     place: Mapping[SSAValue, tuple[int, int]],
-    last_read: Mapping[SSAValue, int],
-) -> tuple[tuple[_Wiring, int], tuple[SSAValue, ...]] | None:
-    """The flow of values in a stretch, and those from outside; None unless one leaves it."""
+) -> tuple[_Wiring, tuple[SSAValue, ...]]:
+    """The flow of values in a stretch, and those from outside."""
     outside: dict[SSAValue, int] = {}
-    rows: list[tuple[tuple[str, int, int], ...]] = []
-    leaves: list[tuple[int, int]] = []
-    for at in range(begin, begin + length):
-        row: list[tuple[str, int, int]] = []
-        for value in calls[at].operands:
+    rows: list[tuple[tuple[int, int], ...]] = []
+    for call in calls[begin : begin + length]:
+        row: list[tuple[int, int]] = []
+        for value in call.operands:
             made, result = place.get(value, (-1, 0))
             if made >= begin:
-                row.append(("own", made - begin, result))
+                row.append((made - begin, result))
             else:
-                row.append(("outside", outside.setdefault(value, len(outside)), 0))
+                row.append((-1, outside.setdefault(value, len(outside))))
         rows.append(tuple(row))
-        for result, value in enumerate(calls[at].results):
-            if last_read.get(value, -1) >= begin + length:
-                leaves.append((at - begin, result))
-    if leaves != [(length - 1, 0)]:
-        return None
-    return (tuple(rows), len(outside)), tuple(outside)
+    return tuple(rows), tuple(outside)
 
 
 def _function(
