@@ -1,4 +1,7 @@
-"""Check that written files give the outputs of the model: each format is loaded and run."""
+"""Check that written files give the outputs of the model: each format is loaded and run.
+
+XLA compiles them quickly rather than well, as they are run once.
+"""
 
 from __future__ import annotations
 
@@ -71,13 +74,16 @@ def call_network(path: Path, feed: Mapping[str, Any]) -> list[Array]:
     """The outputs of a script in functions of JAX."""
     import jax
 
+    from graphopt.runtime.steps.xla_forms import quickly
+
     config: Any = jax.config
     before = config.jax_enable_x64
     try:
         script = runpy.run_path(str(path), run_name="checked")
         read = script.get("read_weights", lambda _: dict[str, Any]())
         weights = read(path.with_suffix(".safetensors"))
-        found = jax.jit(script["network"])(weights, *(feed[name] for name in script["INPUTS"]))
+        network = jax.jit(script["network"], compiler_options=quickly(None))
+        found = network(weights, *(feed[name] for name in script["INPUTS"]))
     finally:
         config.update("jax_enable_x64", before)
     return [np.asarray(value) for value in jax.tree.leaves(found)]
@@ -126,12 +132,16 @@ def call_stablehlo(path: Path, arguments: Sequence[Array]) -> list[Array]:
     from jax.extend.backend import get_backend
     from jaxlib import xla_client
 
+    from graphopt.runtime.steps.xla_forms import quickly
+
     client: Any = get_backend("cpu")
     content = path.read_bytes()
     module = content if content.startswith(b"ML\xefR") else content.decode("utf-8")
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     with jax.enable_x64(True):
-        loaded = client.compile_and_load(module, devices, xla_client.CompileOptions())
+        options = xla_client.CompileOptions()
+        options.env_option_overrides = list(quickly(None).items())
+        loaded = client.compile_and_load(module, devices, options)
         placed = [jax.device_put(array, client.local_devices()[0]) for array in arguments]
         results = loaded.execute_sharded(placed).disassemble_into_single_device_arrays()
         return [np.asarray(result[0]) for result in results]
@@ -168,6 +178,7 @@ def module_outputs(
     from graphopt.lowering.collectives import ALONE
     from graphopt.lowering.plan import Plan
     from graphopt.lowering.replication import replica_function
+    from graphopt.runtime.steps.xla_forms import quickly
 
     module = parse_text(text)
     plan = Plan.of(module)
@@ -178,7 +189,8 @@ def module_outputs(
     ]
     with jax.enable_x64(True):
         key = np.array([0, 1], np.uint32)
-        fetches, _ = jax.jit(replica_function(module, plan, ALONE))(*groups, key)
+        run = jax.jit(replica_function(module, plan, ALONE), compiler_options=quickly(None))
+        fetches, _ = run(*groups, key)
         return [np.asarray(fetch) for fetch in fetches]
 
 
