@@ -26,7 +26,6 @@ from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.update.basic import Update
 from graphopt.ir.dialect.signature import STATE, main_function, signature_of
 from graphopt.ir.dialect.types import shape_of
-from graphopt.ir.formats.graph_check import column_names
 from graphopt.ir.program import (
     Operator,
     Parameter,
@@ -36,8 +35,8 @@ from graphopt.ir.program import (
     program_guard,
 )
 from graphopt.ir.translate.blocks.program import parse_program
-from graphopt.ir.translate.interface import data_names, output_names
 from graphopt.passes.engine.costs import cost_of_module, cost_of_op
+from graphopt.runtime.explain import names_of_step
 
 Shape = tuple[int, ...]
 
@@ -50,9 +49,7 @@ def summary_of_program(program: Program) -> LayerSummary:
 
     ProgramError for a program that cannot be compiled.
     """
-    feeds = tuple(column_names(program, "feed") or data_names(program))
-    fetches = tuple(column_names(program, "fetch") or output_names(program))
-    module = parse_program(program, feeds, fetches)
+    module = parse_program(program, *names_of_step(program))
     function = main_function(module)
     body, ports = function.body.block, signature_of(module).arguments
     fed = [arg for arg, port in zip(body.args, ports, strict=True) if port.kind != STATE]

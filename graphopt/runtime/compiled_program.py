@@ -6,7 +6,6 @@ Paddle page: paddle.static.CompiledProgram.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +13,7 @@ from graphopt.display.facts import WithFacts
 from graphopt.display.table import Page
 from graphopt.display.units import several
 from graphopt.errors import FetchError
-from graphopt.ir.formats.graph_check import column_names
 from graphopt.ir.program import Operator, Program
-from graphopt.ir.translate.interface import data_names, output_names
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import Place, as_place, likely_place
 from graphopt.runtime.distributed.job import job_of
@@ -37,32 +34,9 @@ from graphopt.runtime.state.scope import Scope, global_scope, values_in
 
 if TYPE_CHECKING:
     from graphopt.passes.table.added import GivenPass
-    from graphopt.report.stages import Other
     from graphopt.runtime.compile.compiled import Compiled
-    from graphopt.runtime.explain import Explanation, Snapshot
+    from graphopt.runtime.explain import Explanation
     from graphopt.runtime.profiling.profile import Profile
-
-
-def other_for(against: Program | Snapshot, like: Compilation, title: str = "the other") -> Other:
-    """A program as it would be compiled where another one runs; a CompiledProgram by its strategy.
-
-    Its feeds are its data variables; its fetches those of the other that it has too, or else its
-    outputs. TypeError for anything but a Program or CompiledProgram.
-    """
-    from graphopt.report.stages import Other
-
-    program = against if isinstance(against, Program) else getattr(against, "_program", None)
-    if not isinstance(program, Program):
-        raise TypeError(f"expected a Program or CompiledProgram, got {type(against).__name__}")
-    feeds = tuple(column_names(program, "feed") or data_names(program))
-    block = program.global_block()
-    shared = [name for name in like.fetches if block.has_var(name)]
-    fetches = tuple(shared or column_names(program, "fetch") or output_names(program))
-    if isinstance(against, Program):
-        made = replace(like, program=program, feeds=feeds, fetches=fetches)
-    else:
-        made = against._compilation(feeds, fetches)
-    return Other(title, made.parsed, made.pass_context())
 
 
 class CompiledProgram(WithFacts):
@@ -210,6 +184,7 @@ class CompiledProgram(WithFacts):
         """
         from graphopt.report.stages import optimization
         from graphopt.report.write import write_report
+        from graphopt.runtime.explain import other_for
         from graphopt.runtime.measured import measured_step
 
         compiled = [(each.compilation, each.report) for each in self._compiled()]

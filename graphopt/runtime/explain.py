@@ -47,6 +47,8 @@ from graphopt.runtime.settings.strategies import BuildStrategy
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
+    from graphopt.report.stages import Other
+
 
 class Snapshot(Protocol):
     """A program with its strategy, as a CompiledProgram has them."""
@@ -158,14 +160,10 @@ def explain(
     validator: Validator | None = None,
 ) -> Explanation:
     """As `graphopt.explain`, with the validator of rewrites if there is to be one."""
-    source = program if isinstance(program, Program) else getattr(program, "_program", None)
-    if not isinstance(source, Program):
-        raise TypeError(f"expected a Program or CompiledProgram, got {type(program).__name__}")
-    if fetch_list is None:
-        names = tuple(column_names(source, "fetch") or output_names(source))
-    else:
+    source = _source_of(program)
+    feeds, names = names_of_step(source)
+    if fetch_list is not None:
         names = fetch_names(fetch_list)
-    feeds = tuple(column_names(source, "feed") or data_names(source))
     strategy = explained_strategy(program, build_strategy, passes)
     if isinstance(program, Program):
         compilation = Compilation(program, feeds, names, strategy, (likely_place(),))
@@ -177,6 +175,38 @@ def explain(
     if strict:
         explanation.check_strict()
     return explanation
+
+
+def other_for(against: Program | Snapshot, like: Compilation, title: str = "the other") -> Other:
+    """A program as it would be compiled where another one runs; a CompiledProgram by its strategy.
+
+    It fetches what the other one fetches and it has too, or else its own. TypeError for anything
+    but a Program or CompiledProgram.
+    """
+    from graphopt.report.stages import Other
+
+    source = _source_of(against)
+    feeds, fetches = names_of_step(source)
+    shared = tuple(name for name in like.fetches if source.global_block().has_var(name))
+    if isinstance(against, Program):
+        made = replace(like, program=source, feeds=feeds, fetches=shared or fetches)
+    else:
+        made = against._compilation(feeds, shared or fetches)
+    return Other(title, made.parsed, made.pass_context())
+
+
+def _source_of(program: object) -> Program:
+    """The Program itself, or that of a CompiledProgram; TypeError for anything else."""
+    source = program if isinstance(program, Program) else getattr(program, "_program", None)
+    if not isinstance(source, Program):
+        raise TypeError(f"expected a Program or CompiledProgram, got {type(program).__name__}")
+    return source
+
+
+def names_of_step(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The feeds and fetches of a program: its columns, or else its data variables and outputs."""
+    feeds = column_names(program, "feed") or data_names(program)
+    return tuple(feeds), tuple(column_names(program, "fetch") or output_names(program))
 
 
 def cache_notes(compilation: Compilation) -> list[str]:

@@ -23,8 +23,6 @@ from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.state.scope import global_scope
 from graphopt.runtime.state.slots import Slot
 
-# the file that Orbax writes into every folder of arrays
-_METADATA = "_METADATA"
 # the entry of a checkpoint's own metadata with the shapes of variables that are saved in parts
 _SHAPES = "shapes"
 
@@ -49,11 +47,6 @@ def _orbax() -> Any:
             "checkpoints of Orbax need the package orbax-checkpoint: pip install 'graphopt[orbax]'"
         ) from None
     return orbax.checkpoint
-
-
-def is_checkpoint(folder: Path) -> bool:
-    """True for the folder of a checkpoint that is complete."""
-    return (folder / _METADATA).is_file()
 
 
 def start_save(folder: Path, values: Mapping[str, Slot | np.ndarray[Any, Any]]) -> Future[None]:

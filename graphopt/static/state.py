@@ -10,9 +10,8 @@ import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -36,8 +35,10 @@ from graphopt.ir.program.location import caller_level
 from graphopt.runtime.executor import Executor
 from graphopt.runtime.state.scope import global_scope
 from graphopt.runtime.state.slots import Slot
-from graphopt.static import orbax_state
 from graphopt.static.io import check_type, put_value, scope_slot
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _SUFFIXES = (".pdparams", ".pdopt", ".pdmodel")
 
@@ -104,7 +105,9 @@ def save(
     parameters = {v.name: _current(program, v) for v in _parameters(program)}
     others = {v.name: _current(program, v) for v in _other_state(program)}
     if format == "orbax":
-        return orbax_state.start_save(Path(model_path), parameters | others)
+        from graphopt.static.orbax_state import start_save
+
+        return start_save(Path(model_path), parameters | others)
     Path(model_path).parent.mkdir(parents=True, exist_ok=True)
     write_files(
         {
@@ -128,6 +131,11 @@ def _current(program: Program, variable: Variable) -> Slot | np.ndarray[Any, Any
 
 def _copies(values: Mapping[str, Slot | np.ndarray[Any, Any]]) -> dict[str, Any]:
     return {n: value.read() if isinstance(value, Slot) else value for n, value in values.items()}
+
+
+def _is_orbax(folder: Path) -> bool:
+    """True for a complete checkpoint of Orbax, which writes this file into it."""
+    return (folder / "_METADATA").is_file()
 
 
 def _prefix(model_path: str) -> str:
@@ -163,9 +171,11 @@ def load(
     settle_at(Path(model_path))
     params, optimizer = Path(f"{prefix}.pdparams"), Path(f"{prefix}.pdopt")
     others = _other_state(program)
-    if orbax_state.is_checkpoint(Path(model_path)):
+    if _is_orbax(Path(model_path)):
+        from graphopt.static.orbax_state import read
+
         params = optimizer = Path(model_path)
-        everything = orbax_state.read(params)
+        everything = read(params)
     elif params.exists():
         states = load_states([params, optimizer] if others else [params])
         everything = {name: value for state in states.values() for name, value in state.items()}
@@ -284,8 +294,10 @@ def load_program_state(
     params, optimizer = Path(f"{prefix}.pdparams"), Path(f"{prefix}.pdopt")
     path = Path(model_path)
     settle_at(path)
-    if orbax_state.is_checkpoint(path):
-        return orbax_state.read(path)
+    if _is_orbax(path):
+        from graphopt.static.orbax_state import read
+
+        return read(path)
     if params.exists():
         states = load_states([params, optimizer] if optimizer.exists() else [params])
         state = {name: value for each in states.values() for name, value in each.items()}

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 from jaxlib.xla_client import CompileOptions, DeviceList
 
-from graphopt.runtime.disk.known import prepare_calls
+from graphopt.runtime.disk.lapack import prepare_calls
 from graphopt.runtime.settings.progress import announced
 
 

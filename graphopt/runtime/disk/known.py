@@ -14,13 +14,11 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from pathlib import Path
 from pickle import PicklingError, UnpicklingError
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.experimental import serialize_executable
 
 from graphopt.lowering.plan import Replicated
@@ -30,27 +28,8 @@ from graphopt.runtime.disk.cache import use_cache
 from graphopt.runtime.disk.directory import most_bytes
 from graphopt.runtime.disk.entries import hashed, read_entry, write_entry
 from graphopt.runtime.disk.in_child import CODE, Job
+from graphopt.runtime.disk.lapack import prepare_calls
 from graphopt.runtime.disk.own_code import code_settings, rules_are_ours
-
-# the names of the calls begin so, in executables and in StableHLO
-_CALL = b"lapack_"
-
-
-def prepare_calls(program: bytes) -> None:
-    """Find the functions of LAPACK that an executable calls, before it runs.
-
-    JAX looks for them when it lowers such a call for the first time in a process. An executable
-    that was read has them as null pointers until then, and crashes the process.
-    """
-    if _CALL in program:
-        _find_functions()
-
-
-@cache
-def _find_functions() -> None:
-    matrix = jax.ShapeDtypeStruct((1, 1), "float32")
-    jax.jit(jnp.linalg.cholesky).trace(matrix).lower(lowering_platforms=("cpu",))
-
 
 FOLDER = "steps"
 # arrays, or their types, as a step takes them
