@@ -187,7 +187,7 @@ def error_of(found: Results, wanted: Results | None) -> Error | None:
     for name, array in found.items():
         other = wanted[name]
         if array.dtype.kind in "biu":
-            worst = _join_errors(worst, _count_differing(array != other, name))
+            worst = _join_errors(worst, _integer_error(array != other, name))
         elif array.dtype.kind != "c":
             worst = _join_errors(worst, _difference(array, other, name))
     return worst
@@ -198,8 +198,8 @@ def _join_errors(a: Error, b: Error) -> Error:
     return Error(max(a.abs, b.abs), max(a.rel, b.rel), max(a.ulp, b.ulp), larger.result)
 
 
-def _count_differing(wrong: Array, name: str) -> Error:
-    """An integer that differs counts as infinitely far off."""
+def _integer_error(wrong: Array, name: str) -> Error:
+    """The error of integers: one that differs counts as infinitely far off."""
     if not wrong.any():
         return Error(0.0, 0.0, 0.0, "")
     return Error(1.0, 1.0, np.inf, name)

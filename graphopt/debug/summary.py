@@ -94,7 +94,7 @@ def _shape(value: SSAValue) -> Shape:
 
 
 @contextmanager
-def _keep_attributes(net: Any) -> Iterator[None]:
+def _restore_attributes(net: Any) -> Iterator[None]:
     """Give the layers their attributes back, which a call may set to tensors of its program."""
     layers = [vars(layer) for layer in net.sublayers(include_self=True)]
     values = [value for attributes in layers for value in attributes.values()]
@@ -130,7 +130,7 @@ def summary_of_layer(net: Any, inputs: Sequence[tuple[Shape, Any]]) -> LayerSumm
             ]
     net.eval()
     try:
-        with _keep_attributes(net), static_mode(), program_guard(program, Program()):
+        with _restore_attributes(net), static_mode(), program_guard(program, Program()):
             block = program.global_block()
             fed = [
                 block.create_var(

@@ -48,7 +48,7 @@ Optimizer = modern.Optimizer
 
 
 @cache
-def _make_optimizer(name: str) -> type[modern.Optimizer]:
+def _make_optimizer_class(name: str) -> type[modern.Optimizer]:
     """The class `name` + Optimizer of 1.8, from the one of 2.x."""
     base: Any = getattr(modern, name)
     order = _ARGUMENTS[name].split()
@@ -166,7 +166,7 @@ def _model_average() -> Any:
 @cache
 def _compressing_momentum() -> Any:
     """Momentum with the arguments of 1.8's DGC, whose compression has no effect."""
-    base: Any = _make_optimizer("Momentum")
+    base: Any = _make_optimizer_class("Momentum")
 
     class DGCMomentumOptimizer(base):
         """Momentum; it warns that gradients are not compressed on their way between devices.
@@ -212,7 +212,7 @@ def _find(name: str) -> Any:
         return _compressing_momentum()
     short = name.removesuffix("Optimizer")
     if short in _ARGUMENTS and hasattr(modern, short):
-        return _make_optimizer(short)
+        return _make_optimizer_class(short)
     raise KeyError(name)
 
 

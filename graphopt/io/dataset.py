@@ -31,17 +31,17 @@ class IterableDataset(Dataset):
         raise NotImplementedError(_lacks("__iter__", self))
 
     def __getitem__(self, idx: Any) -> Any:
-        raise RuntimeError(_closed_method("__getitem__", self))
+        raise RuntimeError(_wrong_call_text("__getitem__", self))
 
     def __len__(self) -> int:
-        raise RuntimeError(_closed_method("__len__", self))
+        raise RuntimeError(_wrong_call_text("__len__", self))
 
 
 def _lacks(method: str, dataset: Dataset) -> str:
     return f"'{method}' not implement in class {type(dataset).__name__}"
 
 
-def _closed_method(method: str, dataset: Dataset) -> str:
+def _wrong_call_text(method: str, dataset: Dataset) -> str:
     return f"'{method}' should not be called for IterableDataset {type(dataset).__name__}"
 
 

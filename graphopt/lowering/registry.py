@@ -18,13 +18,14 @@ from typing import Any, TypeVar
 from graphopt.ir.dialect.op import PdOp
 
 Rule = Callable[..., Any]
+R = TypeVar("R", bound=Rule)
 RULES: dict[type[PdOp], Rule] = {}
 
 
-def lowers(*op_classes: type[PdOp]) -> Callable[[Rule], Rule]:
+def lowers(*op_classes: type[PdOp]) -> Callable[[R], R]:
     """Register the decorated function as the lowering rule of these op classes."""
 
-    def register(rule: Rule) -> Rule:
+    def register(rule: R) -> R:
         for op_class in op_classes:
             assert op_class not in RULES, f"{op_class.name} has two lowering rules"
             RULES[op_class] = rule

@@ -43,16 +43,3 @@ class TracedOps:
             found = pull_back([(target, cotangent)]) if isinstance(target, TapeNode) else {}
         nodes = [self.leaves[value] for value in wrt]
         return [found.get(id(node), np.zeros(node.shape)) for node in nodes]
-
-
-def pull_back_ops(
-    ops: Sequence[Operation],
-    bindings: Mapping[SSAValue, Array],
-    of: SSAValue,
-    cotangent: Array,
-    wrt: Sequence[SSAValue],
-    *,
-    seed: int = 7,
-) -> list[Array]:
-    """The gradients of one value that these ops compute, as `TracedOps` gives them."""
-    return TracedOps(ops, bindings, wrt, seed=seed).gradients(of, cotangent, wrt)

@@ -1,4 +1,6 @@
-"""Tags of sequences: conditional random fields and chunks (paddle.fluid.layers).
+"""Tags: of sequences, by conditional random fields and chunks; of rows, by hash and by filter.
+
+Paddle module: paddle.fluid.layers.
 
 Sequences are rows with lengths, or padded steps with a `length` for each sequence.
 """

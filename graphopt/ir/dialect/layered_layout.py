@@ -71,7 +71,7 @@ def layered(
         for node, row in zip(nodes, clustered.rows, strict=True):
             node.row = row
     _split_wide_rows(nodes)
-    joints = _join_rows(nodes, edges)
+    joints = _add_joints(nodes, edges)
     rows: list[list[LayoutNode]] = [[] for _ in range(max((n.row for n in nodes), default=-1) + 1)]
     for node in nodes[: len(widths)]:
         rows[node.row].append(node)
@@ -129,7 +129,7 @@ def _split_wide_rows(nodes: Sequence[LayoutNode]) -> None:
             width += node.width + GAP
 
 
-def _join_rows(nodes: list[LayoutNode], edges: Sequence[Edge]) -> list[list[int]]:
+def _add_joints(nodes: list[LayoutNode], edges: Sequence[Edge]) -> list[list[int]]:
     """Add a joint to each row that an edge passes; edges from one box share them."""
     known: dict[tuple[int, int], int] = {}
     joints: list[list[int]] = []

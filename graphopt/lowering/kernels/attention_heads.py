@@ -149,7 +149,7 @@ def _by_heads_backward(
 
     def again(operands: AttentionOperands) -> Array:
         return _in_parts(
-            lambda own, known: _reuse_results(own, known, how, tiles), operands, packed, heads
+            lambda own, known: _known_results(own, known, how, tiles), operands, packed, heads
         )
 
     return jax.vjp(again, operands)[1](of_out)
@@ -159,7 +159,7 @@ _by_heads.defvjp(_by_heads_saving, _by_heads_backward)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3))
-def _reuse_results(
+def _known_results(
     operands: AttentionOperands, packed: Any, how: ScoreWeighing, tiles: Tiles
 ) -> Array:
     """Results computed before, as a function of their inputs."""
@@ -180,4 +180,4 @@ def _known_backward(
     return of_operands, jnp.zeros_like(packed)
 
 
-_reuse_results.defvjp(_known_saving, _known_backward)
+_known_results.defvjp(_known_saving, _known_backward)

@@ -170,64 +170,52 @@ def weigh_by_rows(x: Array, rows: Array, replicas: Replicas) -> Array:
     return x / replicas.size
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _shared(x: Array, replicas: Replicas) -> Array:
-    return x
-
-
-_shared.defvjp(lambda x, replicas: (x, None), lambda replicas, _, g: (replicas.model_sum(g),))
+# The derivative of each of these is another one: of a value that all devices of a replica have, the
+# gradient is summed up; of a sum, each has it; pieces put together are cut again.
 
 
 @lowers(ops.CIdentity)
-def c_identity(x: Array, replicas: Replicas) -> Array:
-    return _shared(x, replicas)
-
-
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _total(x: Array, replicas: Replicas) -> Array:
-    return replicas.model_sum(x).astype(x.dtype)
+def c_identity(x: Array, replicas: Replicas) -> Array:
+    return x
 
 
-_total.defvjp(lambda x, replicas: (_total(x, replicas), None), lambda replicas, _, g: (g,))
+c_identity.defvjp(lambda x, replicas: (x, None), lambda replicas, _, g: (replicas.model_sum(g),))
 
 
 @lowers(ops.MpAllReduceSum)
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
 def mp_allreduce_sum(x: Array, replicas: Replicas) -> Array:
-    return _total(x, replicas)
+    return replicas.model_sum(x).astype(x.dtype)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(1, 2))
-def _concatenated(x: Array, axis: int, replicas: Replicas) -> Array:
-    return replicas.model_gather(x, axis)
-
-
-_concatenated.defvjp(
-    lambda x, axis, replicas: (_concatenated(x, axis, replicas), None),
-    lambda axis, replicas, _, g: (replicas.model_piece(g, axis),),
+mp_allreduce_sum.defvjp(
+    lambda x, replicas: (mp_allreduce_sum(x, replicas), None), lambda replicas, _, g: (g,)
 )
 
 
 @lowers(ops.CConcat)
+@partial(jax.custom_vjp, nondiff_argnums=(1, 2, 3))
 def c_concat(x: Array, axis: int, degree: int, replicas: Replicas) -> Array:
     replicas.check_degree(degree)
-    return _concatenated(x, axis, replicas)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(1, 2))
-def _piece(x: Array, axis: int, replicas: Replicas) -> Array:
-    return replicas.model_piece(x, axis)
-
-
-_piece.defvjp(
-    lambda x, axis, replicas: (_piece(x, axis, replicas), None),
-    lambda axis, replicas, _, g: (replicas.model_gather(g, axis),),
-)
+    return replicas.model_gather(x, axis)
 
 
 @lowers(ops.CSplit)
+@partial(jax.custom_vjp, nondiff_argnums=(1, 2, 3))
 def c_split(x: Array, axis: int, degree: int, replicas: Replicas) -> Array:
     replicas.check_degree(degree)
-    return _piece(x, axis, replicas)
+    return replicas.model_piece(x, axis)
+
+
+c_concat.defvjp(
+    lambda x, *given: (c_concat(x, *given), None),
+    lambda axis, degree, replicas, _, g: (replicas.model_piece(g, axis),),
+)
+c_split.defvjp(
+    lambda x, *given: (c_split(x, *given), None),
+    lambda axis, degree, replicas, _, g: (replicas.model_gather(g, axis),),
+)
 
 
 @lowers(ops.CEmbedding)

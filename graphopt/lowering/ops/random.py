@@ -116,7 +116,7 @@ def dropout(
     p: float,
     is_test: bool,
     mode: str,
-    key: Array,
+    key: Array | None,
     replicas: Replicas = ALONE,
     cut: int | None = None,
 ) -> Array:
@@ -127,6 +127,7 @@ def dropout(
         return x
     if p == 1:
         return jnp.zeros_like(x)
+    assert key is not None, "an op that draws has a key"
     # a mask that is drawn already, or else with a probability in float32: 32 bits per element
     is_drawn = key.dtype == np.bool_
     shape = x.shape

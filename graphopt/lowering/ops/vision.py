@@ -52,7 +52,7 @@ def interpolate(
     for at, (old, new) in enumerate(zip(sizes, wanted, strict=True)):
         ratio = _ratio(old, new, scales[at] if scales else 0, align_corners)
         taps = _taps(mode, old, new, ratio, align_corners, align_mode)
-        x = _resampled(x, first + at, taps, _transposed(taps, old, new))
+        x = _resample_axis(x, first + at, taps, _transpose_taps(taps, old, new))
     return x.astype(dtype)
 
 
@@ -60,7 +60,7 @@ def interpolate(
 _MOST_READERS = 32
 
 
-def _transposed(taps: Taps, old: int, new: int) -> Taps:
+def _transpose_taps(taps: Taps, old: int, new: int) -> Taps:
     """For each input position the output positions that read it, with their weights."""
     pairs = np.concatenate([index * new + np.arange(new) for index, _ in taps])
     pairs, places = np.unique(pairs, return_inverse=True)
@@ -74,7 +74,7 @@ def _transposed(taps: Taps, old: int, new: int) -> Taps:
     return found
 
 
-def _resampled(x: Array, axis: int, taps: Taps, back: Taps) -> Array:
+def _resample_axis(x: Array, axis: int, taps: Taps, back: Taps) -> Array:
     """The sums of taps along an axis; the derivative is that of the taps back, not a scatter."""
 
     def weighted(x: Array) -> Array:
@@ -87,7 +87,9 @@ def _resampled(x: Array, axis: int, taps: Taps, back: Taps) -> Array:
     if len(back) > _MOST_READERS:
         return weighted(x)
     computed = jax.custom_vjp(weighted)
-    computed.defvjp(lambda x: (weighted(x), None), lambda _, g: (_resampled(g, axis, back, taps),))
+    computed.defvjp(
+        lambda x: (weighted(x), None), lambda _, g: (_resample_axis(g, axis, back, taps),)
+    )
     return computed(x)
 
 

@@ -23,7 +23,7 @@ from graphopt.tensor.manipulation import cast, concat, reshape
 from graphopt.tensor.math import add, scale
 
 
-def function_named(name: str, function: str) -> Callable[[Variable], Variable]:
+def find_activation(name: str, function: str) -> Callable[[Variable], Variable]:
     """The function of paddle.nn.functional of this name; ValueError when there is none."""
     if not isinstance(name, str) or not callable(getattr(functional, name, None)):
         raise ValueError(f"{function}(): 'activation' names no activation function: {name!r}")
@@ -190,7 +190,7 @@ class TransformerEncoderLayer(Layer):
         self.norm2 = LayerNorm(d_model, layer_norm_eps)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = function_named(activation, "TransformerEncoderLayer")
+        self.activation = find_activation(activation, "TransformerEncoderLayer")
 
     def forward(self, src: Variable, src_mask: Variable | None = None, cache: Any = None) -> Any:
         residual = src

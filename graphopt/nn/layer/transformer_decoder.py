@@ -20,7 +20,7 @@ from graphopt.nn.layer.transformer import (
     StaticCache,
     TransformerEncoder,
     TransformerEncoderLayer,
-    function_named,
+    find_activation,
     spread_attribute,
 )
 from graphopt.tensor.creation import assign
@@ -70,7 +70,7 @@ class TransformerDecoderLayer(Layer):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
-        self.activation = function_named(activation, "TransformerDecoderLayer")
+        self.activation = find_activation(activation, "TransformerDecoderLayer")
 
     def forward(
         self,

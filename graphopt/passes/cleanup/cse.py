@@ -40,8 +40,8 @@ class _Key(OperationInfo):
         return self._hash
 
 
-class _MetOps(KnownOps):
-    """The ops that were met, in nested scopes."""
+class _ScopedOps(KnownOps):
+    """The ops that were met so far, in nested scopes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class _Driver(CSEDriver):
 
     def _simplify_region(self, region: Region) -> None:
         if len(region.blocks) == 1:
-            known = self._known_ops if isinstance(self._known_ops, _MetOps) else _MetOps()
+            known = self._known_ops if isinstance(self._known_ops, _ScopedOps) else _ScopedOps()
             self._known_ops = known
             with known.scope():
                 self._simplify_block(region.block)

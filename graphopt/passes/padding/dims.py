@@ -149,7 +149,7 @@ def reshape_axes(shape: Sequence[int], axes: Axes, wanted: Sequence[int]) -> Axe
     back = [take(position, last=True) for position in range(len(wanted) - 1, free, -1)]
     if free == len(wanted):
         if rest:
-            raise _refuse_mixed(rest)
+            raise _mixing_error(rest)
         return tuple(front)
     return (*front, join_factors(rest), *reversed(back))
 
@@ -165,24 +165,24 @@ def _take(rest: list[Factor], factor: Factor, end: int) -> None:
     """Take one factor from an end, a number also as a divisor or a product of the factors there."""
     while factor != 1:
         if not rest:
-            raise _refuse_mixed([factor])
+            raise _mixing_error([factor])
         found = rest[end]
         if found == factor:
             rest.pop(end)
             return
         if not isinstance(found, int) or not isinstance(factor, int):
-            raise _refuse_mixed([found])
+            raise _mixing_error([found])
         if 0 in (found, factor):
-            raise _refuse_mixed([found])
+            raise _mixing_error([found])
         if found % factor == 0:
             rest[end] = found // factor
             return
         if factor % found:
-            raise _refuse_mixed([found])
+            raise _mixing_error([found])
         rest.pop(end)
         factor //= found
 
 
-def _refuse_mixed(factors: Sequence[Factor]) -> CannotPad:
+def _mixing_error(factors: Sequence[Factor]) -> CannotPad:
     names = " * ".join(map(str, factors))
     return CannotPad("reshape-mixes-rows", f"a reshape cuts through the padded axes ({names})")

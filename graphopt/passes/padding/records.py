@@ -42,11 +42,11 @@ def masked_record(masked: Masked) -> Record:
 def masked_of(record: Mapping[str, Any]) -> Masked:
     """The additional feeds of a record."""
     return Masked(
-        tuple(_padded_factors(dim) for dim in record["masks"]),
-        tuple(_padded_factors(dim) for dim in record["counts"]),
+        tuple(_factors_of(dim) for dim in record["masks"]),
+        tuple(_factors_of(dim) for dim in record["counts"]),
         axes_of(record["fetches"]),
         frozenset(_extent_of(extent) for extent in record["extents"]),
-        frozenset((_padded_factors(one), _padded_factors(other)) for one, other in record["equal"]),
+        frozenset((_factors_of(one), _factors_of(other)) for one, other in record["equal"]),
         tuple(_cache_of(cache) for cache in record["caches"]),
         axes_of(record["feeds"]),
         frozenset((_grown_of(size), int(most)) for size, most in record["limits"]),
@@ -67,10 +67,10 @@ def _dim_record(dim: Dim | None) -> list[Any] | None:
 
 
 def _dim_of(record: Sequence[Any] | None) -> Dim | None:
-    return None if record is None else _padded_factors(record)
+    return None if record is None else _factors_of(record)
 
 
-def _padded_factors(record: Sequence[Any]) -> Dim:
+def _factors_of(record: Sequence[Any]) -> Dim:
     return tuple(map(_factor_of, record))
 
 

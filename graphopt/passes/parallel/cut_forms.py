@@ -6,7 +6,7 @@ follow from what an op says of itself (`traits.py`), but for products, lookups a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,7 +48,7 @@ class CutForm:
     """A form of an op: the axes of its operands and results.
 
     With `partial` the results are terms of sums over the devices. `attrs` are other properties than
-    those of the op, and `kind` another class of op. `what` names it for reports.
+    those of the op, and `kind` another class of op.
     """
 
     operands: Axes
@@ -56,20 +56,26 @@ class CutForm:
     partial: bool = False
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     kind: type[PdOp] | None = None
-    what: str = ""
+
+    def call_of(self, op: PdOp) -> tuple[type[PdOp], dict[str, Any]]:
+        """The class and the properties of the op that computes with pieces."""
+        kind = self.kind or type(op)
+        known = attr_kinds(kind)
+        kept = {name: value for name, value in op.attr_values().items() if name in known}
+        return kind, kept | dict(self.attrs)
 
 
 def cut_forms(op: PdOp, degree: int) -> list[CutForm]:
     """The forms of an op with `degree` pieces; none for one that needs whole values."""
     if op.regions:
         return []
-    forms = _proposed(op)
+    forms = _propose_forms(op)
     if isinstance(op, Reshape):
-        forms = (_reshaped(op, form, degree) for form in forms)
+        forms = (_with_piece_sizes(op, form, degree) for form in forms)
     return [form for form in forms if _fits(op, form, degree)]
 
 
-def _proposed(op: PdOp) -> Iterator[CutForm]:
+def _propose_forms(op: PdOp) -> Iterator[CutForm]:
     """Forms that hold if the sizes are right."""
     for kind, propose in _BY_KIND.items():
         if isinstance(op, kind):
@@ -83,7 +89,7 @@ def _proposed(op: PdOp) -> Iterator[CutForm]:
         elif (along := op.get_trait(AlongAxis)) is not None:
             yield from _beside(op, {along.kept_axis(op)})
         elif (reduction := op.get_trait(Reduction)) is not None:
-            yield from _reduced(op, reduction.axes(op))
+            yield from _reduction(op, reduction.axes(op))
 
 
 def _fits(op: PdOp, form: CutForm, degree: int) -> bool:
@@ -97,12 +103,8 @@ def _fits(op: PdOp, form: CutForm, degree: int) -> bool:
             piece_type(value.type, axis, degree)
             for value, axis in zip(op.results, form.results, strict=True)
         ]
-        groups: list[Sequence[Attribute]] = []
-        for group in op.operand_groups():
-            groups.append([operands.pop(0) for _ in group])
-        kind = form.kind or type(op)
-        known = attr_kinds(kind)
-        attrs = {n: v for n, v in op.attr_values().items() if n in known} | dict(form.attrs)
+        groups = [[operands.pop(0) for _ in group] for group in op.operand_groups()]
+        kind, attrs = form.call_of(op)
         found = infer_types(kind, groups, attrs)
     except ProgramError:
         return False
@@ -127,14 +129,14 @@ def _matmul(op: PdOp) -> Iterator[CutForm]:
     rank = rank_of(op.results[0].type)
     rows, inner_x = (x - 1, x - 2) if op.attr("transpose_x") else (x - 2, x - 1)
     inner_y, columns = (y - 1, y - 2) if op.attr("transpose_y") else (y - 2, y - 1)
-    yield CutForm((None, columns), (rank - 1,), what="columns")
-    yield CutForm((inner_x, inner_y), (None,), partial=True, what="rows")
+    yield CutForm((None, columns), (rank - 1,))
+    yield CutForm((inner_x, inner_y), (None,), partial=True)
     yield CutForm((rows, None), (rank - 2,))
     for axis in range(rank - 2):
-        yield CutForm(_aligned(op, axis), (axis,))
+        yield CutForm(_align_axes(op, axis), (axis,))
 
 
-def _aligned(op: PdOp, axis: int) -> Axes:
+def _align_axes(op: PdOp, axis: int) -> Axes:
     """The axes of operands that broadcast to an axis of the result; None where they repeat."""
     rank, size = rank_of(op.results[0].type), shape_of(op.results[0].type)[axis]
     found: list[int | None] = []
@@ -148,7 +150,7 @@ def _elementwise(op: PdOp) -> Iterator[CutForm]:
     if not op.results or not op.operands:
         return
     for axis in range(rank_of(op.results[0].type)):
-        operands = _aligned(op, axis)
+        operands = _align_axes(op, axis)
         if any(each is not None for each in operands):
             yield CutForm(operands, (axis,) * len(op.results))
 
@@ -161,8 +163,8 @@ def _dropout(op: PdOp) -> Iterator[CutForm]:
 
 
 def _embedding(op: PdOp) -> Iterator[CutForm]:
-    yield CutForm((None, 1), (rank_of(op.results[0].type) - 1,), what="columns")
-    yield CutForm((None, 0), (None,), partial=True, kind=CEmbedding, what="rows")
+    yield CutForm((None, 1), (rank_of(op.results[0].type) - 1,))
+    yield CutForm((None, 0), (None,), partial=True, kind=CEmbedding)
 
 
 def _beside(op: PdOp, axes: set[int | None]) -> Iterator[CutForm]:
@@ -172,7 +174,7 @@ def _beside(op: PdOp, axes: set[int | None]) -> Iterator[CutForm]:
         yield CutForm((axis,) * len(op.operands), (axis,) * len(op.results))
 
 
-def _reduced(op: PdOp, axes: frozenset[int]) -> Iterator[CutForm]:
+def _reduction(op: PdOp, axes: frozenset[int]) -> Iterator[CutForm]:
     rank = rank_of(op.operands[0].type)
     keeps = rank_of(op.results[0].type) == rank
     for axis in range(rank):
@@ -198,7 +200,7 @@ def _count(sizes: Shape) -> tuple[int, int]:
     return product(known), len(sizes) - len(known)
 
 
-def _reshaped(op: Reshape, form: CutForm, degree: int) -> CutForm:
+def _with_piece_sizes(op: Reshape, form: CutForm, degree: int) -> CutForm:
     """A form of a reshape with the sizes of pieces."""
     (at,), (to,) = form.operands, form.results
     shape: list[int] = list(op.attr("shape"))

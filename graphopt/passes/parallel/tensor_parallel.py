@@ -18,7 +18,6 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from graphopt.display.units import several, size
-from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.differentiated import active_values, ops_before, path_of
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.comm import CConcat, CIdentity, CSplit, MpAllReduceSum
@@ -293,9 +292,7 @@ class _Cutting:
             for value, axis in zip(op.operands, form.operands, strict=True)
         ]
         groups = [[new.pop(0) for _ in group] for group in op.operand_groups()]
-        kind = form.kind or type(op)
-        known = attr_kinds(kind)
-        attrs = {n: v for n, v in op.attr_values().items() if n in known} | dict(form.attrs)
+        kind, attrs = form.call_of(op)
         made = kind.make(*groups, location=op.location, **attrs)
         made.attributes |= op.attributes
         assert op.parent is not None

@@ -22,7 +22,7 @@ from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.compile.compiling import compile_program
 from graphopt.runtime.profiling.instructions import Instructions
-from graphopt.runtime.profiling.rows import names_are_kept, variable_of
+from graphopt.runtime.profiling.rows import keep_names, variable_of
 from graphopt.runtime.settings.progress import announced
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -80,7 +80,7 @@ def memory_of(compilation: Compilation, shapes: Shapes) -> Memory:
     compiled = compile_program(compilation)
     with announced(lambda: "compiling a program to know its memory"):
         try:
-            with numbered(compiled.module) as ops, names_are_kept(), jax.enable_x64(True):
+            with numbered(compiled.module) as ops, keep_names(), jax.enable_x64(True):
                 function = compiled.mapped(1, even=True).function.lower(*_types(compiled, shapes))
                 made = function.compile(compiled.options())
         except NeedsData as error:

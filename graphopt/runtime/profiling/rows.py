@@ -12,8 +12,8 @@ from xdsl.ir import Operation
 
 
 @contextmanager
-def names_are_kept() -> Generator[None]:
-    """An executable on disk is not taken for one whose parts have other names."""
+def keep_names() -> Generator[None]:
+    """Keep the names of instructions: no executable on disk with other names is taken."""
     name = "jax_compilation_cache_include_metadata_in_key"
     before = getattr(jax.config, name)
     jax.config.update(name, True)

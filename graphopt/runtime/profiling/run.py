@@ -29,7 +29,7 @@ from graphopt.runtime.profiling.memory import Memory, memory_in
 from graphopt.runtime.profiling.peak import ProductForm, peaks, seconds_at
 from graphopt.runtime.profiling.profile import Profile
 from graphopt.runtime.profiling.recording import InstructionSpan, Recording, record
-from graphopt.runtime.profiling.rows import InstructionEvent, OpTime, names_are_kept, variable_of
+from graphopt.runtime.profiling.rows import InstructionEvent, OpTime, keep_names, variable_of
 from graphopt.runtime.runners.runner import write_learning_rates
 from graphopt.runtime.settings.flags import FULL
 from graphopt.runtime.settings.progress import announced
@@ -119,7 +119,7 @@ def profiled(
     types = types_of(executable.arguments(feeds, scope))
     with announced(lambda: "compiling a program with the numbers of its ops"):
         try:
-            with numbered(compiled.module) as ops, names_are_kept(), jax.enable_x64(True):
+            with numbered(compiled.module) as ops, keep_names(), jax.enable_x64(True):
                 made = executable.replicated.function.lower(*types).compile(compiled.options())
         except NeedsData as error:
             raise UnsupportedError(f"the program runs op by op, as {error}") from None

@@ -294,23 +294,23 @@ def nms(
     arguments.variable(boxes, "boxes", "nms")
     threshold = arguments.number(iou_threshold, "iou_threshold", "nms")
     if scores is None:
-        return _keep_boxes(boxes, threshold)
+        return _emit_nms(boxes, threshold)
     order = argsort(arguments.variable(scores, "scores", "nms"), descending=True)
     if category_idxs is None:
-        return gather(order, _keep_boxes(gather(boxes, order), threshold))
+        return gather(order, _emit_nms(gather(boxes, order), threshold))
     if categories is None:
         raise ValueError("nms(): give 'categories', the list of all categories, as well")
     own = gather(arguments.variable(category_idxs, "category_idxs", "nms"), order)
     # a place of its own for each category
     side = scale(subtract(max(boxes), min(boxes)), 1.0, 1.0)
     shift = unsqueeze(multiply(cast(own, boxes.dtype), side), [1])
-    kept = _keep_boxes(add(gather(boxes, order), shift), threshold)
+    kept = _emit_nms(add(gather(boxes, order), shift), threshold)
     known = isin(gather(own, kept), assign(np.asarray(categories, own.dtype.numpy)))
     kept = gather(order, masked_select(kept, known))
     return kept if top_k is None else slice_(kept, [0], [0], [top_k])
 
 
-def _keep_boxes(boxes: Variable, threshold: float) -> Variable:
+def _emit_nms(boxes: Variable, threshold: float) -> Variable:
     helper = LayerHelper("nms")
     return helper.emit("nms", {"Boxes": boxes}, {"iou_threshold": threshold}, out="KeepBoxesIdxs")
 

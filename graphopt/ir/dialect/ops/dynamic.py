@@ -93,14 +93,15 @@ def draws(op: Operation) -> tuple[tuple[int, int], ...]:
     if isinstance(op, RandomOp):
         return op.draws()
     if isinstance(op, PdOp) and op.name in STAND_INS:
-        return _draw_effects(op.attr("op"), op.attr("attrs"))
+        return _random_effects(op.attr("op"), op.attr("attrs"))
     return ()
 
 
-def _draw_effects(name: str, stored: DictionaryAttr) -> tuple[tuple[int, int], ...]:
+def _random_effects(name: str, stored: DictionaryAttr) -> tuple[tuple[int, int], ...]:
+    """The seed and the number of what an op draws, if it draws."""
     attrs = decoded(class_of(name), stored)
     if name in STAND_INS:
-        return _draw_effects(attrs["op"], attrs["attrs"])
+        return _random_effects(attrs["op"], attrs["attrs"])
     is_random = issubclass(class_of(name), RandomOp)
     return ((attrs["seed"], attrs["rng_id"]),) if is_random else ()
 

@@ -13,7 +13,7 @@ from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array, value_of
 
 
-def _compute_matrices(op: str, function: Callable[..., Array], *operands: Array) -> Array:
+def _apply_to_matrices(op: str, function: Callable[..., Array], *operands: Array) -> Array:
     """The function of matrices, or Unsupported for those that have none.
 
     What LAPACK makes of infinities and nan is that of its version, and a matter of the triangle
@@ -39,30 +39,30 @@ def _triangle(x: Array, upper: bool) -> Array:
 @rule(Cholesky)
 def cholesky(x: Array, upper: bool) -> Array:
     # from the triangle that is named, whatever the other one holds
-    factor = _compute_matrices("pd.cholesky", np.linalg.cholesky, _adjoint(x) if upper else x)
+    factor = _apply_to_matrices("pd.cholesky", np.linalg.cholesky, _adjoint(x) if upper else x)
     return _adjoint(factor) if upper else factor
 
 
 @rule(Inverse)
 def inverse(x: Array) -> Array:
-    return _compute_matrices("pd.inverse", np.linalg.inv, x)
+    return _apply_to_matrices("pd.inverse", np.linalg.inv, x)
 
 
 @rule(ops.Det)
 def det(x: Array) -> Array:
-    return _compute_matrices("pd.det", np.linalg.det, x)
+    return _apply_to_matrices("pd.det", np.linalg.det, x)
 
 
 @rule(ops.Slogdet)
 def slogdet(x: Array) -> Array:
-    sign, size = _compute_matrices("pd.slogdet", np.linalg.slogdet, x)
+    sign, size = _apply_to_matrices("pd.slogdet", np.linalg.slogdet, x)
     return np.stack([sign, size.astype(sign.dtype)])
 
 
 def _solved(op: str, x: Array, y: Array) -> Array:
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     wide = np.broadcast_to(y, (*batch, *y.shape[-2:]))
-    return _compute_matrices(op, np.linalg.solve, x, wide)
+    return _apply_to_matrices(op, np.linalg.solve, x, wide)
 
 
 @rule(ops.Solve)
@@ -91,13 +91,15 @@ def cholesky_solve(x: Array, y: Array, upper: bool) -> Array:
 
 @rule(ops.MatrixPower)
 def matrix_power(x: Array, n: int) -> Array:
-    return _compute_matrices("pd.matrix_power", lambda matrix: np.linalg.matrix_power(matrix, n), x)
+    return _apply_to_matrices(
+        "pd.matrix_power", lambda matrix: np.linalg.matrix_power(matrix, n), x
+    )
 
 
 @rule(ops.Eigvalsh)
 def eigvalsh(x: Array, UPLO: str) -> Array:
     lower = np.linalg.eigvalsh
-    return _compute_matrices("pd.eigvalsh", lower, _adjoint(x) if UPLO == "U" else x)
+    return _apply_to_matrices("pd.eigvalsh", lower, _adjoint(x) if UPLO == "U" else x)
 
 
 @rule(ops.MultiDot)
