@@ -9,7 +9,7 @@ from graphopt.frontend import arguments, lazy
 from graphopt.frontend.initializers.fill import Normal
 from graphopt.nn.functional import conv as functional
 from graphopt.nn.functional.vision import pad
-from graphopt.nn.layer.layers import Layer
+from graphopt.nn.layer.layers import Layer, with_defaults
 
 
 class _Conv(Layer):
@@ -23,14 +23,14 @@ class _Conv(Layer):
         in_channels: int,
         out_channels: int,
         kernel_size: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        groups: int,
-        padding_mode: str,
-        weight_attr: Any,
-        bias_attr: Any,
-        data_format: str,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        padding_mode: str = "zeros",
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
     ) -> None:
         super().__init__()
         kind = type(self).__name__
@@ -82,109 +82,28 @@ class _Conv(Layer):
         )
 
 
+@with_defaults(data_format="NCL")
 class Conv1D(_Conv):
     """Convolution of sequences [n, c, l] (paddle.nn.Conv1D)."""
 
     rank = 1
     function = staticmethod(functional.conv1d)
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        padding_mode: str = "zeros",
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str = "NCL",
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            padding_mode,
-            weight_attr,
-            bias_attr,
-            data_format,
-        )
 
-
+@with_defaults(data_format="NCHW")
 class Conv2D(_Conv):
     """Convolution of images [n, c, h, w] (paddle.nn.Conv2D)."""
 
     rank = 2
     function = staticmethod(functional.conv2d)
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        padding_mode: str = "zeros",
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str = "NCHW",
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            padding_mode,
-            weight_attr,
-            bias_attr,
-            data_format,
-        )
 
-
+@with_defaults(data_format="NCDHW")
 class Conv3D(_Conv):
     """Convolution of volumes [n, c, d, h, w] (paddle.nn.Conv3D)."""
 
     rank = 3
     function = staticmethod(functional.conv3d)
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        padding_mode: str = "zeros",
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str = "NCDHW",
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            padding_mode,
-            weight_attr,
-            bias_attr,
-            data_format,
-        )
 
 
 class _ConvTranspose(Layer):
@@ -198,12 +117,17 @@ class _ConvTranspose(Layer):
         in_channels: int,
         out_channels: int,
         kernel_size: Any,
-        weight_attr: Any,
-        bias_attr: Any,
-        window: dict[str, Any],
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
     ) -> None:
         super().__init__()
-        kind, groups = type(self).__name__, window["groups"]
+        kind = type(self).__name__
         inputs = arguments.integer(in_channels, "in_channels", kind)
         outputs = arguments.integer(out_channels, "out_channels", kind)
         if groups < 1 or inputs % groups or outputs % groups:
@@ -212,7 +136,14 @@ class _ConvTranspose(Layer):
                 f"groups={groups}"
             )
         kernel = arguments.pair(kernel_size, "kernel_size", kind, self.rank)
-        self._window = window
+        self._window = window = {
+            "stride": stride,
+            "padding": padding,
+            "output_padding": output_padding,
+            "dilation": dilation,
+            "groups": groups,
+            "data_format": data_format,
+        }
         # layers of users read these
         self.__dict__.update({f"_{name}": value for name, value in window.items()})
         self._in_channels, self._out_channels, self._kernel_size = inputs, outputs, kernel
@@ -247,77 +178,25 @@ class Conv1DTranspose(_ConvTranspose):
         bias_attr: Any = None,
         data_format: str = "NCL",
     ) -> None:
-        window = {
-            "stride": stride,
-            "padding": padding,
-            "output_padding": output_padding,
-            "dilation": dilation,
-            "groups": groups,
-            "data_format": data_format,
-        }
-        super().__init__(in_channels, out_channels, kernel_size, weight_attr, bias_attr, window)
+        window = (stride, padding, output_padding, dilation, groups)
+        attrs = (weight_attr, bias_attr, data_format)
+        super().__init__(in_channels, out_channels, kernel_size, *window, *attrs)
 
 
+@with_defaults(data_format="NCHW")
 class Conv2DTranspose(_ConvTranspose):
     """The transpose of a convolution of images (paddle.nn.Conv2DTranspose)."""
 
     rank = 2
     function = staticmethod(functional.conv2d_transpose)
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str = "NCHW",
-    ) -> None:
-        window = {
-            "stride": stride,
-            "padding": padding,
-            "output_padding": output_padding,
-            "dilation": dilation,
-            "groups": groups,
-            "data_format": data_format,
-        }
-        super().__init__(in_channels, out_channels, kernel_size, weight_attr, bias_attr, window)
 
-
+@with_defaults(data_format="NCDHW")
 class Conv3DTranspose(_ConvTranspose):
     """The transpose of a convolution of volumes (paddle.nn.Conv3DTranspose)."""
 
     rank = 3
     function = staticmethod(functional.conv3d_transpose)
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str = "NCDHW",
-    ) -> None:
-        window = {
-            "stride": stride,
-            "padding": padding,
-            "output_padding": output_padding,
-            "dilation": dilation,
-            "groups": groups,
-            "data_format": data_format,
-        }
-        super().__init__(in_channels, out_channels, kernel_size, weight_attr, bias_attr, window)
 
 
 lazy.join_package(globals())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from inspect import Signature, signature
+from types import FunctionType
+from typing import Any, TypeVar
 
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
@@ -15,6 +17,7 @@ from graphopt.frontend.tracing import current_trace, traceable
 from graphopt.ir.program import Parameter, Variable, unique_name
 
 Hook = Callable[..., Any]
+L = TypeVar("L", bound="Layer")
 
 
 def _snake(name: str) -> str:
@@ -316,6 +319,22 @@ class Layer:
             return f"{type(self).__name__}({self.extra_repr()})"
         inner = "\n".join(lines).replace("\n", "\n  ")
         return f"{type(self).__name__}(\n  {inner}\n)"
+
+
+def with_defaults(**values: Any) -> Callable[[type[L]], type[L]]:
+    """Give a layer the arguments of its base class, some with other defaults."""
+
+    def change(layer: type[L]) -> type[L]:
+        init: Any = layer.__init__
+        own: Any = FunctionType(init.__code__, init.__globals__, "__init__", None, init.__closure__)
+        defaults = {name: p.default for name, p in signature(init).parameters.items()} | values
+        own.__defaults__ = tuple(each for each in defaults.values() if each is not Signature.empty)
+        own.__annotations__, own.__module__ = init.__annotations__, layer.__module__
+        own.__qualname__ = f"{layer.__qualname__}.__init__"
+        setattr(layer, "__init__", own)  # noqa: B010
+        return layer
+
+    return change
 
 
 def _is_written(buffer: Any, value: Any) -> bool:

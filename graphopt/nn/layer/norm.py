@@ -10,7 +10,7 @@ from graphopt.frontend.initializers.fill import Constant
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.parameters import ParamAttr
 from graphopt.nn.functional.norm import batch_norm, layer_norm, normalise_batch
-from graphopt.nn.layer.layers import Layer
+from graphopt.nn.layer.layers import Layer, with_defaults
 
 
 class _BatchNorm(Layer):
@@ -155,35 +155,15 @@ class _BatchNormBase(_BatchNorm):
         )
 
 
+@with_defaults(data_format="NCL")
 class BatchNorm1D(_BatchNormBase):
     """Batch normalisation of [n, c] or [n, c, l] (paddle.nn.BatchNorm1D)."""
 
     ranks = (2, 3)
     formats = ("NCL", "NC", "NLC")
 
-    def __init__(
-        self,
-        num_features: int,
-        momentum: float = 0.9,
-        epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str = "NCL",
-        use_global_stats: bool | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            num_features,
-            momentum,
-            epsilon,
-            weight_attr,
-            bias_attr,
-            data_format,
-            use_global_stats,
-            name,
-        )
 
-
+@with_defaults(data_format="NCHW")
 class BatchNorm2D(_BatchNormBase):
     """Batch normalisation of images [n, c, h, w] (paddle.nn.BatchNorm2D)."""
 
@@ -191,33 +171,12 @@ class BatchNorm2D(_BatchNormBase):
     formats = ("NCHW", "NHWC")
 
 
+@with_defaults(data_format="NCDHW")
 class BatchNorm3D(_BatchNormBase):
     """Batch normalisation of volumes [n, c, d, h, w] (paddle.nn.BatchNorm3D)."""
 
     ranks = (5,)
     formats = ("NCDHW", "NDHWC")
-
-    def __init__(
-        self,
-        num_features: int,
-        momentum: float = 0.9,
-        epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str = "NCDHW",
-        use_global_stats: bool | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            num_features,
-            momentum,
-            epsilon,
-            weight_attr,
-            bias_attr,
-            data_format,
-            use_global_stats,
-            name,
-        )
 
 
 class LayerNorm(Layer):
