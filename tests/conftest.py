@@ -180,3 +180,21 @@ def flags_as_before() -> Iterator[None]:
     flags._set.clear()
     flags._set.update(before)
     flags._checks.clear()
+
+
+@pytest.fixture
+def fresh_state() -> Iterator[None]:
+    """Programs, scope and names of this test's own."""
+    from graphopt_tests.frontend.programs import fresh
+
+    with fresh():
+        yield
+
+
+@pytest.fixture
+def sixty_four_bits() -> Iterator[None]:
+    """Rules are traced and run with 64-bit types, as programs are."""
+    import jax
+
+    with jax.enable_x64(True):
+        yield

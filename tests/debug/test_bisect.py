@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,6 @@ from graphopt.cli import main as cli
 from graphopt.debug import bisect as culprit
 from graphopt.passes.engine import replay_file
 from graphopt.passes.table import registry
-from graphopt_tests.frontend.programs import fresh
 from graphopt_tests.model_files import MODELS
 
 PLUGIN = Path(__file__).with_name("wrong_passes.py")
@@ -222,15 +220,8 @@ for _ in range(2):
 """
 
 
-@pytest.fixture
-def fresh_programs() -> Iterator[None]:
-    """Default programs, and a scope, that no test before has put something into."""
-    with fresh():
-        yield
-
-
 @pytest.mark.exhaustive
-@pytest.mark.usefixtures("fresh_programs")
+@pytest.mark.usefixtures("fresh_state")
 def test_a_script(capsys: pytest.CaptureFixture[str]) -> None:
     """Its compiled programs with the inputs of their first steps; with passes, all its programs."""
     Path("train.py").write_text(SCRIPT)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,13 @@ import graphopt as paddle
 from graphopt import nn, static
 from graphopt.errors import UnsupportedError
 from graphopt_tests.frontend.high_level_cases import NAMES, Case
-from graphopt_tests.frontend.programs import fresh
 
 RECORDED = Path(__file__).parents[1] / "data" / "high_level.json"
 QUICK = {"batch_size": 2, "verbose": 0, "shuffle": False}
 Spec = static.InputSpec
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    with fresh():
-        yield
+pytestmark = pytest.mark.usefixtures("fresh_state")
 
 
 @pytest.mark.parametrize(

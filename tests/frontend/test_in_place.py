@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,12 @@ from graphopt import jit, nn, static
 from graphopt.errors import UnsupportedError
 from graphopt.nn import functional
 from graphopt_tests.example_counts import share
-from graphopt_tests.frontend.programs import fresh, run, start
+from graphopt_tests.frontend.programs import run, start
 
 X = np.array([1.0, 2.0], "float32")
 
 
-@pytest.fixture(autouse=True)
-def fresh_state() -> Iterator[None]:
-    """Programs, scope and names of this test's own."""
-    with fresh():
-        yield
+pytestmark = pytest.mark.usefixtures("fresh_state")
 
 
 def floats(*values: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,13 @@ from graphopt.frontend import mode
 from graphopt.frontend.script import run_script
 from graphopt.jit import static_function
 from graphopt.tensor import methods
-from graphopt_tests.frontend.programs import fresh, start
+from graphopt_tests.frontend.programs import start
 
 Spec = static.InputSpec
 X = np.arange(8, dtype="float32").reshape(2, 4)
 
 
-@pytest.fixture(autouse=True)
-def fresh_state() -> Iterator[None]:
-    """Programs, scope and names of this test's own."""
-    with fresh():
-        yield
+pytestmark = pytest.mark.usefixtures("fresh_state")
 
 
 class Net(nn.Layer):

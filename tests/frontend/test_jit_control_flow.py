@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,11 @@ import pytest
 import graphopt as paddle
 from graphopt import jit
 from graphopt.errors import UnsupportedError
-from graphopt_tests.frontend.programs import fresh
 
 Array = np.ndarray[Any, Any]
 
 
-@pytest.fixture(autouse=True)
-def fresh_state() -> Iterator[None]:
-    """Programs, scope and names of this test's own."""
-    with fresh():
-        yield
+pytestmark = pytest.mark.usefixtures("fresh_state")
 
 
 def branches(x: Any) -> Any:

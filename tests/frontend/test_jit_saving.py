@@ -5,7 +5,6 @@ The files in tests/data/jit and the numbers for them are those of Paddle 2.6.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,14 @@ import pytest
 import graphopt as paddle
 from graphopt import jit, nn, static
 from graphopt.ir.formats.pickle.reader import read_pickle
-from graphopt_tests.frontend.programs import fresh, start
+from graphopt_tests.frontend.programs import start
 
 Spec = static.InputSpec
 PADDLES = Path(__file__).parents[1] / "data" / "jit" / "two_methods"
 X = np.array([[1.0, 2.0], [3.0, 4.0]], "float32")
 
 
-@pytest.fixture(autouse=True)
-def fresh_state() -> Iterator[None]:
-    """Programs, scope and names of this test's own."""
-    with fresh():
-        yield
+pytestmark = pytest.mark.usefixtures("fresh_state")
 
 
 class Net(nn.Layer):

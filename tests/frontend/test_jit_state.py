@@ -5,7 +5,7 @@ The numbers are those of the same layers in Paddle's dynamic mode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,17 +17,13 @@ import graphopt as paddle
 from graphopt import jit, nn, static
 from graphopt.errors import UnsupportedError
 from graphopt.static import InputSpec
-from graphopt_tests.frontend.programs import fresh, run, start
+from graphopt_tests.frontend.programs import run, start
 
 X = np.array([[1.0, 2.0]], "float32")
 Forward = Callable[[Any, Any], Any]
 
 
-@pytest.fixture(autouse=True)
-def fresh_state() -> Iterator[None]:
-    """Programs, scope and names of this test's own."""
-    with fresh():
-        yield
+pytestmark = pytest.mark.usefixtures("fresh_state")
 
 
 class Stateful(nn.Layer):

@@ -6,7 +6,7 @@ Paddle 2.6 writes one loop variable after the other; Paddle 3 and Python take al
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -25,11 +25,7 @@ X = np.array([1.0, -0.5])
 NAMES = "abcd"
 
 
-@pytest.fixture(autouse=True)
-def fresh_state() -> Iterator[None]:
-    """Programs, scope and names of this test's own."""
-    with fresh():
-        yield
+pytestmark = pytest.mark.usefixtures("fresh_state")
 
 
 # Any body ----------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -12,14 +11,8 @@ import pytest
 
 from graphopt.frontend.missing import MODULES, paddle_modules
 from graphopt.frontend.script import run_script
-from graphopt_tests.frontend.programs import fresh
 
-
-@pytest.fixture(autouse=True)
-def fresh_state() -> Iterator[None]:
-    """Programs, scope and names of this test's own: a script has those of its process."""
-    with fresh():
-        yield
+pytestmark = pytest.mark.usefixtures("fresh_state")
 
 
 FIT_A_LINE = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -36,12 +36,7 @@ from graphopt_tests.op_calls import compute, rule_of
 from graphopt_tests.ops.base import Array, bf16, f32, f64, i64, sample
 from graphopt_tests.ops.norm import vectors
 
-
-@pytest.fixture(autouse=True)
-def sixty_four_bits() -> Iterator[None]:
-    """Rules are traced and run with 64-bit types, as programs are."""
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
 
 def close(have: Any, want: Any, tolerance: float = 1e-6) -> None:

@@ -99,11 +99,7 @@ def naming(number: int) -> Iterator[None]:
         raise
 
 
-@pytest.fixture(autouse=True)
-def sixty_four_bits() -> Iterator[None]:
-    """Rules are traced and run with 64-bit types, as programs are."""
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
 
 def with_floats(sample: Sample, make: Callable[..., Array]) -> Sample:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import jax
 import numpy as np
 import pytest
@@ -17,11 +15,7 @@ from graphopt_tests.example_counts import examples
 Array = jax.Array
 
 
-@pytest.fixture(autouse=True)
-def sixty_four_bits() -> Iterator[None]:
-    """Rules are traced and run with 64-bit types, as programs are."""
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
 
 def loss_of(x: Array, label: Array, axis: int) -> Array:

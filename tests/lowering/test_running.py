@@ -27,10 +27,7 @@ RULES: dict[str, Callable[..., Any]] = {
 X = np.random.default_rng(0).normal(size=(37, 5)).astype("float32")
 
 
-@pytest.fixture(autouse=True)
-def sixty_four_bits() -> Any:
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
 
 def by_tree(monkeypatch: pytest.MonkeyPatch, rule: Callable[..., Any], *args: Any) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,12 +10,7 @@ import pytest
 from graphopt.lowering.ops.sequence.layers import sequence_conv, sequence_row_conv
 from graphopt.lowering.ops.sequence.recurrent import sequence_lstmp
 
-
-@pytest.fixture(autouse=True)
-def sixty_four_bits() -> Iterator[None]:
-    """Rules are traced and run with 64-bit types, as programs are."""
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
 
 def test_a_long_context_is_one_gather() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import (
@@ -53,11 +52,7 @@ NOT_HERE = (DataSizedOp, RegionOp, Yield, Grad, Dynamic, RandomOp)
 EXTRA = 2
 
 
-@pytest.fixture(autouse=True)
-def sixty_four_bits() -> Iterator[None]:
-    """Rules are traced and run with 64-bit types, as programs are."""
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
 
 def has_rule(op_class: type[PdOp]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -45,10 +44,7 @@ FUSIONS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def sixty_four_bits() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
 
 def is_computed(op_class: type[PdOp], sample: Sample) -> bool:

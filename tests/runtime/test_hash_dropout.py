@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
@@ -18,11 +17,7 @@ Array = np.ndarray[Any, Any]
 COUNT = 1 << 16
 
 
-@pytest.fixture(autouse=True)
-def sixty_four_bits() -> Iterator[None]:
-    """Programs are traced with 64-bit types."""
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
 
 def bits(key: Any, count: int = COUNT) -> Array:
