@@ -26,6 +26,7 @@ import re
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from graphopt.passes.table.registry import all_passes, own_passes
 
 _HEADING = re.compile(r"^(#+) +(.*)$")
 _FENCE = re.compile(r"^```(\w*) *$")
+_BLOCK = re.compile(r"^```(\w+)\n.*?^```$", re.MULTILINE | re.DOTALL)
 # begins the first line of a diff; the title of a case follows
 _FROM = "--- "
 UPDATE = "GRAPHOPT_UPDATE_PAGES"
@@ -255,25 +257,17 @@ def _without_signature(before: str, text: str) -> str:
 
 
 def _update(case: Case, before: str, after: str, kind: str, found: str) -> None:
-    """Write both blocks of a case."""
-    shown, old = case.before, f"```{case.expected_kind}\n{case.expected}\n```"
-    if case.changes:
-        old = f"```diff\n{case.changes}\n```"
+    """Write both blocks of a case, which may be empty."""
     if case.changes and kind == "mlir":
         kind, found = "diff", difference(before, after)
     if case.base is not None:
-        shown = case.diff
         before = f"{_FROM}{case.base.title}\n" + difference(
             page_text(parse(case.base.before)), before
         )
     text = case.page.read_text("utf-8")
-    start = text.index(shown, text.index(f"# {case.title}\n"))
-    middle = start + len(shown)
-    end = text.index(old, middle)
-    case.page.write_text(
-        text[:start]
-        + before
-        + text[middle:end]
-        + f"```{kind}\n{found}\n```"
-        + text[end + len(old) :]
+    first, second = islice(_BLOCK.finditer(text, text.index(f"# {case.title}\n")), 2)
+    parts = (
+        *(text[: first.start()], f"```{first[1]}\n{before}\n```"),
+        *(text[first.end() : second.start()], f"```{kind}\n{found}\n```", text[second.end() :]),
     )
+    case.page.write_text("".join(parts))

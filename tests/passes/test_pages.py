@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphopt.ir.dialect.text import WIDTH
-from graphopt.testing import load_page, page_text, parse
+from graphopt.testing import check_case, load_page, page_text, parse
 from graphopt.testing.pages import apply_diff, difference
 
 TEXT = """func.func @main(feed %x: tensor<2x3xf32>, feed %unread: tensor<2x3xf32>,
@@ -120,6 +120,20 @@ def test_changes_of_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         load_page(page)
     monkeypatch.setenv("GRAPHOPT_UPDATE_PAGES", "1")
     assert load_page(page)[0].expected == ""
+
+
+def test_an_empty_result_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new case needs its program alone, and is written once, however often it runs."""
+    page = tmp_path / "cse.md"
+    twice = TEXT.replace("%b = pd.relu(%a)", "%b = pd.relu(%x)")  # nothing reads %a then
+    page.write_text(f"# cse\n\n## Twice\n\n```mlir\n{twice}\n```\n\n```mlir\n```\n\nEnd.\n")
+    monkeypatch.setenv("GRAPHOPT_UPDATE_PAGES", "1")
+    (case,) = load_page(page)
+    for _ in range(2):
+        check_case(case)
+        (found,) = load_page(page)
+        assert found.expected.startswith("%b = pd.relu(%x)\n%c = pd.relu(%b)\n")
+        assert page.read_text().endswith("```\n\nEnd.\n")
 
 
 @pytest.mark.parametrize(

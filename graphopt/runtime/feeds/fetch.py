@@ -1,4 +1,7 @@
-"""Fetches: which variables a run returns, and how the values of several replicas become one."""
+"""Fetches: which variables a run returns, and how the values of several replicas become one.
+
+A single value converts to a number, and an array of a program is the list of its elements.
+"""
 
 from __future__ import annotations
 

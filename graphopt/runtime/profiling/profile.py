@@ -1,4 +1,7 @@
-"""The profile of a program: the time of a step by op, by line of the script, by kind of op."""
+"""The profile of a program: the time of a step by op, by line of the script, by kind of op.
+
+It is a text, and files for Speedscope and Perfetto.
+"""
 
 from __future__ import annotations
 

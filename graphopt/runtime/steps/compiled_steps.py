@@ -1,6 +1,7 @@
 """Steps of compiled functions: their state comes from a scope, and goes back to it.
 
-Whatever ends a step before its end, the scope has the state of a whole step.
+Whatever ends a step before its end, the scope has the state of a whole step. What functions that a
+step calls have raised is raised when it ends.
 """
 
 from __future__ import annotations
