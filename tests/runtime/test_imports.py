@@ -21,6 +21,9 @@ WITHOUT = {
     # no layers, and a step without dropouts by hash does not import Pallas
     "graphopt.models.model graphopt.inference graphopt.lowering.evaluate": "graphopt.fluid "
     "graphopt.nn graphopt.static jax._src.pallas graphopt.optimizer",
+    # neither drawings of graphs, nor what reads the network for XML
+    "graphopt.runtime.compile.compiling": "graphopt.ir.dialect.svg graphopt.ir.dialect.dot "
+    "urllib.request",
 }
 
 

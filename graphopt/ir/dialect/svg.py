@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from xml.sax.saxutils import escape
+from html import escape
 
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.dialects.func import ReturnOp
@@ -280,4 +280,5 @@ def _tooltip(op: Operation) -> list[str]:
 
 def _clean(text: str) -> str:
     """The text as XML holds it."""
-    return escape("".join(c if c == "\n" or c.isprintable() else "?" for c in text))
+    shown = "".join(c if c == "\n" or c.isprintable() else "?" for c in text)
+    return escape(shown, quote=False)

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute
+from xdsl.irdl import AttrConstraint, BaseAttr
 
 from graphopt.errors import OperandError, ProgramError, UnsupportedError
 from graphopt.ir.dialect.shapes import UNKNOWN as UNKNOWN
@@ -24,6 +25,8 @@ from graphopt.ir.dtypes import DType, as_dtype, from_ir
 
 # TensorType is generic over its element; the dialect checks elements by `from_ir`, not by type.
 Tensor = TensorType[Attribute]
+# of an operand or a result; made once, as xDSL makes one from a type anew wherever that is named
+TENSOR: AttrConstraint[Tensor] = BaseAttr(TensorType)
 # the elements of a property as far as they are known; None: not even their number is
 Partial = tuple[int | None, ...] | None
 

@@ -19,12 +19,10 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination, dce
 from graphopt.ir.dialect.collector import paused_collector
 from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.data_sized import DataSized, data_sized, deciding_feeds
-from graphopt.ir.dialect.dot import to_dot
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import FusionGroup, Yield
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.signature import kept_gradients, prepare_function
-from graphopt.ir.dialect.svg import to_svg
 from graphopt.ir.dialect.text import text_of
 from graphopt.passes.engine import bisect, validation
 from graphopt.passes.engine.blocks import BlockLog
@@ -445,6 +443,9 @@ def _dump(module: ModuleOp, path: str, suffix: str) -> None:
             f"BuildStrategy.debug_graphviz_path = {path!r}: there is no folder {folder}; make it "
             "before the program runs"
         )
+    from graphopt.ir.dialect.dot import to_dot
+    from graphopt.ir.dialect.svg import to_svg
+
     Path(f"{path}{suffix}.dot").write_text(to_dot(module), "utf-8")
     Path(f"{path}{suffix}.svg").write_text(to_svg(module), "utf-8")
     Path(path + suffix + ".mlir").write_text(text_of(module) + "\n", "utf-8")

@@ -11,6 +11,7 @@ from graphopt.ir.dialect.attrs import flag, integer, number, string
 from graphopt.ir.dialect.ops.base import Declare, FloatUnary, OpaqueOp, PureOp
 from graphopt.ir.dialect.traits import AlongAxis, Rowwise
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Shape,
     Tensor,
@@ -155,9 +156,9 @@ class Prelu(PureOp):
 
     name = "pd.prelu"
     traits = traits_def(Rowwise())
-    x = operand_def(Tensor)
-    alpha = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    alpha = operand_def(TENSOR)
+    out = result_def(TENSOR)
     mode = string("all", of=("all", "channel", "element"))
     data_format = string("NCHW", of=("NCHW", "NHWC"))
 
@@ -190,8 +191,8 @@ class Maxout(OpaqueOp):
     """The largest of every `groups` neighbours along an axis. Paddle: maxout."""
 
     name = "pd.maxout"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     groups = integer()
     axis = integer(1)
 
@@ -209,8 +210,8 @@ class SoftmaxBase(PureOp, ABC):
     """A normalisation along one axis; the result has the operand's type."""
 
     traits = traits_def(AlongAxis())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer(-1)
 
     @staticmethod

@@ -13,6 +13,7 @@ from graphopt.errors import OperandError
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.traits import Elementwise, Opaque
 from graphopt.ir.dialect.types import (
+    TENSOR,
     Tensor,
     broadcast_shapes,
     dtype_of,
@@ -55,8 +56,8 @@ class Unary(PureOp, ABC):
     """Elementwise on one tensor; the result has the operand's type."""
 
     traits = traits_def(Elementwise())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -128,9 +129,9 @@ class Binary(PureOp, ABC):
     """Elementwise on two tensors of one dtype, with NumPy broadcasting."""
 
     traits = traits_def(Elementwise())
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:
@@ -142,9 +143,9 @@ class Compare(PureOp, ABC):
     """Elementwise on two tensors of one dtype; the result is boolean."""
 
     traits = traits_def(Elementwise())
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import OpaqueOp, Unary
 from graphopt.ir.dialect.traits import Opaque, Shown
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     dtype_of,
@@ -54,8 +55,8 @@ class PyFunc(PdOp):
 
     name = "pd.py_func"
     traits = traits_def(Opaque())
-    xs = var_operand_def(Tensor)
-    outs = var_result_def(Tensor)
+    xs = var_operand_def(TENSOR)
+    outs = var_result_def(TENSOR)
     function = integer()
     sizes = integers(())
     ranks = integers(())
@@ -97,9 +98,9 @@ class PyFuncBackward(OpaqueOp):
     """
 
     name = "pd.py_func_backward"
-    xs = var_operand_def(Tensor)
-    outs = var_operand_def(Tensor)
-    results_ = var_result_def(Tensor)
+    xs = var_operand_def(TENSOR)
+    outs = var_operand_def(TENSOR)
+    results_ = var_result_def(TENSOR)
     function = integer()
     skipped = integers(())
     variables = strings(())
@@ -129,7 +130,7 @@ class Print(PdOp):
 
     name = "pd.print"
     traits = traits_def(Opaque())
-    x = operand_def(Tensor)
+    x = operand_def(TENSOR)
     variable = string()
     message = string("")
     first_n = integer(-1)
@@ -170,8 +171,8 @@ class Assert(PdOp):
     name = "pd.assert"
     traits = traits_def(Opaque())
     irdl_options = (SEGMENTS,)
-    condition = operand_def(Tensor)
-    data = var_operand_def(Tensor)
+    condition = operand_def(TENSOR)
+    data = var_operand_def(TENSOR)
     variables = strings()
     summarize = integer(20)
     message = string("")

@@ -21,6 +21,7 @@ from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.callback import split_shapes
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     compatible,
@@ -57,9 +58,9 @@ class AllReduce(Collective):
     """
 
     name = "pd.all_reduce"
-    x = operand_def(Tensor)
-    rest = var_operand_def(Tensor)
-    outs = var_result_def(Tensor)
+    x = operand_def(TENSOR)
+    rest = var_operand_def(TENSOR)
+    outs = var_result_def(TENSOR)
     reduction = string("sum", of=("sum", "mean"))
     of_parts = flag(False)
     irdl_options = (SEGMENTS,)
@@ -88,8 +89,8 @@ class CAllReduce(Collective):
     """
 
     name = "pd.c_allreduce"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     reduction = string("sum", of=REDUCTIONS)
 
     @staticmethod
@@ -107,8 +108,8 @@ class CAllGather(Collective):
     """
 
     name = "pd.c_allgather"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     nranks = integer()
 
     @staticmethod
@@ -124,8 +125,8 @@ class CBroadcast(Collective):
     """The value of the replica `root`, on each of them, without a gradient. Paddle: c_broadcast."""
 
     name = "pd.c_broadcast"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     root = integer(0)
 
     @staticmethod
@@ -143,8 +144,8 @@ class ReduceScatter(Collective):
     """
 
     name = "pd.reduce_scatter"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     parts = integer()
     owner = integer(None)
 
@@ -158,8 +159,8 @@ class Part(Collective):
     """This replica's part of a value that all replicas have."""
 
     name = "pd.part"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     parts = integer()
 
     @staticmethod
@@ -177,9 +178,9 @@ class AllGather(Collective):
     """
 
     name = "pd.all_gather"
-    x = operand_def(Tensor)
-    rest = var_operand_def(Tensor)
-    outs = var_result_def(Tensor)
+    x = operand_def(TENSOR)
+    rest = var_operand_def(TENSOR)
+    outs = var_result_def(TENSOR)
     parts = integer()
     sizes = integers()
     ranks = integers()
@@ -210,8 +211,8 @@ class WithoutPadding(Collective):
     """A part, with zeros after the last of the `count` elements of the whole."""
 
     name = "pd.without_padding"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     count = integer()
 
     @staticmethod
@@ -226,9 +227,9 @@ class OnOwner(Collective):
     """`x` on the replica `owner` (of each group), `other` on the others."""
 
     name = "pd.on_owner"
-    x = operand_def(Tensor)
-    other = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    other = operand_def(TENSOR)
+    out = result_def(TENSOR)
     owner = integer()
 
     @staticmethod
@@ -243,9 +244,9 @@ class WeighByRows(Collective):
     """x times this replica's share in the rows of all replicas, of which `rows` are its own."""
 
     name = "pd.weigh_by_rows"
-    x = operand_def(Tensor)
-    rows = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    rows = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, rows: Tensor) -> Tensor:
@@ -276,8 +277,8 @@ class CIdentity(ModelCollective):
     """
 
     name = "pd.c_identity"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -292,8 +293,8 @@ class MpAllReduceSum(ModelCollective):
     """
 
     name = "pd.mp_allreduce_sum"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -308,8 +309,8 @@ class CConcat(ModelCollective):
     """
 
     name = "pd.c_concat"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer()
     degree = integer()
 
@@ -330,8 +331,8 @@ class CSplit(ModelCollective):
     """
 
     name = "pd.c_split"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer()
     degree = integer()
 
@@ -348,9 +349,9 @@ class CEmbedding(ModelCollective):
     """
 
     name = "pd.c_embedding"
-    x = operand_def(Tensor)
-    weight = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    weight = operand_def(TENSOR)
+    out = result_def(TENSOR)
     padding_idx = integer(-1)
 
     @staticmethod

@@ -17,6 +17,7 @@ from graphopt.ir.dialect.attrs import flag, integer, integers, string
 from graphopt.ir.dialect.ops.base import Binary, Declare, FloatUnary, OpaqueOp, PureOp, Unary
 from graphopt.ir.dialect.traits import Elementwise
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     dtype_of,
@@ -68,9 +69,9 @@ class Complex(PureOp):
 
     name = "pd.complex"
     traits = traits_def(Elementwise())
-    real = operand_def(Tensor)
-    imag = operand_def(Tensor)
-    out = result_def(Tensor)
+    real = operand_def(TENSOR)
+    imag = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(real: Tensor, imag: Tensor) -> Tensor:
@@ -82,8 +83,8 @@ class AsComplex(OpaqueOp):
     """Complex numbers from a last axis with the two parts. Paddle: as_complex."""
 
     name = "pd.as_complex"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -98,8 +99,8 @@ class AsReal(OpaqueOp):
     """Both parts of complex numbers along a new last axis. Paddle: as_real."""
 
     name = "pd.as_real"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -114,8 +115,8 @@ NORMALIZATIONS = ("backward", "ortho", "forward")
 class Transform(OpaqueOp, ABC):
     """One value for each frequency, or back."""
 
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axes = integers(())
     normalization = string("backward", of=("backward", "ortho", "forward"))
     forward = flag(True)

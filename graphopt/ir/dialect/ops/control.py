@@ -32,6 +32,7 @@ from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.rows import forms_in
 from graphopt.ir.dialect.traits import Opaque
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     compatible,
@@ -67,7 +68,7 @@ class Yield(PdOp):
     """The end of a region: the values that it hands to the op around it."""
 
     name = "pd.yield"
-    values = var_operand_def(Tensor)
+    values = var_operand_def(TENSOR)
     traits = traits_def(IsTerminator(), Pure(), Opaque())
 
     @staticmethod
@@ -82,7 +83,7 @@ class RegionOp(PdOp, ABC):
     """Keyword before each region in the text form."""
 
     traits = traits_def(RecursiveMemoryEffect(), Opaque())
-    outs = var_result_def(Tensor)
+    outs = var_result_def(TENSOR)
 
     @classmethod
     def unchecked(
@@ -159,7 +160,7 @@ class If(RegionOp):
 
     name = "pd.if"
     REGIONS: ClassVar[tuple[str, ...]] = ("", "else ")
-    condition = operand_def(Tensor)
+    condition = operand_def(TENSOR)
     then = region_def()
     otherwise = region_def()
 
@@ -189,8 +190,8 @@ class While(RegionOp):
 
     name = "pd.while"
     irdl_options = (SEGMENTS,)
-    condition = operand_def(Tensor)
-    carried = var_operand_def(Tensor)
+    condition = operand_def(TENSOR)
+    carried = var_operand_def(TENSOR)
     trips = integer(None)
     body = region_def()
 
@@ -219,8 +220,8 @@ class Scan(RegionOp):
 
     name = "pd.scan"
     irdl_options = (SEGMENTS,)
-    memories = var_operand_def(Tensor)
-    sequences = var_operand_def(Tensor)
+    memories = var_operand_def(TENSOR)
+    sequences = var_operand_def(TENSOR)
     reverse = flag(False)
     body = region_def()
 
@@ -252,8 +253,8 @@ class Layers(RegionOp):
 
     name = "pd.layers"
     irdl_options = (SEGMENTS,)
-    carried = var_operand_def(Tensor)
-    stacks = var_operand_def(Tensor)
+    carried = var_operand_def(TENSOR)
+    stacks = var_operand_def(TENSOR)
     rng_stride = integer(0)
     recompute = flag(False)
     body = region_def()
@@ -288,7 +289,7 @@ class PyLayer(RegionOp):
 
     name = "pd.pylayer"
     REGIONS: ClassVar[tuple[str, ...]] = ("", "backward ")
-    inputs = var_operand_def(Tensor)
+    inputs = var_operand_def(TENSOR)
     forward = region_def()
     backward = region_def()
 
@@ -396,9 +397,9 @@ class Fence(OpaqueOp):
     """
 
     name = "pd.fence"
-    values = var_operand_def(Tensor)
-    after = var_operand_def(Tensor)
-    outs = var_result_def(Tensor)
+    values = var_operand_def(TENSOR)
+    after = var_operand_def(TENSOR)
+    outs = var_result_def(TENSOR)
 
     irdl_options = (SEGMENTS,)
 

@@ -14,6 +14,7 @@ from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.ops.linear import check_kernel
 from graphopt.ir.dialect.traits import Rowwise
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     like,
@@ -184,9 +185,9 @@ class Conv2dBase(PureOp, ABC):
     """
 
     traits = traits_def(Rowwise())
-    input = operand_def(Tensor)
-    filter = operand_def(Tensor)
-    out = result_def(Tensor)
+    input = operand_def(TENSOR)
+    filter = operand_def(TENSOR)
+    out = result_def(TENSOR)
     strides = integers((1, 1))
     paddings = integers((0, 0))
     padding_algorithm = string("EXPLICIT", of=("EXPLICIT", "SAME", "VALID"))
@@ -297,9 +298,9 @@ def transposed_sizes(
 class ConvTransposeBase(OpaqueOp, ABC):
     """The transpose of a convolution, with filters [in, out / groups, height, width]."""
 
-    input = operand_def(Tensor)
-    filter = operand_def(Tensor)
-    out = result_def(Tensor)
+    input = operand_def(TENSOR)
+    filter = operand_def(TENSOR)
+    out = result_def(TENSOR)
     strides = integers((1, 1))
     paddings = integers((0, 0))
     padding_algorithm = string("EXPLICIT", of=("EXPLICIT", "SAME", "VALID"))
@@ -364,11 +365,11 @@ class DeformableConv(OpaqueOp):
     """
 
     name = "pd.deformable_conv"
-    x = operand_def(Tensor)
-    offset = operand_def(Tensor)
-    filter = operand_def(Tensor)
-    mask = opt_operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    offset = operand_def(TENSOR)
+    filter = operand_def(TENSOR)
+    mask = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
     strides = integers((1, 1))
     paddings = integers((0, 0))
     dilations = integers((1, 1))

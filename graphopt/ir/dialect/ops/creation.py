@@ -13,6 +13,7 @@ from graphopt.ir.dialect.attrs import integer, integers, number, numbers
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.traits import Elementwise
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Partial,
     Tensor,
@@ -35,7 +36,7 @@ class Full(OpaqueOp):
     """A tensor of one value. Paddle: fill_constant."""
 
     name = "pd.full"
-    out = result_def(Tensor)
+    out = result_def(TENSOR)
     shape = integers()
     value = number()
     dtype = dtype_property("float32")
@@ -55,8 +56,8 @@ class FullLike(PureOp):
 
     name = "pd.full_like"
     traits = traits_def(Elementwise())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     value = number()
     dtype = dtype_property(None)
 
@@ -70,7 +71,7 @@ class AssignValue(OpaqueOp):
     """A tensor of listed values. Paddle: assign_value."""
 
     name = "pd.assign_value"
-    out = result_def(Tensor)
+    out = result_def(TENSOR)
     shape = integers()
     values = numbers()
     dtype = dtype_property("float32")
@@ -96,7 +97,7 @@ class Arange(OpaqueOp):
     """Numbers from start, by step, up to but without end. Paddle: range."""
 
     name = "pd.arange"
-    out = result_def(Tensor)
+    out = result_def(TENSOR)
     start = number(0.0)
     end = number()
     step = number(1.0)
@@ -116,7 +117,7 @@ class Linspace(OpaqueOp):
     """Evenly spaced numbers from start to stop, both included. Paddle: linspace."""
 
     name = "pd.linspace"
-    out = result_def(Tensor)
+    out = result_def(TENSOR)
     start = number()
     stop = number()
     num = integer()
@@ -138,7 +139,7 @@ class Logspace(OpaqueOp):
     """Powers of a base whose exponents are evenly spaced. Paddle: logspace."""
 
     name = "pd.logspace"
-    out = result_def(Tensor)
+    out = result_def(TENSOR)
     start = number()
     stop = number()
     num = integer()
@@ -161,7 +162,7 @@ class Eye(OpaqueOp):
     """A matrix with ones on the diagonal. Paddle: eye."""
 
     name = "pd.eye"
-    out = result_def(Tensor)
+    out = result_def(TENSOR)
     num_rows = integer()
     num_columns = integer(-1)
     dtype = dtype_property("float32")

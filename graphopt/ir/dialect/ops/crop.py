@@ -10,7 +10,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import integers
 from graphopt.ir.dialect.ops.base import PureOp
 from graphopt.ir.dialect.traits import Movement
-from graphopt.ir.dialect.types import UNKNOWN, Partial, Tensor, like, rank_of, shape_of
+from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Partial, Tensor, like, rank_of, shape_of
 
 
 @irdl_op_definition
@@ -23,8 +23,8 @@ class Crop(PureOp):
 
     name = "pd.crop"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     shape = integers()
     offsets = integers()
 

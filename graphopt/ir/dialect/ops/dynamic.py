@@ -32,6 +32,7 @@ from graphopt.ir.dialect.ops.base import DataSizedOp, OpaqueOp
 from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.ops.random import RandomOp
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Partial,
     Tensor,
@@ -57,9 +58,9 @@ class Dynamic(OpaqueOp):
     """
 
     name = "pd.dynamic"
-    inputs = var_operand_def(Tensor)
-    values = var_operand_def(Tensor)
-    outs = var_result_def(Tensor)
+    inputs = var_operand_def(TENSOR)
+    values = var_operand_def(TENSOR)
+    outs = var_result_def(TENSOR)
     op = string()
     groups = integers()
     dynamic = strings()
@@ -156,8 +157,8 @@ class Nonzero(DataSizedOp):
     """Indices of the elements that are not 0, one row for each. Paddle: where_index."""
 
     name = "pd.nonzero"
-    condition = operand_def(Tensor)
-    out = result_def(Tensor)
+    condition = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(condition: Tensor) -> Tensor:
@@ -172,9 +173,9 @@ class MaskedSelect(DataSizedOp):
 
     name = "pd.masked_select"
     DECIDED_BY: ClassVar[str] = "mask"
-    x = operand_def(Tensor)
-    mask = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    mask = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, mask: Tensor) -> Tensor:
@@ -192,11 +193,11 @@ class Unique(DataSizedOp):
     """
 
     name = "pd.unique"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
-    indices = result_def(Tensor)
-    inverse = result_def(Tensor)
-    counts = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    indices = result_def(TENSOR)
+    inverse = result_def(TENSOR)
+    counts = result_def(TENSOR)
     axis = integers(())
     dtype = dtype_property("int64")
 
@@ -220,10 +221,10 @@ class UniqueConsecutive(DataSizedOp):
     """
 
     name = "pd.unique_consecutive"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
-    inverse = result_def(Tensor)
-    counts = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    inverse = result_def(TENSOR)
+    counts = result_def(TENSOR)
     axis = integers(())
     dtype = dtype_property("int64")
 
@@ -238,9 +239,9 @@ class Bincount(DataSizedOp):
     """Number of times each integer 0, 1, … is in x, or the sum of weights. Paddle: bincount."""
 
     name = "pd.bincount"
-    x = operand_def(Tensor)
-    weights = opt_operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    weights = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
     minlength = integer(0)
 
     irdl_options = (SEGMENTS,)
@@ -261,9 +262,9 @@ class RepeatInterleave(DataSizedOp):
 
     name = "pd.repeat_interleave_with_tensor_index"
     DECIDED_BY: ClassVar[str] = "repeats"
-    x = operand_def(Tensor)
-    repeats = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    repeats = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer(0)
 
     @staticmethod
@@ -294,10 +295,10 @@ class ArrayWrite(DataSizedOp):
 
     name = "pd.array_write"
     DECIDED_BY: ClassVar[str] = "position"
-    array = operand_def(Tensor)
-    position = operand_def(Tensor)
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    array = operand_def(TENSOR)
+    position = operand_def(TENSOR)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(array: Tensor, position: Tensor, x: Tensor) -> Tensor:
@@ -317,9 +318,9 @@ class ArrayRead(DataSizedOp):
 
     name = "pd.array_read"
     DECIDED_BY: ClassVar[str] = "position"
-    array = operand_def(Tensor)
-    position = operand_def(Tensor)
-    out = result_def(Tensor)
+    array = operand_def(TENSOR)
+    position = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(array: Tensor, position: Tensor) -> Tensor:
@@ -333,9 +334,9 @@ class ArrayToTensor(OpaqueOp):
     """
 
     name = "pd.array_to_tensor"
-    array = operand_def(Tensor)
-    out = result_def(Tensor)
-    sizes = result_def(Tensor)
+    array = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    sizes = result_def(TENSOR)
     axis = integer(0)
     use_stack = flag(False)
 

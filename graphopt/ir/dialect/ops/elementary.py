@@ -23,6 +23,7 @@ from graphopt.ir.dialect.ops.base import (
 )
 from graphopt.ir.dialect.traits import Elementwise
 from graphopt.ir.dialect.types import (
+    TENSOR,
     Tensor,
     broadcast_shapes,
     dtype_of,
@@ -91,8 +92,8 @@ class Polygamma(PureOp):
 
     name = "pd.polygamma"
     traits = traits_def(Elementwise())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     n = integer()
 
     @staticmethod
@@ -189,10 +190,10 @@ class Lerp(PureOp):
 
     name = "pd.lerp"
     traits = traits_def(Elementwise())
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    weight = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    weight = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from graphopt.ir.dialect.ops.base import Binary, OpaqueOp
 from graphopt.ir.dialect.ops.conv import Conv2d, filter_sizes
 from graphopt.ir.dialect.ops.linear import check_kernel, matmul_type
 from graphopt.ir.dialect.ops.norm import BatchNormBase, check_vector
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, compatible, like, shape_of, show
+from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Tensor, compatible, like, shape_of, show
 
 
 @irdl_op_definition
@@ -24,10 +24,10 @@ class FusedGemmEpilogue(OpaqueOp):
     """activation(matmul(x, y) + bias). Paddle: fused_gemm_epilogue."""
 
     name = "pd.fused_gemm_epilogue"
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    bias = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    bias = operand_def(TENSOR)
+    out = result_def(TENSOR)
     transpose_x = flag(False)
     transpose_y = flag(False)
     activation = string("none", of=("none", "relu"))
@@ -66,11 +66,11 @@ class FusedConv2dAddAct(OpaqueOp):
     """
 
     name = "pd.fused_conv2d_add_act"
-    input = operand_def(Tensor)
-    filter = operand_def(Tensor)
-    bias = operand_def(Tensor)
-    residual = opt_operand_def(Tensor)
-    out = result_def(Tensor)
+    input = operand_def(TENSOR)
+    filter = operand_def(TENSOR)
+    bias = operand_def(TENSOR)
+    residual = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
     strides = integers((1, 1))
     paddings = integers((0, 0))
     padding_algorithm = string("EXPLICIT", of=("EXPLICIT", "SAME", "VALID"))
@@ -144,8 +144,8 @@ class FusedBnAddActivation(BatchNormBase):
     """activation(batch_norm(x) + z), with z shaped like x. Paddle: fused_bn_add_activation."""
 
     name = "pd.fused_bn_add_activation"
-    x = operand_def(Tensor)
-    z = operand_def(Tensor)
+    x = operand_def(TENSOR)
+    z = operand_def(TENSOR)
     activation = string("relu")
     act_attrs = dictionary({})
 

@@ -17,7 +17,7 @@ from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.op import bind_groups, class_of, infer_types
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.dynamic import decoded, grouped
-from graphopt.ir.dialect.types import Tensor, compatible, dtype_of, show
+from graphopt.ir.dialect.types import TENSOR, Tensor, compatible, dtype_of, show
 
 
 @irdl_op_definition
@@ -31,11 +31,11 @@ class Grad(OpaqueOp):
     """
 
     name = "pd.grad"
-    of = var_operand_def(Tensor)
-    wrt = var_operand_def(Tensor)
-    cotangents = var_operand_def(Tensor)
-    no_grad = var_operand_def(Tensor)
-    grads = var_result_def(Tensor)
+    of = var_operand_def(TENSOR)
+    wrt = var_operand_def(TENSOR)
+    cotangents = var_operand_def(TENSOR)
+    no_grad = var_operand_def(TENSOR)
+    grads = var_result_def(TENSOR)
     parameters = integers(())
     addto = flag(False)
 
@@ -71,9 +71,9 @@ class Vjp(OpaqueOp):
     """
 
     name = "pd.vjp"
-    inputs = var_operand_def(Tensor)
-    cotangents = var_operand_def(Tensor)
-    grads = var_result_def(Tensor)
+    inputs = var_operand_def(TENSOR)
+    cotangents = var_operand_def(TENSOR)
+    grads = var_result_def(TENSOR)
     op = string()
     groups = integers()
     attrs = dictionary()

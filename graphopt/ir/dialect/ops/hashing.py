@@ -7,7 +7,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import integer
 from graphopt.ir.dialect.ops.base import OpaqueOp
-from graphopt.ir.dialect.types import Tensor, dtype_of, like, rank_of, shape_of, show
+from graphopt.ir.dialect.types import TENSOR, Tensor, dtype_of, like, rank_of, shape_of, show
 
 
 @irdl_op_definition
@@ -18,8 +18,8 @@ class Hash(OpaqueOp):
     """
 
     name = "pd.hash"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     num_hash = integer(1)
     mod_by = integer(100000)
 

@@ -11,6 +11,7 @@ from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.traits import Elementwise, Movement, Rowwise
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     broadcast_shapes,
@@ -37,9 +38,9 @@ class Embedding(PureOp):
 
     name = "pd.embedding"
     traits = traits_def(Rowwise())
-    x = operand_def(Tensor)
-    weight = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    weight = operand_def(TENSOR)
+    out = result_def(TENSOR)
     padding_idx = integer(-1)
 
     @staticmethod
@@ -59,8 +60,8 @@ class OneHot(PureOp):
 
     name = "pd.one_hot"
     traits = traits_def(Rowwise())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     depth = integer()
     dtype = dtype_property("float32")
     allow_out_of_range = flag(False)
@@ -80,9 +81,9 @@ class Gather(OpaqueOp):
     """Slices of x along an axis by number. Paddle: gather."""
 
     name = "pd.gather"
-    x = operand_def(Tensor)
-    index = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    index = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer(0)
 
     @staticmethod
@@ -105,9 +106,9 @@ class FillRows(PureOp):
 
     name = "pd.fill_rows"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    mask = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    mask = operand_def(TENSOR)
+    out = result_def(TENSOR)
     keep = flag(True)
 
     @staticmethod
@@ -124,9 +125,9 @@ class Multiplex(OpaqueOp):
 
     name = "pd.multiplex"
     irdl_options = (SEGMENTS,)
-    inputs = var_operand_def(Tensor)
-    index = operand_def(Tensor)
-    out = result_def(Tensor)
+    inputs = var_operand_def(TENSOR)
+    index = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(inputs: tuple[Tensor, ...], index: Tensor) -> Tensor:
@@ -149,10 +150,10 @@ class IndexAdd(OpaqueOp):
     """x with slices added where the index says along an axis. Paddle: index_add."""
 
     name = "pd.index_add"
-    x = operand_def(Tensor)
-    index = operand_def(Tensor)
-    add_value = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    index = operand_def(TENSOR)
+    add_value = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer(0)
 
     @staticmethod
@@ -178,10 +179,10 @@ class IndexPut(OpaqueOp):
     """
 
     name = "pd.index_put"
-    x = operand_def(Tensor)
-    indices = var_operand_def(Tensor)
-    value = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    indices = var_operand_def(TENSOR)
+    value = operand_def(TENSOR)
+    out = result_def(TENSOR)
     accumulate = flag(False)
 
     irdl_options = (SEGMENTS,)
@@ -209,10 +210,10 @@ class WriteRows(OpaqueOp):
     """
 
     name = "pd.write_rows"
-    x = operand_def(Tensor)
-    rows = operand_def(Tensor)
-    at = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    rows = operand_def(TENSOR)
+    at = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer(0)
 
     @staticmethod
@@ -240,8 +241,8 @@ class DiagEmbed(OpaqueOp):
     """
 
     name = "pd.diag_embed"
-    input = operand_def(Tensor)
-    out = result_def(Tensor)
+    input = operand_def(TENSOR)
+    out = result_def(TENSOR)
     offset = integer(0)
     dim1 = integer(-2)
     dim2 = integer(-1)
@@ -277,8 +278,8 @@ class ShardIndex(PureOp):
 
     name = "pd.shard_index"
     traits = traits_def(Elementwise())
-    input = operand_def(Tensor)
-    out = result_def(Tensor)
+    input = operand_def(TENSOR)
+    out = result_def(TENSOR)
     index_num = integer()
     nshards = integer()
     shard_id = integer()
@@ -304,8 +305,8 @@ class DequantizeRows(OpaqueOp):
     """
 
     name = "pd.dequantize_rows"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.traits import Rowwise
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Shape,
     Tensor,
@@ -74,9 +75,9 @@ class Matmul(PureOp):
 
     name = "pd.matmul"
     traits = traits_def(Rowwise(when=_has_rows))
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    out = result_def(TENSOR)
     transpose_x = flag(False)
     transpose_y = flag(False)
     kernel = string("")
@@ -94,11 +95,11 @@ class Bilinear(OpaqueOp):
     """x @ weight[k] @ y for each k, and a bias [1, k]. Paddle: bilinear_tensor_product."""
 
     name = "pd.bilinear"
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    weight = operand_def(Tensor)
-    bias = opt_operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    weight = operand_def(TENSOR)
+    bias = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -122,9 +123,9 @@ class RowConv(OpaqueOp):
     """Each step plus weighed ones of the steps that follow it. Paddle: row_conv."""
 
     name = "pd.row_conv"
-    x = operand_def(Tensor)
-    filter = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    filter = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, filter: Tensor) -> Tensor:
@@ -143,9 +144,9 @@ class Kron(OpaqueOp):
     """Every element of x times the whole of y. Paddle: kron."""
 
     name = "pd.kron"
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:

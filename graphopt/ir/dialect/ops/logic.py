@@ -10,7 +10,7 @@ from graphopt.errors import OperandError
 from graphopt.ir.dialect.attrs import flag, number
 from graphopt.ir.dialect.ops.base import Binary, Compare, Declare, PureOp, Unary
 from graphopt.ir.dialect.traits import Elementwise, Reduction
-from graphopt.ir.dialect.types import Tensor, dtype_of, like, same_dtype, same_shape
+from graphopt.ir.dialect.types import TENSOR, Tensor, dtype_of, like, same_dtype, same_shape
 
 elementwise = Declare(__name__)
 
@@ -58,8 +58,8 @@ class Test(PureOp, ABC):
     """A property of every element; the result is boolean."""
 
     traits = traits_def(Elementwise())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -77,9 +77,9 @@ class EqualAll(PureOp):
 
     name = "pd.equal_all"
     traits = traits_def(Reduction(axis=None))
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:
@@ -103,9 +103,9 @@ class Allclose(PureOp):
 
     name = "pd.allclose"
     traits = traits_def(Reduction(axis=None))
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    out = result_def(TENSOR)
     rtol = number(1e-5)
     atol = number(1e-8)
     equal_nan = flag(False)

@@ -12,6 +12,7 @@ from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.ops.sequence.recurrent import expect
 from graphopt.ir.dialect.traits import Elementwise
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     agree,
@@ -33,10 +34,10 @@ class CrossEntropyWithSoftmax(OpaqueOp):
     """
 
     name = "pd.cross_entropy_with_softmax"
-    logits = operand_def(Tensor)
-    label = operand_def(Tensor)
-    softmax = result_def(Tensor)
-    loss = result_def(Tensor)
+    logits = operand_def(TENSOR)
+    label = operand_def(TENSOR)
+    softmax = result_def(TENSOR)
+    loss = result_def(TENSOR)
     axis = integer(-1)
     soft_label = flag(False)
     use_softmax = flag(True)
@@ -68,9 +69,9 @@ class BinaryCrossEntropy(PureOp):
 
     name = "pd.bce_loss"
     traits = traits_def(Elementwise())
-    x = operand_def(Tensor)
-    label = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    label = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, label: Tensor) -> Tensor:
@@ -87,9 +88,9 @@ class SigmoidCrossEntropy(OpaqueOp):
     """
 
     name = "pd.sigmoid_cross_entropy_with_logits"
-    x = operand_def(Tensor)
-    label = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    label = operand_def(TENSOR)
+    out = result_def(TENSOR)
     normalize = flag(False)
     ignore_index = integer(-100)
 
@@ -108,10 +109,10 @@ class HuberLoss(PureOp):
 
     name = "pd.huber_loss"
     traits = traits_def(Elementwise())
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    out = result_def(Tensor)
-    residual = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    residual = result_def(TENSOR)
     delta = number(1.0)
 
     @staticmethod
@@ -132,9 +133,9 @@ class KldivLoss(OpaqueOp):
     """
 
     name = "pd.kldiv_loss"
-    x = operand_def(Tensor)
-    target = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    target = operand_def(TENSOR)
+    out = result_def(TENSOR)
     reduction = string("mean", of=(*REDUCTIONS, "batchmean"))
     log_target = flag(False)
 
@@ -156,11 +157,11 @@ class NllLoss(OpaqueOp):
     """
 
     name = "pd.nll_loss"
-    x = operand_def(Tensor)
-    label = operand_def(Tensor)
-    weight = opt_operand_def(Tensor)
-    out = result_def(Tensor)
-    total_weight = result_def(Tensor)
+    x = operand_def(TENSOR)
+    label = operand_def(TENSOR)
+    weight = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
+    total_weight = result_def(TENSOR)
     ignore_index = integer(-100)
     reduction = string("mean", of=REDUCTIONS)
 
@@ -196,14 +197,14 @@ class HsigmoidLoss(OpaqueOp):
     """
 
     name = "pd.hsigmoid_loss"
-    x = operand_def(Tensor)
-    w = operand_def(Tensor)
-    label = operand_def(Tensor)
-    path = opt_operand_def(Tensor)
-    code = opt_operand_def(Tensor)
-    bias = opt_operand_def(Tensor)
-    out = result_def(Tensor)
-    pre_out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    w = operand_def(TENSOR)
+    label = operand_def(TENSOR)
+    path = opt_operand_def(TENSOR)
+    code = opt_operand_def(TENSOR)
+    bias = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
+    pre_out = result_def(TENSOR)
     num_classes = integer(2)
 
     irdl_options = (SEGMENTS,)

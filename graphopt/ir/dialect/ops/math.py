@@ -13,6 +13,7 @@ from graphopt.ir.dialect.ops.base import Binary, Compare, Declare, FloatUnary, P
 from graphopt.ir.dialect.ops.complex import real_of
 from graphopt.ir.dialect.traits import Elementwise, Linear
 from graphopt.ir.dialect.types import (
+    TENSOR,
     Tensor,
     broadcast_shapes,
     dtype_of,
@@ -96,8 +97,8 @@ class LogicalNot(PureOp):
 
     name = "pd.logical_not"
     traits = traits_def(Elementwise())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -161,8 +162,8 @@ class Cast(PureOp):
 
     name = "pd.cast"
     traits = traits_def(Elementwise())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     dtype = dtype_property()
 
     @staticmethod
@@ -176,8 +177,8 @@ class AddN(PureOp):
 
     name = "pd.add_n"
     traits = traits_def(Elementwise(), Linear())
-    inputs = var_operand_def(Tensor)
-    out = result_def(Tensor)
+    inputs = var_operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(inputs: tuple[Tensor, ...]) -> Tensor:
@@ -193,10 +194,10 @@ class Where(PureOp):
 
     name = "pd.where"
     traits = traits_def(Elementwise())
-    condition = operand_def(Tensor)
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    out = result_def(Tensor)
+    condition = operand_def(TENSOR)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:

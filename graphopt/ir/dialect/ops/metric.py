@@ -9,6 +9,7 @@ from graphopt.ir.dialect.attrs import integer, string
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     dtype_of,
@@ -27,13 +28,13 @@ class Auc(OpaqueOp):
     """
 
     name = "pd.auc"
-    x = operand_def(Tensor)
-    label = operand_def(Tensor)
-    stat_pos = operand_def(Tensor)
-    stat_neg = operand_def(Tensor)
-    auc = result_def(Tensor)
-    stat_pos_out = result_def(Tensor)
-    stat_neg_out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    label = operand_def(TENSOR)
+    stat_pos = operand_def(TENSOR)
+    stat_neg = operand_def(TENSOR)
+    auc = result_def(TENSOR)
+    stat_pos_out = result_def(TENSOR)
+    stat_neg_out = result_def(TENSOR)
     curve = string("ROC", of=("ROC", "PR"))
     num_thresholds = integer(4095)
     slide_steps = integer(1)
@@ -67,12 +68,12 @@ class Accuracy(OpaqueOp):
     """The share of rows whose label is among the top indices. Paddle: accuracy."""
 
     name = "pd.accuracy"
-    x = operand_def(Tensor)
-    indices = operand_def(Tensor)
-    label = operand_def(Tensor)
-    accuracy = result_def(Tensor)
-    correct = result_def(Tensor)
-    total = result_def(Tensor)
+    x = operand_def(TENSOR)
+    indices = operand_def(TENSOR)
+    label = operand_def(TENSOR)
+    accuracy = result_def(TENSOR)
+    correct = result_def(TENSOR)
+    total = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, indices: Tensor, label: Tensor) -> tuple[Tensor, ...]:

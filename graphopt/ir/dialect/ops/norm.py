@@ -13,6 +13,7 @@ from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp, RealUnary
 from graphopt.ir.dialect.traits import Rowwise
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     dtype_of,
@@ -47,16 +48,16 @@ class BatchNormBase(OpaqueOp, ABC):
     variance. With `is_test` or `use_global_stats` the moving ones normalise and pass unchanged.
     """
 
-    x = operand_def(Tensor)
-    mean = operand_def(Tensor)
-    variance = operand_def(Tensor)
-    scale = opt_operand_def(Tensor)
-    bias = opt_operand_def(Tensor)
-    out = result_def(Tensor)
-    mean_out = result_def(Tensor)
-    variance_out = result_def(Tensor)
-    saved_mean = result_def(Tensor)
-    saved_variance = result_def(Tensor)
+    x = operand_def(TENSOR)
+    mean = operand_def(TENSOR)
+    variance = operand_def(TENSOR)
+    scale = opt_operand_def(TENSOR)
+    bias = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
+    mean_out = result_def(TENSOR)
+    variance_out = result_def(TENSOR)
+    saved_mean = result_def(TENSOR)
+    saved_variance = result_def(TENSOR)
     momentum = number(0.9)
     epsilon = number(1e-5)
     is_test = flag(False)
@@ -112,12 +113,12 @@ class LayerNorm(PureOp):
 
     name = "pd.layer_norm"
     traits = traits_def(Rowwise(first_result=True))
-    x = operand_def(Tensor)
-    scale = opt_operand_def(Tensor)
-    bias = opt_operand_def(Tensor)
-    out = result_def(Tensor)
-    mean = result_def(Tensor)
-    variance = result_def(Tensor)
+    x = operand_def(TENSOR)
+    scale = opt_operand_def(TENSOR)
+    bias = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
+    mean = result_def(TENSOR)
+    variance = result_def(TENSOR)
     epsilon = number(1e-5)
     begin_norm_axis = integer(1)
 
@@ -154,12 +155,12 @@ class GroupNorm(PureOp):
 
     name = "pd.group_norm"
     traits = traits_def(Rowwise())
-    x = operand_def(Tensor)
-    scale = opt_operand_def(Tensor)
-    bias = opt_operand_def(Tensor)
-    out = result_def(Tensor)
-    mean = result_def(Tensor)
-    variance = result_def(Tensor)
+    x = operand_def(TENSOR)
+    scale = opt_operand_def(TENSOR)
+    bias = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
+    mean = result_def(TENSOR)
+    variance = result_def(TENSOR)
     epsilon = number(1e-5)
     groups = integer(1)
     data_layout = string("NCHW", of=("NCHW", "NHWC"))
@@ -187,12 +188,12 @@ class InstanceNorm(OpaqueOp):
     """Normalise each channel of each sample over space. Paddle: instance_norm."""
 
     name = "pd.instance_norm"
-    x = operand_def(Tensor)
-    scale = opt_operand_def(Tensor)
-    bias = opt_operand_def(Tensor)
-    out = result_def(Tensor)
-    saved_mean = result_def(Tensor)
-    saved_variance = result_def(Tensor)
+    x = operand_def(TENSOR)
+    scale = opt_operand_def(TENSOR)
+    bias = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
+    saved_mean = result_def(TENSOR)
+    saved_variance = result_def(TENSOR)
     epsilon = number(1e-5)
 
     irdl_options = (SEGMENTS,)
@@ -217,10 +218,10 @@ class SpectralNorm(OpaqueOp):
     """
 
     name = "pd.spectral_norm"
-    weight = operand_def(Tensor)
-    u = operand_def(Tensor)
-    v = operand_def(Tensor)
-    out = result_def(Tensor)
+    weight = operand_def(TENSOR)
+    u = operand_def(TENSOR)
+    v = operand_def(TENSOR)
+    out = result_def(TENSOR)
     dim = integer(0)
     power_iters = integer(1)
     eps = number(1e-12)
@@ -243,8 +244,8 @@ class Renorm(OpaqueOp):
     """
 
     name = "pd.renorm"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     p = number()
     axis = integer()
     max_norm = number()
@@ -265,15 +266,15 @@ class DataNorm(OpaqueOp):
     """
 
     name = "pd.data_norm"
-    x = operand_def(Tensor)
-    batch_size = operand_def(Tensor)
-    batch_sum = operand_def(Tensor)
-    batch_square_sum = operand_def(Tensor)
-    scale_w = opt_operand_def(Tensor)
-    bias = opt_operand_def(Tensor)
-    out = result_def(Tensor)
-    means = result_def(Tensor)
-    scales = result_def(Tensor)
+    x = operand_def(TENSOR)
+    batch_size = operand_def(TENSOR)
+    batch_sum = operand_def(TENSOR)
+    batch_square_sum = operand_def(TENSOR)
+    scale_w = opt_operand_def(TENSOR)
+    bias = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
+    means = result_def(TENSOR)
+    scales = result_def(TENSOR)
     epsilon = number(1e-4)
     slot_dim = integer(-1)
     summary_decay_rate = number(0.9999999)
@@ -322,9 +323,9 @@ class Cvm(OpaqueOp):
     """
 
     name = "pd.cvm"
-    x = operand_def(Tensor)
-    cvm = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    cvm = operand_def(TENSOR)
+    out = result_def(TENSOR)
     use_cvm = flag(True)
 
     @staticmethod

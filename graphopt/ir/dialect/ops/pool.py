@@ -22,7 +22,7 @@ from graphopt.ir.dialect.ops.conv import (
 )
 from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.traits import Rowwise
-from graphopt.ir.dialect.types import Tensor, dtype_of, like, shape_of
+from graphopt.ir.dialect.types import TENSOR, Tensor, dtype_of, like, shape_of
 
 
 class PoolBase(PureOp, ABC):
@@ -32,8 +32,8 @@ class PoolBase(PureOp, ABC):
     """
 
     traits = traits_def(Rowwise())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     kernel_size = integers()
     strides = integers((1, 1))
     paddings = integers((0, 0))
@@ -107,9 +107,9 @@ class Pool3d(PoolBase):
 class PoolIndex(OpaqueOp, ABC):
     """The maximum of each window, and its place."""
 
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
-    mask = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    mask = result_def(TENSOR)
     kernel_size = integers()
     strides = integers((1, 1))
     paddings = integers((0, 0))
@@ -163,9 +163,9 @@ class MaxPool3dWithIndex(PoolIndex):
 class UnpoolBase(OpaqueOp, ABC):
     """Zeros with the elements of x at their places."""
 
-    x = operand_def(Tensor)
-    indices = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    indices = operand_def(TENSOR)
+    out = result_def(TENSOR)
     output_size = integers()
 
     @staticmethod

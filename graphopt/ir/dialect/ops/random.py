@@ -18,6 +18,7 @@ from graphopt.ir.dialect.attrs import flag, integer, integers, number, string
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.creation import known_shape
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Partial,
     Tensor,
@@ -51,8 +52,8 @@ class Dropout(RandomOp):
     """
 
     name = "pd.dropout"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     p = number(0.5)
     is_test = flag(False)
     mode = string("downgrade_in_infer", of=("downgrade_in_infer", "upscale_in_train"))
@@ -70,7 +71,7 @@ class Dropout(RandomOp):
 class RandomTensor(RandomOp, ABC):
     """A new tensor of random numbers."""
 
-    out = result_def(Tensor)
+    out = result_def(TENSOR)
     shape = integers()
     dtype = dtype_property("float32")
 
@@ -137,7 +138,7 @@ class RandomIntegers(RandomOp):
     """Whole numbers from low up to, but without, high. Paddle: randint."""
 
     name = "pd.randint"
-    out = result_def(Tensor)
+    out = result_def(TENSOR)
     shape = integers()
     dtype = dtype_property("int64")
     low = integer(0)
@@ -159,7 +160,7 @@ class Permutation(RandomOp):
     """The numbers below n in random order. Paddle: randperm."""
 
     name = "pd.randperm"
-    out = result_def(Tensor)
+    out = result_def(TENSOR)
     n = integer()
     dtype = dtype_property("int64")
 
@@ -173,8 +174,8 @@ class Bernoulli(RandomOp):
     """1 with the probability that x says, else 0. Paddle: bernoulli."""
 
     name = "pd.bernoulli"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -186,8 +187,8 @@ class Multinomial(RandomOp):
     """Class numbers drawn by the weights in the last axis. Paddle: multinomial."""
 
     name = "pd.multinomial"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     num_samples = integer(1)
     replacement = flag(False)
 
@@ -204,8 +205,8 @@ class Multinomial(RandomOp):
 class Drawn(RandomOp, ABC):
     """One number drawn for each element of x, a real floating-point tensor."""
 
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -233,9 +234,9 @@ class Binomial(RandomOp):
     """Number of successes in `count` tries, each with probability `prob`. Paddle: binomial."""
 
     name = "pd.binomial"
-    count = operand_def(Tensor)
-    prob = operand_def(Tensor)
-    out = result_def(Tensor)
+    count = operand_def(TENSOR)
+    prob = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(count: Tensor, prob: Tensor) -> Tensor:
@@ -251,8 +252,8 @@ class GumbelSoftmax(RandomOp):
     """
 
     name = "pd.gumbel_softmax"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     temperature = number(1.0)
     hard = flag(False)
     axis = integer(-1)
@@ -273,9 +274,9 @@ class Rrelu(RandomOp):
     """
 
     name = "pd.rrelu"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
-    noise = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    noise = result_def(TENSOR)
     lower = number(0.125)
     upper = number(1 / 3)
     is_test = flag(False)

@@ -19,6 +19,7 @@ from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.ir.dialect.traits import Movement
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Partial,
     Shape,
@@ -40,8 +41,8 @@ class Tile(PureOp):
 
     name = "pd.tile"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     repeat_times = integers()
 
     @staticmethod
@@ -72,8 +73,8 @@ class RepeatInterleave(PureOp):
 
     name = "pd.repeat_interleave"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     repeats = integer()
     axis = integer(0)
 
@@ -92,8 +93,8 @@ class Flip(PureOp):
 
     name = "pd.flip"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integers()
 
     @staticmethod
@@ -116,8 +117,8 @@ class Roll(PureOp):
 
     name = "pd.roll"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     shifts = integers()
     axis = integers(())
 
@@ -139,8 +140,8 @@ class Unbind(PureOp):
 
     name = "pd.unbind"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    outs = var_result_def(Tensor)
+    x = operand_def(TENSOR)
+    outs = var_result_def(TENSOR)
     axis = integer(0)
 
     @staticmethod
@@ -168,8 +169,8 @@ class StridedSlice(PureOp):
 
     name = "pd.strided_slice"
     traits = traits_def(Movement())
-    input = operand_def(Tensor)
-    out = result_def(Tensor)
+    input = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axes = integers()
     starts = integers()
     ends = integers()
@@ -203,9 +204,9 @@ class SetValue(OpaqueOp):
     """The input with a strided slice replaced by a broadcast value. Paddle: set_value."""
 
     name = "pd.set_value"
-    input = operand_def(Tensor)
-    value = operand_def(Tensor)
-    out = result_def(Tensor)
+    input = operand_def(TENSOR)
+    value = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axes = integers()
     starts = integers()
     ends = integers()
@@ -248,9 +249,9 @@ class ExpandAs(PureOp):
 
     name = "pd.expand_as"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:
@@ -269,8 +270,8 @@ class Meshgrid(PureOp):
 
     name = "pd.meshgrid"
     traits = traits_def(Movement())
-    inputs = var_operand_def(Tensor)
-    outs = var_result_def(Tensor)
+    inputs = var_operand_def(TENSOR)
+    outs = var_result_def(TENSOR)
 
     @staticmethod
     def infer(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -297,8 +298,8 @@ class Pad(OpaqueOp):
     """
 
     name = "pd.pad"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     paddings = integers()
     mode = string("constant", of=PAD_MODES)
     value = number(0.0)
@@ -327,8 +328,8 @@ class TriangleOf(OpaqueOp):
     """The lower or upper triangle of matrices, zeros elsewhere. Paddle: tril_triu."""
 
     name = "pd.tril_triu"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     diagonal = integer(0)
     lower = flag(True)
 

@@ -19,6 +19,7 @@ from graphopt.ir.dialect.ops.base import (
 )
 from graphopt.ir.dialect.traits import AlongAxis, Reduction
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Partial,
     Shape,
@@ -46,8 +47,8 @@ def reduced_shape(shape: Shape, axes: Sequence[int], keepdim: bool) -> Shape:
 class Reduce(PureOp, ABC):
     """Combine the elements along `axis` (all axes when empty)."""
 
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integers(())
     keepdim = flag(False)
 
@@ -193,8 +194,8 @@ class SquaredL2Norm(PureOp):
 
     name = "pd.squared_l2_norm"
     traits = traits_def(Reduction(axis=None, neutral=0.0))
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -209,8 +210,8 @@ class ClipByNorm(OpaqueOp):
     """
 
     name = "pd.clip_by_norm"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     max_norm = number()
 
     @staticmethod
@@ -235,9 +236,9 @@ class ReduceAs(OpaqueOp):
     """x added up over the axes along which the target broadcasts to it. Paddle: reduce_as."""
 
     name = "pd.reduce_as"
-    x = operand_def(Tensor)
-    target = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    target = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, target: Tensor) -> Tensor:
@@ -250,8 +251,8 @@ class Numel(OpaqueOp):
     """The number of elements. Paddle: size."""
 
     name = "pd.numel"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -261,8 +262,8 @@ class Numel(OpaqueOp):
 class ArgReduce(PureOp, ABC):
     """The index of the first extreme element along an axis, or in the flattened tensor."""
 
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer(-1)
     keepdim = flag(False)
     flatten = flag(False)
@@ -296,8 +297,8 @@ class Cumsum(PureOp):
 
     name = "pd.cumsum"
     traits = traits_def(AlongAxis(flatten="flatten"))
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer(-1)
     flatten = flag(False)
     exclusive = flag(False)
@@ -321,8 +322,8 @@ class Cumprod(PureOp):
 
     name = "pd.cumprod"
     traits = traits_def(AlongAxis())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer()
     exclusive = flag(False)
     reverse = flag(False)
@@ -339,8 +340,8 @@ class Logcumsumexp(PureOp):
 
     name = "pd.logcumsumexp"
     traits = traits_def(AlongAxis(flatten="flatten"))
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer(-1)
     flatten = flag(False)
     exclusive = flag(False)
@@ -360,9 +361,9 @@ class Extreme(PureOp, ABC):
     """The extreme of the elements so far, and where it is; of equal ones the last."""
 
     traits = traits_def(AlongAxis())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
-    indices = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    indices = result_def(TENSOR)
     axis = integer(-1)
     dtype = dtype_property("int64")
 

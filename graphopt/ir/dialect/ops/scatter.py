@@ -9,6 +9,7 @@ from graphopt.ir.dialect.attrs import flag, integer, string
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Shape,
     Tensor,
@@ -40,9 +41,9 @@ class GatherNd(OpaqueOp):
     """The slices of x that each row of the index names. Paddle: gather_nd."""
 
     name = "pd.gather_nd"
-    x = operand_def(Tensor)
-    index = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    index = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, index: Tensor) -> Tensor:
@@ -61,10 +62,10 @@ class ScatterNdAdd(OpaqueOp):
     """x with updates added where each row of the index names. Paddle: scatter_nd_add."""
 
     name = "pd.scatter_nd_add"
-    x = operand_def(Tensor)
-    index = operand_def(Tensor)
-    updates = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    index = operand_def(TENSOR)
+    updates = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
@@ -78,10 +79,10 @@ class Scatter(OpaqueOp):
     """x with rows replaced by updates, or by the sum of their updates. Paddle: scatter."""
 
     name = "pd.scatter"
-    x = operand_def(Tensor)
-    index = operand_def(Tensor)
-    updates = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    index = operand_def(TENSOR)
+    updates = operand_def(TENSOR)
+    out = result_def(TENSOR)
     overwrite = flag(True)
 
     @staticmethod
@@ -115,9 +116,9 @@ class TakeAlongAxis(OpaqueOp):
     """
 
     name = "pd.take_along_axis"
-    x = operand_def(Tensor)
-    index = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    index = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer(0)
 
     @staticmethod
@@ -137,10 +138,10 @@ class PutAlongAxis(OpaqueOp):
     """
 
     name = "pd.put_along_axis"
-    x = operand_def(Tensor)
-    index = operand_def(Tensor)
-    value = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    index = operand_def(TENSOR)
+    value = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer(0)
     reduce = string("assign", of=PUT_REDUCTIONS)
     include_self = flag(True)
@@ -159,9 +160,9 @@ class IndexSample(OpaqueOp):
     """From each row of x the elements that its row of the index names. Paddle: index_sample."""
 
     name = "pd.index_sample"
-    x = operand_def(Tensor)
-    index = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    index = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, index: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp, Unary
 from graphopt.ir.dialect.traits import Linear, Movement, Rowwise
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Partial,
     Tensor,
@@ -94,8 +95,8 @@ class Reshape(PureOp):
 
     name = "pd.reshape"
     traits = traits_def(Movement(in_order=True), Rowwise(when=_keeps_first))
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     shape = integers()
 
     @staticmethod
@@ -118,9 +119,9 @@ class ReshapeLike(PureOp):
 
     name = "pd.reshape_like"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    like = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    like = operand_def(TENSOR)
+    out = result_def(TENSOR)
     shape = integers()
 
     @staticmethod
@@ -134,8 +135,8 @@ class Transpose(PureOp):
 
     name = "pd.transpose"
     traits = traits_def(Movement(), Rowwise(when=_leaves_first))
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     perm = integers()
 
     @staticmethod
@@ -153,8 +154,8 @@ class Flatten(PureOp):
 
     name = "pd.flatten"
     traits = traits_def(Movement(in_order=True), Rowwise(when=_flattens_rows))
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     start_axis = integer(0)
     stop_axis = integer(-1)
 
@@ -182,8 +183,8 @@ class Squeeze(PureOp):
 
     name = "pd.squeeze"
     traits = traits_def(Movement(in_order=True), Rowwise(when=_squeezes_rows))
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integers(())
 
     @staticmethod
@@ -200,8 +201,8 @@ class Unsqueeze(PureOp):
 
     name = "pd.unsqueeze"
     traits = traits_def(Movement(in_order=True), Rowwise(when=_unsqueezes_rows))
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integers()
 
     @staticmethod
@@ -222,8 +223,8 @@ class Concat(PureOp):
 
     name = "pd.concat"
     traits = traits_def(Movement(), Rowwise(when=_joins_rows, of_all=True))
-    inputs = var_operand_def(Tensor)
-    out = result_def(Tensor)
+    inputs = var_operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer(0)
 
     @staticmethod
@@ -252,8 +253,8 @@ class Stack(PureOp):
 
     name = "pd.stack"
     traits = traits_def(Movement())
-    inputs = var_operand_def(Tensor)
-    out = result_def(Tensor)
+    inputs = var_operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer(0)
 
     @staticmethod
@@ -277,8 +278,8 @@ class Split(PureOp):
 
     name = "pd.split"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    outs = var_result_def(Tensor)
+    x = operand_def(TENSOR)
+    outs = var_result_def(TENSOR)
     axis = integer(0)
     num = integer(0)
     sections = integers(())
@@ -311,8 +312,8 @@ class Slice(PureOp):
 
     name = "pd.slice"
     traits = traits_def(Movement())
-    input = operand_def(Tensor)
-    out = result_def(Tensor)
+    input = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axes = integers()
     starts = integers()
     ends = integers()
@@ -353,8 +354,8 @@ class Expand(PureOp):
 
     name = "pd.expand"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     shape = integers()
 
     @staticmethod
@@ -392,8 +393,8 @@ class ShapeOf(OpaqueOp):
     """The dimensions as an int32 vector. Paddle: shape."""
 
     name = "pd.shape"
-    input = operand_def(Tensor)
-    out = result_def(Tensor)
+    input = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(input: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.ops.reduce import reduced_shape
 from graphopt.ir.dialect.traits import AlongAxis, Reduction
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     broadcast_shapes,
@@ -31,9 +32,9 @@ class Argsort(PureOp):
 
     name = "pd.argsort"
     traits = traits_def(AlongAxis())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
-    indices = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    indices = result_def(TENSOR)
     axis = integer(-1)
     descending = flag(False)
 
@@ -50,9 +51,9 @@ class Kthvalue(PureOp):
 
     name = "pd.kthvalue"
     traits = traits_def(Reduction())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
-    indices = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    indices = result_def(TENSOR)
     k = integer(1)
     axis = integer(-1)
     keepdim = flag(False)
@@ -76,9 +77,9 @@ class Mode(PureOp):
 
     name = "pd.mode"
     traits = traits_def(Reduction())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
-    indices = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    indices = result_def(TENSOR)
     axis = integer(-1)
     keepdim = flag(False)
 
@@ -100,8 +101,8 @@ class Nanmedian(PureOp):
 
     name = "pd.nanmedian"
     traits = traits_def(Reduction())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integers(())
     keepdim = flag(False)
     mode = string("avg", of=("avg", "min"))
@@ -121,9 +122,9 @@ class Searchsorted(OpaqueOp):
     """
 
     name = "pd.searchsorted"
-    sequence = operand_def(Tensor)
-    values = operand_def(Tensor)
-    out = result_def(Tensor)
+    sequence = operand_def(TENSOR)
+    values = operand_def(TENSOR)
+    out = result_def(TENSOR)
     out_int32 = flag(False)
     right = flag(False)
 
@@ -148,9 +149,9 @@ class Histogram(OpaqueOp):
     """
 
     name = "pd.histogram"
-    x = operand_def(Tensor)
-    weight = opt_operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    weight = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
     bins = integer(100)
     min = number(0.0)
     max = number(0.0)
@@ -177,9 +178,9 @@ class Topk(OpaqueOp):
     """The k largest (or smallest) elements along an axis and where they are. Paddle: top_k_v2."""
 
     name = "pd.topk"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
-    indices = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    indices = result_def(TENSOR)
     k = integer(1)
     axis = integer(-1)
     largest = flag(True)

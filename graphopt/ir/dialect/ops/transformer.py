@@ -24,6 +24,7 @@ from graphopt.ir.dialect.ops.norm import check_vector
 from graphopt.ir.dialect.ops.random import Dropout, RandomOp
 from graphopt.ir.dialect.ops.shape import Concat
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     broadcast_shapes,
@@ -74,11 +75,11 @@ class FusedDotProductAttention(RandomOp):
     """
 
     name = "pd.fused_dot_product_attention"
-    q = operand_def(Tensor)
-    k = operand_def(Tensor)
-    v = operand_def(Tensor)
-    mask = opt_operand_def(Tensor)
-    out = result_def(Tensor)
+    q = operand_def(TENSOR)
+    k = operand_def(TENSOR)
+    v = operand_def(TENSOR)
+    mask = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
     scaling_factor = number(1.0)
     fill = number(float("-inf"))
     transpose_k = flag(False)
@@ -179,20 +180,20 @@ class FusedAttention(TwoDropouts):
     """
 
     name = "pd.fused_attention"
-    x = operand_def(Tensor)
-    memory = var_operand_def(Tensor)
-    qkv_weight = var_operand_def(Tensor)
-    qkv_bias = var_operand_def(Tensor)
-    mask = opt_operand_def(Tensor)
-    linear_weight = operand_def(Tensor)
-    linear_bias = opt_operand_def(Tensor)
-    ln_scale = opt_operand_def(Tensor)
-    ln_bias = opt_operand_def(Tensor)
-    rotary = var_operand_def(Tensor)
-    cache = var_operand_def(Tensor)
-    like = opt_operand_def(Tensor)
-    out = result_def(Tensor)
-    cache_out = var_result_def(Tensor)
+    x = operand_def(TENSOR)
+    memory = var_operand_def(TENSOR)
+    qkv_weight = var_operand_def(TENSOR)
+    qkv_bias = var_operand_def(TENSOR)
+    mask = opt_operand_def(TENSOR)
+    linear_weight = operand_def(TENSOR)
+    linear_bias = opt_operand_def(TENSOR)
+    ln_scale = opt_operand_def(TENSOR)
+    ln_bias = opt_operand_def(TENSOR)
+    rotary = var_operand_def(TENSOR)
+    cache = var_operand_def(TENSOR)
+    like = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
+    cache_out = var_result_def(TENSOR)
     num_heads = integer()
     num_kv_heads = integer(0)
     layout = string("split", of=LAYOUTS)
@@ -367,14 +368,14 @@ class FusedFeedforward(TwoDropouts):
     """
 
     name = "pd.fused_feedforward"
-    x = operand_def(Tensor)
-    linear1_weight = operand_def(Tensor)
-    linear1_bias = opt_operand_def(Tensor)
-    linear2_weight = operand_def(Tensor)
-    linear2_bias = opt_operand_def(Tensor)
-    ln_scale = opt_operand_def(Tensor)
-    ln_bias = opt_operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    linear1_weight = operand_def(TENSOR)
+    linear1_bias = opt_operand_def(TENSOR)
+    linear2_weight = operand_def(TENSOR)
+    linear2_bias = opt_operand_def(TENSOR)
+    ln_scale = opt_operand_def(TENSOR)
+    ln_bias = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
     norm = string("none", of=NORMS)
     epsilon = number(1e-5)
     act_method = string("relu")

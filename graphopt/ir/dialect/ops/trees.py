@@ -8,7 +8,16 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import integer
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.index import check_integer
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, agree, like, same_dtype, shape_of, show
+from graphopt.ir.dialect.types import (
+    TENSOR,
+    UNKNOWN,
+    Tensor,
+    agree,
+    like,
+    same_dtype,
+    shape_of,
+    show,
+)
 
 
 @irdl_op_definition
@@ -24,10 +33,10 @@ class TreeConv(OpaqueOp):
     """
 
     name = "pd.tree_conv"
-    nodes = operand_def(Tensor)
-    edges = operand_def(Tensor)
-    filter = operand_def(Tensor)
-    out = result_def(Tensor)
+    nodes = operand_def(TENSOR)
+    edges = operand_def(TENSOR)
+    filter = operand_def(TENSOR)
+    out = result_def(TENSOR)
     max_depth = integer(2)
 
     @staticmethod

@@ -20,6 +20,7 @@ from graphopt.ir.dialect.ops.conv import (
 )
 from graphopt.ir.dialect.traits import Movement
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Partial,
     Tensor,
@@ -72,9 +73,9 @@ class Interpolate(OpaqueOp):
     """
 
     name = "pd.interpolate"
-    x = operand_def(Tensor)
-    like = opt_operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    like = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
     size = integers(())
     scale = numbers(())
     single_scale = flag(False)
@@ -127,8 +128,8 @@ class Unfold(OpaqueOp):
     """The windows of images as columns [n, c * kh * kw, windows]. Paddle: unfold."""
 
     name = "pd.unfold"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     kernel_sizes = integers()
     strides = integers((1, 1))
     paddings = integers((0, 0, 0, 0))
@@ -163,8 +164,8 @@ class Fold(OpaqueOp):
     """Images in which the windows, given as columns, are added up. Paddle: fold."""
 
     name = "pd.fold"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     output_sizes = integers()
     kernel_sizes = integers()
     strides = integers((1, 1))
@@ -215,9 +216,9 @@ class GridSample(OpaqueOp):
     [n, d, h, w, 3] of the cube. Paddle: grid_sampler."""
 
     name = "pd.grid_sample"
-    x = operand_def(Tensor)
-    grid = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    grid = operand_def(TENSOR)
+    out = result_def(TENSOR)
     mode = string("bilinear", of=("bilinear", "nearest"))
     padding_mode = string("zeros", of=PADDING_MODES)
     align_corners = flag(True)
@@ -242,8 +243,8 @@ class AffineGrid(OpaqueOp):
     """The points where a transform [n, 2, 3] (or [n, 3, 4]) takes a grid. Paddle: affine_grid."""
 
     name = "pd.affine_grid"
-    theta = operand_def(Tensor)
-    out = result_def(Tensor)
+    theta = operand_def(TENSOR)
+    out = result_def(TENSOR)
     output_shape = integers()
     align_corners = flag(True)
 
@@ -296,8 +297,8 @@ class PixelShuffle(PureOp):
 
     name = "pd.pixel_shuffle"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     upscale_factor = integer(1)
     data_format = string("NCHW", of=("NCHW", "NHWC"))
 
@@ -314,8 +315,8 @@ class PixelUnshuffle(PureOp):
 
     name = "pd.pixel_unshuffle"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     downscale_factor = integer(1)
     data_format = string("NCHW", of=("NCHW", "NHWC"))
 
@@ -333,8 +334,8 @@ class ChannelShuffle(PureOp):
 
     name = "pd.channel_shuffle"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     groups = integer(1)
     data_format = string("NCHW", of=("NCHW", "NHWC"))
 
@@ -350,8 +351,8 @@ class SpaceToDepth(PureOp):
 
     name = "pd.space_to_depth"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     blocksize = integer()
 
     @staticmethod
@@ -371,8 +372,8 @@ class TemporalShift(OpaqueOp):
     """
 
     name = "pd.temporal_shift"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     seg_num = integer()
     shift_ratio = number(0.25)
     data_format = string("NCHW", of=("NCHW", "NHWC"))

@@ -16,7 +16,7 @@ from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.ops.random import RandomOp
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, like, rank_of, shape_of, show, tensor
+from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Tensor, like, rank_of, shape_of, show, tensor
 
 
 def _check(boxes: Tensor, objects: Tensor, is_crowd: Tensor, im_info: Tensor) -> None:
@@ -43,19 +43,19 @@ class RpnTargetAssign(RandomOp, DataSizedOp):
     """
 
     name = "pd.rpn_target_assign"
-    anchor = operand_def(Tensor)
-    gt_boxes = operand_def(Tensor)
-    gt_labels = opt_operand_def(Tensor)
-    is_crowd = operand_def(Tensor)
-    im_info = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    location_index = result_def(Tensor)
-    score_index = result_def(Tensor)
-    target_label = result_def(Tensor)
-    target_bbox = result_def(Tensor)
-    bbox_inside_weight = result_def(Tensor)
-    location_counts = result_def(Tensor)
-    score_counts = result_def(Tensor)
+    anchor = operand_def(TENSOR)
+    gt_boxes = operand_def(TENSOR)
+    gt_labels = opt_operand_def(TENSOR)
+    is_crowd = operand_def(TENSOR)
+    im_info = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    location_index = result_def(TENSOR)
+    score_index = result_def(TENSOR)
+    target_label = result_def(TENSOR)
+    target_bbox = result_def(TENSOR)
+    bbox_inside_weight = result_def(TENSOR)
+    location_counts = result_def(TENSOR)
+    score_counts = result_def(TENSOR)
     rpn_batch_size_per_im = integer(256)
     rpn_straddle_thresh = number(0.0)
     rpn_fg_fraction = number(0.25)
@@ -93,19 +93,19 @@ class GenerateProposalLabels(RandomOp, DataSizedOp):
     """
 
     name = "pd.generate_proposal_labels"
-    rpn_rois = operand_def(Tensor)
-    gt_classes = operand_def(Tensor)
-    is_crowd = operand_def(Tensor)
-    gt_boxes = operand_def(Tensor)
-    im_info = operand_def(Tensor)
-    roi_lengths = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    rois = result_def(Tensor)
-    labels = result_def(Tensor)
-    bbox_targets = result_def(Tensor)
-    bbox_inside_weights = result_def(Tensor)
-    bbox_outside_weights = result_def(Tensor)
-    counts = result_def(Tensor)
+    rpn_rois = operand_def(TENSOR)
+    gt_classes = operand_def(TENSOR)
+    is_crowd = operand_def(TENSOR)
+    gt_boxes = operand_def(TENSOR)
+    im_info = operand_def(TENSOR)
+    roi_lengths = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    rois = result_def(TENSOR)
+    labels = result_def(TENSOR)
+    bbox_targets = result_def(TENSOR)
+    bbox_inside_weights = result_def(TENSOR)
+    bbox_outside_weights = result_def(TENSOR)
+    counts = result_def(TENSOR)
     batch_size_per_im = integer(256)
     fg_fraction = number(0.25)
     fg_thresh = number(0.25)

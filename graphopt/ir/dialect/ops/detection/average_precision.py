@@ -11,7 +11,7 @@ from graphopt.ir.dialect.attrs import flag, integer, number, string
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.index import check_integer
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, rank_of, shape_of, show, tensor
+from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Tensor, rank_of, shape_of, show, tensor
 
 KINDS = ("integral", "11point")
 
@@ -28,17 +28,17 @@ class DetectionMap(DataSizedOp):
     """
 
     name = "pd.detection_map"
-    detections = operand_def(Tensor)
-    detection_lengths = operand_def(Tensor)
-    labels = operand_def(Tensor)
-    label_lengths = operand_def(Tensor)
-    state = var_operand_def(Tensor)
-    out = result_def(Tensor)
-    counts = result_def(Tensor)
-    right = result_def(Tensor)
-    right_lengths = result_def(Tensor)
-    wrong = result_def(Tensor)
-    wrong_lengths = result_def(Tensor)
+    detections = operand_def(TENSOR)
+    detection_lengths = operand_def(TENSOR)
+    labels = operand_def(TENSOR)
+    label_lengths = operand_def(TENSOR)
+    state = var_operand_def(TENSOR)
+    out = result_def(TENSOR)
+    counts = result_def(TENSOR)
+    right = result_def(TENSOR)
+    right_lengths = result_def(TENSOR)
+    wrong = result_def(TENSOR)
+    wrong_lengths = result_def(TENSOR)
     class_num = integer()
     background_label = integer(0)
     overlap_threshold = number(0.3)

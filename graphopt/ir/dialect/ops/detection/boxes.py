@@ -11,6 +11,7 @@ from graphopt.ir.dialect.attrs import flag, integer, integers, number, numbers, 
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     like,
@@ -57,10 +58,10 @@ class PriorBox(OpaqueOp):
     """
 
     name = "pd.prior_box"
-    input = operand_def(Tensor)
-    image = operand_def(Tensor)
-    boxes = result_def(Tensor)
-    variances_out = result_def(Tensor)
+    input = operand_def(TENSOR)
+    image = operand_def(TENSOR)
+    boxes = result_def(TENSOR)
+    variances_out = result_def(TENSOR)
     min_sizes = numbers()
     max_sizes = numbers(())
     aspect_ratios = numbers((1.0,))
@@ -96,10 +97,10 @@ class DensityPriorBox(OpaqueOp):
     """density² boxes of each fixed size and ratio around each pixel. Paddle: density_prior_box."""
 
     name = "pd.density_prior_box"
-    input = operand_def(Tensor)
-    image = operand_def(Tensor)
-    boxes = result_def(Tensor)
-    variances_out = result_def(Tensor)
+    input = operand_def(TENSOR)
+    image = operand_def(TENSOR)
+    boxes = result_def(TENSOR)
+    variances_out = result_def(TENSOR)
     densities = integers()
     fixed_sizes = numbers()
     fixed_ratios = numbers()
@@ -138,9 +139,9 @@ class AnchorGenerator(OpaqueOp):
     """Anchors of several sizes and ratios at each pixel, in pixels. Paddle: anchor_generator."""
 
     name = "pd.anchor_generator"
-    input = operand_def(Tensor)
-    anchors = result_def(Tensor)
-    variances_out = result_def(Tensor)
+    input = operand_def(TENSOR)
+    anchors = result_def(TENSOR)
+    variances_out = result_def(TENSOR)
     anchor_sizes = numbers()
     aspect_ratios = numbers()
     variances = numbers((0.1, 0.1, 0.2, 0.2))
@@ -169,10 +170,10 @@ class BoxCoder(OpaqueOp):
     """Boxes as offsets from others [m, 4], or back. Paddle: box_coder."""
 
     name = "pd.box_coder"
-    prior_box = operand_def(Tensor)
-    prior_box_var = opt_operand_def(Tensor)
-    target_box = operand_def(Tensor)
-    out = result_def(Tensor)
+    prior_box = operand_def(TENSOR)
+    prior_box_var = opt_operand_def(TENSOR)
+    target_box = operand_def(TENSOR)
+    out = result_def(TENSOR)
     code_type = string("encode_center_size", of=("encode_center_size", "decode_center_size"))
     box_normalized = flag(True)
     axis = integer(0)
@@ -218,9 +219,9 @@ class IouSimilarity(OpaqueOp):
     """
 
     name = "pd.iou_similarity"
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    out = result_def(TENSOR)
     box_normalized = flag(True)
 
     @staticmethod

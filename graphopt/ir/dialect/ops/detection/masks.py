@@ -8,7 +8,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import integer
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.index import check_integer
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, like, rank_of, shape_of, show, tensor
+from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Tensor, like, rank_of, shape_of, show, tensor
 
 
 @irdl_op_definition
@@ -24,20 +24,20 @@ class GenerateMaskLabels(DataSizedOp):
     """
 
     name = "pd.generate_mask_labels"
-    im_info = operand_def(Tensor)
-    gt_classes = operand_def(Tensor)
-    is_crowd = operand_def(Tensor)
-    gt_segms = operand_def(Tensor)
-    rois = operand_def(Tensor)
-    labels = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    polygon_lengths = operand_def(Tensor)
-    point_lengths = operand_def(Tensor)
-    roi_lengths = operand_def(Tensor)
-    mask_rois = result_def(Tensor)
-    roi_has_mask = result_def(Tensor)
-    mask = result_def(Tensor)
-    counts = result_def(Tensor)
+    im_info = operand_def(TENSOR)
+    gt_classes = operand_def(TENSOR)
+    is_crowd = operand_def(TENSOR)
+    gt_segms = operand_def(TENSOR)
+    rois = operand_def(TENSOR)
+    labels = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    polygon_lengths = operand_def(TENSOR)
+    point_lengths = operand_def(TENSOR)
+    roi_lengths = operand_def(TENSOR)
+    mask_rois = result_def(TENSOR)
+    roi_has_mask = result_def(TENSOR)
+    mask = result_def(TENSOR)
+    counts = result_def(TENSOR)
     num_classes = integer()
     resolution = integer()
 

@@ -13,7 +13,7 @@ from graphopt.ir.dialect.attrs import integer, number, string
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.index import check_integer
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, like, rank_of, shape_of, show
+from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Tensor, like, rank_of, shape_of, show
 
 BIPARTITE, PER_PREDICTION = "bipartite", "per_prediction"
 
@@ -35,10 +35,10 @@ class BipartiteMatch(OpaqueOp):
     """
 
     name = "pd.bipartite_match"
-    dist = operand_def(Tensor)
-    lengths = opt_operand_def(Tensor)
-    indices = result_def(Tensor)
-    matched_dist = result_def(Tensor)
+    dist = operand_def(TENSOR)
+    lengths = opt_operand_def(TENSOR)
+    indices = result_def(TENSOR)
+    matched_dist = result_def(TENSOR)
     match_type = string(BIPARTITE, of=(BIPARTITE, PER_PREDICTION))
     dist_threshold = number(0.5)
 
@@ -66,13 +66,13 @@ class TargetAssign(OpaqueOp):
     """
 
     name = "pd.target_assign"
-    x = operand_def(Tensor)
-    lengths = opt_operand_def(Tensor)
-    match_indices = operand_def(Tensor)
-    neg_indices = opt_operand_def(Tensor)
-    neg_lengths = opt_operand_def(Tensor)
-    out = result_def(Tensor)
-    out_weight = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = opt_operand_def(TENSOR)
+    match_indices = operand_def(TENSOR)
+    neg_indices = opt_operand_def(TENSOR)
+    neg_lengths = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
+    out_weight = result_def(TENSOR)
     mismatch_value = number(0.0)
 
     irdl_options = (SEGMENTS,)
@@ -111,12 +111,12 @@ class MineHardExamples(OpaqueOp):
     """
 
     name = "pd.mine_hard_examples"
-    cls_loss = operand_def(Tensor)
-    loc_loss = opt_operand_def(Tensor)
-    match_indices = operand_def(Tensor)
-    match_dist = operand_def(Tensor)
-    negatives = result_def(Tensor)
-    updated_match_indices = result_def(Tensor)
+    cls_loss = operand_def(TENSOR)
+    loc_loss = opt_operand_def(TENSOR)
+    match_indices = operand_def(TENSOR)
+    match_dist = operand_def(TENSOR)
+    negatives = result_def(TENSOR)
+    updated_match_indices = result_def(TENSOR)
     neg_pos_ratio = number(1.0)
     neg_dist_threshold = number(0.5)
     sample_size = integer(0)

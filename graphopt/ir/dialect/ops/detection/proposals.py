@@ -19,6 +19,7 @@ from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     like,
@@ -47,8 +48,8 @@ class Nms(DataSizedOp):
     """Boxes of [m, 4], given from best to worst, that no better one covers. Paddle: nms."""
 
     name = "pd.nms"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     threshold = number(1.0)
 
     @staticmethod
@@ -69,12 +70,12 @@ class MulticlassNms(DataSizedOp):
     """
 
     name = "pd.multiclass_nms3"
-    bboxes = operand_def(Tensor)
-    scores = operand_def(Tensor)
-    rois_num = opt_operand_def(Tensor)
-    out = result_def(Tensor)
-    index = result_def(Tensor)
-    nms_rois_num = result_def(Tensor)
+    bboxes = operand_def(TENSOR)
+    scores = operand_def(TENSOR)
+    rois_num = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
+    index = result_def(TENSOR)
+    nms_rois_num = result_def(TENSOR)
     background_label = integer(0)
     score_threshold = number()
     nms_top_k = integer()
@@ -113,11 +114,11 @@ class MatrixNms(DataSizedOp):
     """
 
     name = "pd.matrix_nms"
-    bboxes = operand_def(Tensor)
-    scores = operand_def(Tensor)
-    out = result_def(Tensor)
-    index = result_def(Tensor)
-    rois_num = result_def(Tensor)
+    bboxes = operand_def(TENSOR)
+    scores = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    index = result_def(TENSOR)
+    rois_num = result_def(TENSOR)
     background_label = integer(0)
     score_threshold = number()
     post_threshold = number(0.0)
@@ -144,14 +145,14 @@ class GenerateProposals(DataSizedOp):
     """
 
     name = "pd.generate_proposals"
-    scores = operand_def(Tensor)
-    bbox_deltas = operand_def(Tensor)
-    im_shape = operand_def(Tensor)
-    anchors = operand_def(Tensor)
-    variances = operand_def(Tensor)
-    rpn_rois = result_def(Tensor)
-    rpn_roi_probs = result_def(Tensor)
-    rpn_rois_num = result_def(Tensor)
+    scores = operand_def(TENSOR)
+    bbox_deltas = operand_def(TENSOR)
+    im_shape = operand_def(TENSOR)
+    anchors = operand_def(TENSOR)
+    variances = operand_def(TENSOR)
+    rpn_rois = result_def(TENSOR)
+    rpn_roi_probs = result_def(TENSOR)
+    rpn_rois_num = result_def(TENSOR)
     pre_nms_top_n = integer(6000)
     post_nms_top_n = integer(1000)
     nms_thresh = number(0.5)
@@ -187,9 +188,9 @@ class DistributeFpnProposals(DataSizedOp):
     """
 
     name = "pd.distribute_fpn_proposals"
-    fpn_rois = operand_def(Tensor)
-    rois_num = opt_operand_def(Tensor)
-    outs = var_result_def(Tensor)
+    fpn_rois = operand_def(TENSOR)
+    rois_num = opt_operand_def(TENSOR)
+    outs = var_result_def(TENSOR)
     min_level = integer()
     max_level = integer()
     refer_level = integer()
@@ -223,11 +224,11 @@ class CollectFpnProposals(DataSizedOp):
     """The best boxes of all levels of a pyramid, image by image. Paddle: collect_fpn_proposals."""
 
     name = "pd.collect_fpn_proposals"
-    rois = var_operand_def(Tensor)
-    scores = var_operand_def(Tensor)
-    rois_num = var_operand_def(Tensor)
-    fpn_rois = result_def(Tensor)
-    out_rois_num = result_def(Tensor)
+    rois = var_operand_def(TENSOR)
+    scores = var_operand_def(TENSOR)
+    rois_num = var_operand_def(TENSOR)
+    fpn_rois = result_def(TENSOR)
+    out_rois_num = result_def(TENSOR)
     post_nms_top_n = integer()
 
     irdl_options = (SEGMENTS,)
@@ -253,10 +254,10 @@ class LocalityAwareNms(DataSizedOp):
     """
 
     name = "pd.locality_aware_nms"
-    bboxes = operand_def(Tensor)
-    scores = operand_def(Tensor)
-    out = result_def(Tensor)
-    counts = result_def(Tensor)
+    bboxes = operand_def(TENSOR)
+    scores = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    counts = result_def(TENSOR)
     score_threshold = number()
     nms_top_k = integer()
     keep_top_k = integer()
@@ -283,12 +284,12 @@ class RetinanetDetectionOutput(DataSizedOp):
     """
 
     name = "pd.retinanet_detection_output"
-    bboxes = var_operand_def(Tensor)
-    scores = var_operand_def(Tensor)
-    anchors = var_operand_def(Tensor)
-    im_info = operand_def(Tensor)
-    out = result_def(Tensor)
-    counts = result_def(Tensor)
+    bboxes = var_operand_def(TENSOR)
+    scores = var_operand_def(TENSOR)
+    anchors = var_operand_def(TENSOR)
+    im_info = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    counts = result_def(TENSOR)
     score_threshold = number(0.05)
     nms_top_k = integer(1000)
     keep_top_k = integer(100)

@@ -9,7 +9,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, number
 from graphopt.ir.dialect.ops.base import OpaqueOp
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, like, same_dtype, shape_of
+from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Tensor, like, same_dtype, shape_of
 
 
 class RoiPoolBase(OpaqueOp, ABC):
@@ -19,10 +19,10 @@ class RoiPoolBase(OpaqueOp, ABC):
     boxes_num [n] says how many each image has.
     """
 
-    x = operand_def(Tensor)
-    boxes = operand_def(Tensor)
-    boxes_num = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    boxes = operand_def(TENSOR)
+    boxes_num = operand_def(TENSOR)
+    out = result_def(TENSOR)
     pooled_height = integer(1)
     pooled_width = integer(1)
     spatial_scale = number(1.0)

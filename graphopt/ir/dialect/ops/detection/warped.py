@@ -11,7 +11,16 @@ from graphopt.ir.dialect.attrs import integer, integers, number
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.detection.roi import pooled_type
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, agree, like, same_dtype, shape_of, show
+from graphopt.ir.dialect.types import (
+    TENSOR,
+    UNKNOWN,
+    Tensor,
+    agree,
+    like,
+    same_dtype,
+    shape_of,
+    show,
+)
 
 
 @irdl_op_definition
@@ -29,12 +38,12 @@ class DeformablePsroiPool(OpaqueOp):
 
     name = "pd.deformable_psroi_pooling"
     irdl_options = (SEGMENTS,)
-    x = operand_def(Tensor)
-    boxes = operand_def(Tensor)
-    boxes_num = operand_def(Tensor)
-    offsets = opt_operand_def(Tensor)
-    out = result_def(Tensor)
-    counts = result_def(Tensor)
+    x = operand_def(TENSOR)
+    boxes = operand_def(TENSOR)
+    boxes_num = operand_def(TENSOR)
+    offsets = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
+    counts = result_def(TENSOR)
     spatial_scale = number(1.0)
     output_dim = integer(1)
     group_size = integers((1, 1))
@@ -93,12 +102,12 @@ class RoiPerspectiveTransform(OpaqueOp):
     """
 
     name = "pd.roi_perspective_transform"
-    x = operand_def(Tensor)
-    rois = operand_def(Tensor)
-    boxes_num = operand_def(Tensor)
-    out = result_def(Tensor)
-    mask = result_def(Tensor)
-    matrix = result_def(Tensor)
+    x = operand_def(TENSOR)
+    rois = operand_def(TENSOR)
+    boxes_num = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    mask = result_def(TENSOR)
+    matrix = result_def(TENSOR)
     transformed_height = integer(1)
     transformed_width = integer(1)
     spatial_scale = number(1.0)

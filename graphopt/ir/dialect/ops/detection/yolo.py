@@ -13,6 +13,7 @@ from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.detection.boxes import image_size
 from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     like,
@@ -33,10 +34,10 @@ class YoloBox(OpaqueOp):
     """
 
     name = "pd.yolo_box"
-    x = operand_def(Tensor)
-    img_size = operand_def(Tensor)
-    boxes = result_def(Tensor)
-    scores = result_def(Tensor)
+    x = operand_def(TENSOR)
+    img_size = operand_def(TENSOR)
+    boxes = result_def(TENSOR)
+    scores = result_def(TENSOR)
     anchors = integers()
     class_num = integer()
     conf_thresh = number()
@@ -77,13 +78,13 @@ class YoloLoss(OpaqueOp):
     """
 
     name = "pd.yolo_loss"
-    x = operand_def(Tensor)
-    gt_box = operand_def(Tensor)
-    gt_label = operand_def(Tensor)
-    gt_score = opt_operand_def(Tensor)
-    loss = result_def(Tensor)
-    objectness_mask = result_def(Tensor)
-    gt_match_mask = result_def(Tensor)
+    x = operand_def(TENSOR)
+    gt_box = operand_def(TENSOR)
+    gt_label = operand_def(TENSOR)
+    gt_score = opt_operand_def(TENSOR)
+    loss = result_def(TENSOR)
+    objectness_mask = result_def(TENSOR)
+    gt_match_mask = result_def(TENSOR)
     anchors = integers()
     anchor_mask = integers()
     class_num = integer()

@@ -23,6 +23,7 @@ from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.complex import real_of
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     broadcast_shapes,
@@ -57,8 +58,8 @@ class Det(OpaqueOp):
     """Determinants. Paddle: determinant."""
 
     name = "pd.det"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -73,8 +74,8 @@ class Slogdet(OpaqueOp):
     """
 
     name = "pd.slogdet"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -86,9 +87,9 @@ class Qr(OpaqueOp):
     """x = q @ r, q unitary, r upper triangular; mode reduced, complete or r. Paddle: qr."""
 
     name = "pd.qr"
-    x = operand_def(Tensor)
-    q = result_def(Tensor)
-    r = result_def(Tensor)
+    x = operand_def(TENSOR)
+    q = result_def(TENSOR)
+    r = result_def(TENSOR)
     mode = string("reduced", of=("reduced", "complete", "r"))
 
     @staticmethod
@@ -106,10 +107,10 @@ class Svd(OpaqueOp):
     """x = u @ diag(s) @ vh, the values s falling. Paddle: svd."""
 
     name = "pd.svd"
-    x = operand_def(Tensor)
-    u = result_def(Tensor)
-    s = result_def(Tensor)
-    vh = result_def(Tensor)
+    x = operand_def(TENSOR)
+    u = result_def(TENSOR)
+    s = result_def(TENSOR)
+    vh = result_def(TENSOR)
     full_matrices = flag(False)
 
     @staticmethod
@@ -127,7 +128,7 @@ class Svd(OpaqueOp):
 class Hermitian(OpaqueOp, ABC):
     """Ops on Hermitian matrices, which read one triangle."""
 
-    x = operand_def(Tensor)
+    x = operand_def(TENSOR)
     UPLO = string("L", of=("L", "U"))
 
     @staticmethod
@@ -144,8 +145,8 @@ class Eigh(Hermitian):
     """Eigenvalues, rising, and eigenvectors of Hermitian matrices. Paddle: eigh."""
 
     name = "pd.eigh"
-    out_w = result_def(Tensor)
-    out_v = result_def(Tensor)
+    out_w = result_def(TENSOR)
+    out_v = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, UPLO: str) -> tuple[Tensor, Tensor]:
@@ -157,7 +158,7 @@ class Eigvalsh(Hermitian):
     """Eigenvalues of Hermitian matrices, rising. Paddle: eigvalsh."""
 
     name = "pd.eigvalsh"
-    eigenvalues = result_def(Tensor)
+    eigenvalues = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, UPLO: str) -> Tensor:
@@ -169,9 +170,9 @@ class Eig(OpaqueOp):
     """Eigenvalues and eigenvectors, complex, of any square matrices; on CPU only. Paddle: eig."""
 
     name = "pd.eig"
-    x = operand_def(Tensor)
-    out_w = result_def(Tensor)
-    out_v = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out_w = result_def(TENSOR)
+    out_v = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -186,8 +187,8 @@ class Eigvals(OpaqueOp):
     """Eigenvalues, complex, of any square matrices; on CPU only. Paddle: eigvals."""
 
     name = "pd.eigvals"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -202,10 +203,10 @@ class Lu(OpaqueOp):
     """
 
     name = "pd.lu"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
-    pivots = result_def(Tensor)
-    infos = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    pivots = result_def(TENSOR)
+    infos = result_def(TENSOR)
     pivot = flag(True)
 
     @staticmethod
@@ -222,11 +223,11 @@ class LuUnpack(OpaqueOp):
     """The permutation, the lower and the upper triangle of a decomposition. Paddle: lu_unpack."""
 
     name = "pd.lu_unpack"
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    pmat = result_def(Tensor)
-    l = result_def(Tensor)  # noqa: E741 - Paddle's name
-    u = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    pmat = result_def(TENSOR)
+    l = result_def(TENSOR)  # noqa: E741 - Paddle's name
+    u = result_def(TENSOR)
     unpack_ludata = flag(True)
     unpack_pivots = flag(True)
 
@@ -259,9 +260,9 @@ class Solve(OpaqueOp):
     """The x of a @ x = b; b may hold vectors, one axis less than a. Paddle: solve."""
 
     name = "pd.solve"
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:
@@ -281,9 +282,9 @@ class TriangularSolve(OpaqueOp):
     """The x of a @ x = b for triangular matrices a. Paddle: triangular_solve."""
 
     name = "pd.triangular_solve"
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    out = result_def(TENSOR)
     upper = flag(True)
     transpose = flag(False)
     unitriangular = flag(False)
@@ -298,9 +299,9 @@ class CholeskySolve(OpaqueOp):
     """The solution for the matrices whose Cholesky factor is y. Paddle: cholesky_solve."""
 
     name = "pd.cholesky_solve"
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    out = result_def(TENSOR)
     upper = flag(False)
 
     @staticmethod
@@ -313,8 +314,8 @@ class MatrixPower(OpaqueOp):
     """Matrices times themselves; of the inverses for negative n. Paddle: matrix_power."""
 
     name = "pd.matrix_power"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     n = integer()
 
     @staticmethod
@@ -328,8 +329,8 @@ class MatrixExp(OpaqueOp):
     """The exponential series of matrices; Paddle composes it of other ops."""
 
     name = "pd.matrix_exp"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -342,9 +343,9 @@ class MatrixRank(OpaqueOp):
     """The number of singular values above a tolerance. Paddle: matrix_rank."""
 
     name = "pd.matrix_rank"
-    x = operand_def(Tensor)
-    tol_tensor = opt_operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    tol_tensor = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
     tol = number(0.0)
     hermitian = flag(False)
     use_default_tol = flag(True)
@@ -364,8 +365,8 @@ class MultiDot(OpaqueOp):
     """The product of several matrices, in the cheapest order. Paddle: multi_dot."""
 
     name = "pd.multi_dot"
-    x = var_operand_def(Tensor)
-    out = result_def(Tensor)
+    x = var_operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: tuple[Tensor, ...]) -> Tensor:

@@ -11,6 +11,7 @@ from graphopt.ir.dialect.attrs import flag, integer, number, string
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.traits import Movement
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     broadcast_shapes,
@@ -27,8 +28,8 @@ from graphopt.ir.dialect.types import (
 class OnSquares(OpaqueOp, ABC):
     """On square matrices, real or complex, with leading batch dimensions."""
 
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -63,9 +64,9 @@ class Cross(OpaqueOp):
     """
 
     name = "pd.cross"
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    out = result_def(TENSOR)
     axis = integer(9)
 
     @staticmethod
@@ -107,8 +108,8 @@ class Diagonal(PureOp):
 
     name = "pd.diagonal"
     traits = traits_def(Movement())
-    input = operand_def(Tensor)
-    out = result_def(Tensor)
+    input = operand_def(TENSOR)
+    out = result_def(TENSOR)
     offset = integer(0)
     axis1 = integer(0)
     axis2 = integer(1)
@@ -126,8 +127,8 @@ class Trace(OpaqueOp):
     """The sums of the diagonals of the matrices in two axes. Paddle: trace."""
 
     name = "pd.trace"
-    input = operand_def(Tensor)
-    out = result_def(Tensor)
+    input = operand_def(TENSOR)
+    out = result_def(TENSOR)
     offset = integer(0)
     axis1 = integer(0)
     axis2 = integer(1)
@@ -143,8 +144,8 @@ class Diag(OpaqueOp):
     """A matrix with this diagonal, or the diagonal of a matrix. Paddle: diag_v2."""
 
     name = "pd.diag"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
     offset = integer(0)
     padding_value = number(0.0)
 
@@ -167,8 +168,8 @@ class Einsum(OpaqueOp):
     """
 
     name = "pd.einsum"
-    inputs = var_operand_def(Tensor)
-    out = result_def(Tensor)
+    inputs = var_operand_def(TENSOR)
+    out = result_def(TENSOR)
     equation = string()
 
     @staticmethod

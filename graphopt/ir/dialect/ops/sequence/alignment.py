@@ -11,7 +11,7 @@ from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.ops.sequence.recurrent import expect, expect_lengths
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, agree, dtype_of, like, shape_of
+from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Tensor, agree, dtype_of, like, shape_of
 
 
 @irdl_op_definition
@@ -23,11 +23,11 @@ class WarpCtc(OpaqueOp):
     """
 
     name = "pd.warpctc"
-    logits = operand_def(Tensor)
-    label = operand_def(Tensor)
-    logits_length = operand_def(Tensor)
-    labels_length = operand_def(Tensor)
-    loss = result_def(Tensor)
+    logits = operand_def(TENSOR)
+    label = operand_def(TENSOR)
+    logits_length = operand_def(TENSOR)
+    labels_length = operand_def(TENSOR)
+    loss = result_def(TENSOR)
     blank = integer(0)
     norm_by_times = flag(False)
 
@@ -58,11 +58,11 @@ class WarpRnnt(OpaqueOp):
     """
 
     name = "pd.warprnnt"
-    input = operand_def(Tensor)
-    label = operand_def(Tensor)
-    input_lengths = operand_def(Tensor)
-    label_lengths = operand_def(Tensor)
-    loss = result_def(Tensor)
+    input = operand_def(TENSOR)
+    label = operand_def(TENSOR)
+    input_lengths = operand_def(TENSOR)
+    label_lengths = operand_def(TENSOR)
+    loss = result_def(TENSOR)
     blank = integer(0)
     fastemit_lambda = number(0.0)
 
@@ -93,10 +93,10 @@ class CtcAlign(OpaqueOp):
     """
 
     name = "pd.ctc_align"
-    input = operand_def(Tensor)
-    input_length = operand_def(Tensor)
-    output = result_def(Tensor)
-    output_length = result_def(Tensor)
+    input = operand_def(TENSOR)
+    input_length = operand_def(TENSOR)
+    output = result_def(TENSOR)
+    output_length = result_def(TENSOR)
     blank = integer(0)
     merge_repeated = flag(True)
     padding_value = integer(0)
@@ -127,12 +127,12 @@ class EditDistance(OpaqueOp):
     """
 
     name = "pd.edit_distance"
-    hyps = operand_def(Tensor)
-    refs = operand_def(Tensor)
-    hyps_length = opt_operand_def(Tensor)
-    refs_length = opt_operand_def(Tensor)
-    out = result_def(Tensor)
-    sequence_num = result_def(Tensor)
+    hyps = operand_def(TENSOR)
+    refs = operand_def(TENSOR)
+    hyps_length = opt_operand_def(TENSOR)
+    refs_length = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
+    sequence_num = result_def(TENSOR)
     normalized = flag(False)
 
     irdl_options = (SEGMENTS,)
@@ -160,9 +160,9 @@ class GatherTree(OpaqueOp):
     """
 
     name = "pd.gather_tree"
-    ids = operand_def(Tensor)
-    parents = operand_def(Tensor)
-    out = result_def(Tensor)
+    ids = operand_def(TENSOR)
+    parents = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(ids: Tensor, parents: Tensor) -> Tensor:
@@ -181,8 +181,8 @@ class SequenceMask(OpaqueOp):
     """
 
     name = "pd.sequence_mask"
-    x = operand_def(Tensor)
-    y = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = result_def(TENSOR)
     max_len = integer(-1)
     out_dtype = dtype_property("int64")
 

@@ -11,7 +11,7 @@ from graphopt.ir.dialect.attrs import flag, integer
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.index import check_integer
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, like, rank_of, shape_of, show, tensor
+from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Tensor, like, rank_of, shape_of, show, tensor
 
 
 @irdl_op_definition
@@ -28,16 +28,16 @@ class BeamSearch(DataSizedOp):
     """
 
     name = "pd.beam_search"
-    pre_ids = operand_def(Tensor)
-    pre_scores = operand_def(Tensor)
-    ids = opt_operand_def(Tensor)
-    scores = operand_def(Tensor)
-    lengths = var_operand_def(Tensor)
-    selected_ids = result_def(Tensor)
-    selected_scores = result_def(Tensor)
-    parent_idx = result_def(Tensor)
-    sentence_lengths = result_def(Tensor)
-    beam_lengths = result_def(Tensor)
+    pre_ids = operand_def(TENSOR)
+    pre_scores = operand_def(TENSOR)
+    ids = opt_operand_def(TENSOR)
+    scores = operand_def(TENSOR)
+    lengths = var_operand_def(TENSOR)
+    selected_ids = result_def(TENSOR)
+    selected_scores = result_def(TENSOR)
+    parent_idx = result_def(TENSOR)
+    sentence_lengths = result_def(TENSOR)
+    beam_lengths = result_def(TENSOR)
     beam_size = integer()
     end_id = integer()
     level = integer(0)
@@ -85,14 +85,14 @@ class BeamSearchDecode(DataSizedOp):
     """
 
     name = "pd.beam_search_decode"
-    ids = operand_def(Tensor)
-    scores = operand_def(Tensor)
-    sentence_lengths = operand_def(Tensor)
-    beam_lengths = operand_def(Tensor)
-    sentence_ids = result_def(Tensor)
-    sentence_scores = result_def(Tensor)
-    source_counts = result_def(Tensor)
-    word_counts = result_def(Tensor)
+    ids = operand_def(TENSOR)
+    scores = operand_def(TENSOR)
+    sentence_lengths = operand_def(TENSOR)
+    beam_lengths = operand_def(TENSOR)
+    sentence_ids = result_def(TENSOR)
+    sentence_scores = result_def(TENSOR)
+    source_counts = result_def(TENSOR)
+    word_counts = result_def(TENSOR)
     end_id = integer()
 
     @staticmethod

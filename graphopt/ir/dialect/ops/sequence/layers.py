@@ -12,6 +12,7 @@ from graphopt.ir.dialect.ops.base import DataSizedOp, OpaqueOp, PureOp
 from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.traits import Movement
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     dtype_of,
@@ -40,9 +41,9 @@ class SequencePool(OpaqueOp):
     """One row for each sequence; `pad_value` for an empty one. Paddle: sequence_pool."""
 
     name = "pd.sequence_pool"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    out = result_def(TENSOR)
     pooltype = string("AVERAGE", of=POOLS)
     pad_value = number(0.0)
 
@@ -63,11 +64,11 @@ class SequenceConv(OpaqueOp):
     """
 
     name = "pd.sequence_conv"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    filter = operand_def(Tensor)
-    padding = opt_operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    filter = operand_def(TENSOR)
+    padding = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
     context_length = integer()
     context_start = integer(0)
 
@@ -103,10 +104,10 @@ class SequenceRowConv(OpaqueOp):
     """
 
     name = "pd.sequence_row_conv"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    filter = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    filter = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, lengths: Tensor, filter: Tensor) -> Tensor:
@@ -128,9 +129,9 @@ class SequenceSoftmax(OpaqueOp):
     """The softmax over each sequence of numbers [n] or [n, 1]. Paddle: sequence_softmax."""
 
     name = "pd.sequence_softmax"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, lengths: Tensor) -> Tensor:
@@ -146,9 +147,9 @@ class SequenceReverse(PureOp):
 
     name = "pd.sequence_reverse"
     traits = traits_def(Movement())
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, lengths: Tensor) -> Tensor:
@@ -161,10 +162,10 @@ class SequenceExpand(OpaqueOp):
     """Row i of x for each row of sequence i of y. Paddle: sequence_expand_as."""
 
     name = "pd.sequence_expand_as"
-    x = operand_def(Tensor)
-    y = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, y: Tensor, lengths: Tensor) -> Tensor:
@@ -186,11 +187,11 @@ class SequencePad(DataSizedOp):
     name = "pd.sequence_pad"
     DECIDED_BY: ClassVar[str] = "lengths"
     FIXED_BY: ClassVar[str] = "steps"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    pad_value = operand_def(Tensor)
-    steps = opt_operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    pad_value = operand_def(TENSOR)
+    steps = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
     padded_length = integer(-1)
 
     @staticmethod
@@ -216,10 +217,10 @@ class SequenceUnpad(DataSizedOp):
     name = "pd.sequence_unpad"
     DECIDED_BY: ClassVar[str] = "lengths"
     FIXED_BY: ClassVar[str] = "rows"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    rows = opt_operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    rows = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, lengths: Tensor, rows: Tensor | None) -> Tensor:

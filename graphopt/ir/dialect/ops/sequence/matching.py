@@ -11,6 +11,7 @@ from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.ops.sequence.layers import check_sequences
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     agree,
@@ -33,14 +34,14 @@ class MatchMatrixTensor(DataSizedOp):
     """
 
     name = "pd.match_matrix_tensor"
-    x = operand_def(Tensor)
-    x_lengths = operand_def(Tensor)
-    y = operand_def(Tensor)
-    y_lengths = operand_def(Tensor)
-    weight = operand_def(Tensor)
-    out = result_def(Tensor)
-    out_lengths = result_def(Tensor)
-    products = result_def(Tensor)
+    x = operand_def(TENSOR)
+    x_lengths = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    y_lengths = operand_def(TENSOR)
+    weight = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    out_lengths = result_def(TENSOR)
+    products = result_def(TENSOR)
 
     @staticmethod
     def infer(
@@ -78,15 +79,15 @@ class FilterByInstag(DataSizedOp):
 
     name = "pd.filter_by_instag"
     irdl_options = (SEGMENTS,)
-    x = operand_def(Tensor)
-    tags = operand_def(Tensor)
-    tag_lengths = operand_def(Tensor)
-    wanted = operand_def(Tensor)
-    lengths = opt_operand_def(Tensor)
-    out = result_def(Tensor)
-    loss_weight = result_def(Tensor)
-    index_map = result_def(Tensor)
-    out_lengths = result_def(Tensor)
+    x = operand_def(TENSOR)
+    tags = operand_def(TENSOR)
+    tag_lengths = operand_def(TENSOR)
+    wanted = operand_def(TENSOR)
+    lengths = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
+    loss_weight = result_def(TENSOR)
+    index_map = result_def(TENSOR)
+    out_lengths = result_def(TENSOR)
     out_val_if_empty = number(0.0)
 
     @staticmethod

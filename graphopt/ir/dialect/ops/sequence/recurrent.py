@@ -20,6 +20,7 @@ from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.random import RandomOp
 from graphopt.ir.dialect.ops.sequence.layers import check_sequences
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     agree,
@@ -66,11 +67,11 @@ class Rnn(RandomOp):
     """
 
     name = "pd.rnn"
-    x = operand_def(Tensor)
-    pre_state = var_operand_def(Tensor)
-    weight_list = var_operand_def(Tensor)
-    sequence_length = opt_operand_def(Tensor)
-    outs = var_result_def(Tensor)
+    x = operand_def(TENSOR)
+    pre_state = var_operand_def(TENSOR)
+    weight_list = var_operand_def(TENSOR)
+    sequence_length = opt_operand_def(TENSOR)
+    outs = var_result_def(TENSOR)
     dropout_prob = number(0.0)
     is_bidirec = flag(False)
     input_size = integer(10)
@@ -168,13 +169,13 @@ class GruUnit(OpaqueOp):
     """
 
     name = "pd.gru_unit"
-    input = operand_def(Tensor)
-    hidden_prev = operand_def(Tensor)
-    weight = operand_def(Tensor)
-    bias = opt_operand_def(Tensor)
-    gate = result_def(Tensor)
-    reset_hidden_prev = result_def(Tensor)
-    hidden = result_def(Tensor)
+    input = operand_def(TENSOR)
+    hidden_prev = operand_def(TENSOR)
+    weight = operand_def(TENSOR)
+    bias = opt_operand_def(TENSOR)
+    gate = result_def(TENSOR)
+    reset_hidden_prev = result_def(TENSOR)
+    hidden = result_def(TENSOR)
     activation = integer(2)
     gate_activation = integer(1)
     origin_mode = flag(False)
@@ -214,10 +215,10 @@ class LstmUnit(OpaqueOp):
     """
 
     name = "pd.lstm_unit"
-    x = operand_def(Tensor)
-    c_prev = operand_def(Tensor)
-    c = result_def(Tensor)
-    h = result_def(Tensor)
+    x = operand_def(TENSOR)
+    c_prev = operand_def(TENSOR)
+    c = result_def(TENSOR)
+    h = result_def(TENSOR)
     forget_bias = number(0.0)
 
     @staticmethod
@@ -250,14 +251,14 @@ class SequenceLstm(OpaqueOp):
     """An LSTM over sequences; the states before the first step are 0 or given. Paddle: lstm."""
 
     name = "pd.sequence_lstm"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    weight = operand_def(Tensor)
-    bias = opt_operand_def(Tensor)
-    h0 = opt_operand_def(Tensor)
-    c0 = opt_operand_def(Tensor)
-    hidden = result_def(Tensor)
-    cell = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    weight = operand_def(TENSOR)
+    bias = opt_operand_def(TENSOR)
+    h0 = opt_operand_def(TENSOR)
+    c0 = opt_operand_def(TENSOR)
+    hidden = result_def(TENSOR)
+    cell = result_def(TENSOR)
     is_reverse = flag(False)
     use_peepholes = flag(True)
     gate_activation = string("sigmoid", of=ACTIVATIONS)
@@ -293,15 +294,15 @@ class SequenceLstmp(OpaqueOp):
     """
 
     name = "pd.sequence_lstmp"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    weight = operand_def(Tensor)
-    proj_weight = operand_def(Tensor)
-    bias = operand_def(Tensor)
-    h0 = opt_operand_def(Tensor)
-    c0 = opt_operand_def(Tensor)
-    projection = result_def(Tensor)
-    cell = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    weight = operand_def(TENSOR)
+    proj_weight = operand_def(TENSOR)
+    bias = operand_def(TENSOR)
+    h0 = opt_operand_def(TENSOR)
+    c0 = opt_operand_def(TENSOR)
+    projection = result_def(TENSOR)
+    cell = result_def(TENSOR)
     is_reverse = flag(False)
     use_peepholes = flag(True)
     gate_activation = string("sigmoid", of=ACTIVATIONS)
@@ -350,12 +351,12 @@ class SequenceGru(OpaqueOp):
     """A GRU over sequences. Paddle: gru."""
 
     name = "pd.sequence_gru"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    weight = operand_def(Tensor)
-    bias = opt_operand_def(Tensor)
-    h0 = opt_operand_def(Tensor)
-    hidden = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    weight = operand_def(TENSOR)
+    bias = opt_operand_def(TENSOR)
+    h0 = opt_operand_def(TENSOR)
+    hidden = result_def(TENSOR)
     is_reverse = flag(False)
     gate_activation = string("sigmoid", of=ACTIVATIONS)
     activation = string("tanh", of=ACTIVATIONS)

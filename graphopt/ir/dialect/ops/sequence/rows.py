@@ -13,7 +13,16 @@ from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import DataSizedOp, OpaqueOp
 from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.ops.sequence.layers import check_sequences
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, like, rank_of, same_dtype, shape_of, show
+from graphopt.ir.dialect.types import (
+    TENSOR,
+    UNKNOWN,
+    Tensor,
+    like,
+    rank_of,
+    same_dtype,
+    shape_of,
+    show,
+)
 
 
 def _check_pair(what: str, x: Tensor, lengths: Tensor) -> None:
@@ -28,9 +37,9 @@ class SequenceConcat(OpaqueOp):
     """Sequence i of each x, one after another, then sequence i + 1. Paddle: sequence_concat."""
 
     name = "pd.sequence_concat"
-    xs = var_operand_def(Tensor)
-    lengths = var_operand_def(Tensor)
-    out = result_def(Tensor)
+    xs = var_operand_def(TENSOR)
+    lengths = var_operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     irdl_options = (SEGMENTS,)
 
@@ -63,11 +72,11 @@ class SequenceRepeat(DataSizedOp):
 
     name = "pd.sequence_expand"
     DECIDED_BY: ClassVar[str] = "counts"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    counts = operand_def(Tensor)
-    out = result_def(Tensor)
-    out_lengths = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    counts = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    out_lengths = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, lengths: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
@@ -87,10 +96,10 @@ class SequenceReshape(DataSizedOp):
 
     name = "pd.sequence_reshape"
     DECIDED_BY: ClassVar[str] = "lengths"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    out = result_def(Tensor)
-    out_lengths = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    out_lengths = result_def(TENSOR)
     new_dim = integer()
 
     @staticmethod
@@ -110,11 +119,11 @@ class SequenceScatter(OpaqueOp):
     """
 
     name = "pd.sequence_scatter"
-    x = operand_def(Tensor)
-    index = operand_def(Tensor)
-    updates = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    index = operand_def(TENSOR)
+    updates = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, index: Tensor, updates: Tensor, lengths: Tensor) -> Tensor:
@@ -134,9 +143,9 @@ class SequenceEnumerate(OpaqueOp):
     """
 
     name = "pd.sequence_enumerate"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    out = result_def(TENSOR)
     win_size = integer()
     pad_value = integer(0)
 
@@ -158,11 +167,11 @@ class SequenceSlice(DataSizedOp):
 
     name = "pd.sequence_slice"
     DECIDED_BY: ClassVar[str] = "lengths"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    offset = operand_def(Tensor)
-    length = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    offset = operand_def(TENSOR)
+    length = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, lengths: Tensor, offset: Tensor, length: Tensor) -> Tensor:
@@ -178,10 +187,10 @@ class SequenceErase(DataSizedOp):
     """The numbers not among the tokens, and the remaining lengths. Paddle: sequence_erase."""
 
     name = "pd.sequence_erase"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    out = result_def(Tensor)
-    out_lengths = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    out_lengths = result_def(TENSOR)
     tokens = integers(())
 
     @staticmethod
@@ -199,10 +208,10 @@ class SequenceAlign(DataSizedOp):
     """
 
     name = "pd.sequence_align"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    out = result_def(Tensor)
-    out_lengths = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    out_lengths = result_def(TENSOR)
     blank = integer(0)
     merge_repeated = flag(True)
 
@@ -222,12 +231,12 @@ class SequenceEditDistance(OpaqueOp):
     """
 
     name = "pd.sequence_edit_distance"
-    hyps = operand_def(Tensor)
-    refs = operand_def(Tensor)
-    hyps_lengths = operand_def(Tensor)
-    refs_lengths = operand_def(Tensor)
-    out = result_def(Tensor)
-    sequence_num = result_def(Tensor)
+    hyps = operand_def(TENSOR)
+    refs = operand_def(TENSOR)
+    hyps_lengths = operand_def(TENSOR)
+    refs_lengths = operand_def(TENSOR)
+    out = result_def(TENSOR)
+    sequence_num = result_def(TENSOR)
     normalized = flag(False)
 
     @staticmethod
@@ -252,10 +261,10 @@ class SequenceReorder(OpaqueOp):
     """
 
     name = "pd.sequence_reorder"
-    x = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    order = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    order = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, lengths: Tensor, order: Tensor) -> Tensor:

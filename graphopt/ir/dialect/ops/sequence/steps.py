@@ -9,7 +9,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.index import check_integer
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, like, rank_of, shape_of, show
+from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Tensor, like, rank_of, shape_of, show
 
 
 @irdl_op_definition
@@ -21,10 +21,10 @@ class SequenceSteps(DataSizedOp):
     """
 
     name = "pd.sequence_steps"
-    lengths = operand_def(Tensor)
-    order = operand_def(Tensor)
-    rows = result_def(Tensor)
-    sizes = result_def(Tensor)
+    lengths = operand_def(TENSOR)
+    order = operand_def(TENSOR)
+    rows = result_def(TENSOR)
+    sizes = result_def(TENSOR)
 
     @staticmethod
     def infer(lengths: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
@@ -44,9 +44,9 @@ class ArrayOfRows(DataSizedOp):
 
     name = "pd.array_of_rows"
     DECIDED_BY: ClassVar[str] = "sizes"
-    x = operand_def(Tensor)
-    sizes = operand_def(Tensor)
-    out = result_def(Tensor)
+    x = operand_def(TENSOR)
+    sizes = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, sizes: Tensor) -> Tensor:

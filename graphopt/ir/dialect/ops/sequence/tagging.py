@@ -15,6 +15,7 @@ from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import DataSizedOp, OpaqueOp
 from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.types import (
+    TENSOR,
     UNKNOWN,
     Tensor,
     dtype_of,
@@ -74,11 +75,11 @@ class LinearChainCrf(OpaqueOp):
     """
 
     name = "pd.linear_chain_crf"
-    emission = operand_def(Tensor)
-    transition = operand_def(Tensor)
-    label = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    out = result_def(Tensor)
+    emission = operand_def(TENSOR)
+    transition = operand_def(TENSOR)
+    label = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     @staticmethod
     def infer(emission: Tensor, transition: Tensor, label: Tensor, lengths: Tensor) -> Tensor:
@@ -95,11 +96,11 @@ class CrfDecoding(OpaqueOp):
     """
 
     name = "pd.crf_decoding"
-    emission = operand_def(Tensor)
-    transition = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    label = opt_operand_def(Tensor)
-    out = result_def(Tensor)
+    emission = operand_def(TENSOR)
+    transition = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    label = opt_operand_def(TENSOR)
+    out = result_def(TENSOR)
 
     irdl_options = (SEGMENTS,)
 
@@ -125,11 +126,11 @@ class ViterbiDecode(DataSizedOp):
 
     name = "pd.viterbi_decode"
     DECIDED_BY: ClassVar[str] = "lengths"
-    potentials = operand_def(Tensor)
-    transition = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    scores = result_def(Tensor)
-    path = result_def(Tensor)
+    potentials = operand_def(TENSOR)
+    transition = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    scores = result_def(TENSOR)
+    path = result_def(TENSOR)
     include_bos_eos_tag = flag(True)
 
     @staticmethod
@@ -162,15 +163,15 @@ class ChunkEval(OpaqueOp):
     """
 
     name = "pd.chunk_eval"
-    inference = operand_def(Tensor)
-    label = operand_def(Tensor)
-    lengths = operand_def(Tensor)
-    precision = result_def(Tensor)
-    recall = result_def(Tensor)
-    f1_score = result_def(Tensor)
-    num_infer = result_def(Tensor)
-    num_label = result_def(Tensor)
-    num_correct = result_def(Tensor)
+    inference = operand_def(TENSOR)
+    label = operand_def(TENSOR)
+    lengths = operand_def(TENSOR)
+    precision = result_def(TENSOR)
+    recall = result_def(TENSOR)
+    f1_score = result_def(TENSOR)
+    num_infer = result_def(TENSOR)
+    num_label = result_def(TENSOR)
+    num_correct = result_def(TENSOR)
     num_chunk_types = integer()
     chunk_scheme = string("IOB", of=SCHEMES)
     excluded_chunk_types = integers(())

@@ -25,7 +25,7 @@ from graphopt.ir.dialect.attrs import flag, number, string
 from graphopt.ir.dialect.definition import SEGMENTS, definition, operand_names
 from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops.base import OpaqueOp
-from graphopt.ir.dialect.types import Tensor, compatible, shape_of, show
+from graphopt.ir.dialect.types import TENSOR, Tensor, compatible, shape_of, show
 
 
 def check_gradient(param: Tensor, grad: Tensor) -> None:
@@ -97,9 +97,9 @@ def update(*state: str, reads: Sequence[str] = ()) -> Callable[[type[Update]], t
 
     def declare(cls: type[Update]) -> type[Update]:
         for name in ("param", "grad", "learning_rate", *state, *reads):
-            setattr(cls, name, operand_def(Tensor))
+            setattr(cls, name, operand_def(TENSOR))
         for name in ("param", *state):
-            setattr(cls, f"{name}_out", result_def(Tensor))
+            setattr(cls, f"{name}_out", result_def(TENSOR))
         cls.infer = staticmethod(infer)
         return irdl_op_definition(cls)
 
@@ -136,12 +136,12 @@ class Momentum(Update):
     """v = mu * v + grad, then param - lr * v (or the Nesterov form). Paddle: momentum."""
 
     name = "pd.momentum"
-    param = operand_def(Tensor)
-    grad = operand_def(Tensor)
-    velocity = operand_def(Tensor)
-    learning_rate = operand_def(Tensor)
-    param_out = result_def(Tensor)
-    velocity_out = result_def(Tensor)
+    param = operand_def(TENSOR)
+    grad = operand_def(TENSOR)
+    velocity = operand_def(TENSOR)
+    learning_rate = operand_def(TENSOR)
+    param_out = result_def(TENSOR)
+    velocity_out = result_def(TENSOR)
     mu = number()
     use_nesterov = flag(False)
     regularization_method = string("", of=("", "l2_decay"))
@@ -160,20 +160,20 @@ class AdamBase(Update, ABC):
     far, `moment2_max`, stands for the second moment; it is state as well.
     """
 
-    param = operand_def(Tensor)
-    grad = operand_def(Tensor)
-    learning_rate = operand_def(Tensor)
-    moment1 = operand_def(Tensor)
-    moment2 = operand_def(Tensor)
-    beta1_pow = operand_def(Tensor)
-    beta2_pow = operand_def(Tensor)
-    moment2_max = opt_operand_def(Tensor)
-    param_out = result_def(Tensor)
-    moment1_out = result_def(Tensor)
-    moment2_out = result_def(Tensor)
-    beta1_pow_out = result_def(Tensor)
-    beta2_pow_out = result_def(Tensor)
-    moment2_max_out = opt_result_def(Tensor)
+    param = operand_def(TENSOR)
+    grad = operand_def(TENSOR)
+    learning_rate = operand_def(TENSOR)
+    moment1 = operand_def(TENSOR)
+    moment2 = operand_def(TENSOR)
+    beta1_pow = operand_def(TENSOR)
+    beta2_pow = operand_def(TENSOR)
+    moment2_max = opt_operand_def(TENSOR)
+    param_out = result_def(TENSOR)
+    moment1_out = result_def(TENSOR)
+    moment2_out = result_def(TENSOR)
+    beta1_pow_out = result_def(TENSOR)
+    beta2_pow_out = result_def(TENSOR)
+    moment2_max_out = opt_result_def(TENSOR)
     beta1 = number(0.9)
     beta2 = number(0.999)
     epsilon = number(1e-8)

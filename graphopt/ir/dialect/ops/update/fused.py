@@ -27,7 +27,7 @@ from graphopt.ir.dialect.ops.update.basic import (
     Single,
     Update,
 )
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, like, shape_of
+from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Tensor, like, shape_of
 
 
 class FusedUpdate(Update, ABC):
@@ -37,7 +37,7 @@ class FusedUpdate(Update, ABC):
     """The lists of operands, each with the operand of the single update that it stands for."""
     SINGLE: ClassVar[type[Update]]
     """An update that this does several of."""
-    outs = var_result_def(Tensor)
+    outs = var_result_def(TENSOR)
     stacked = flag(False)
     irdl_options = (SEGMENTS,)
 
@@ -108,9 +108,9 @@ class FusedSgd(FusedUpdate):
     name = "pd.fused_sgd"
     SLOTS: ClassVar[tuple[tuple[str, str], ...]] = (("params", "param"), ("grads", "grad"))
     SINGLE: ClassVar[type[Update]] = Sgd
-    params = var_operand_def(Tensor)
-    grads = var_operand_def(Tensor)
-    learning_rate = operand_def(Tensor)
+    params = var_operand_def(TENSOR)
+    grads = var_operand_def(TENSOR)
+    learning_rate = operand_def(TENSOR)
 
     @staticmethod
     def infer(
@@ -130,10 +130,10 @@ class FusedMomentum(FusedUpdate):
         ("velocities", "velocity"),
     )
     SINGLE: ClassVar[type[Update]] = Momentum
-    params = var_operand_def(Tensor)
-    grads = var_operand_def(Tensor)
-    learning_rate = operand_def(Tensor)
-    velocities = var_operand_def(Tensor)
+    params = var_operand_def(TENSOR)
+    grads = var_operand_def(TENSOR)
+    learning_rate = operand_def(TENSOR)
+    velocities = var_operand_def(TENSOR)
     mu = number()
     use_nesterov = flag(False)
     regularization_method = string("", of=("", "l2_decay"))
@@ -168,14 +168,14 @@ class FusedAdam(FusedUpdate):
         ("moments2_max", "moment2_max"),
     )
     SINGLE: ClassVar[type[Update]] = Adam
-    params = var_operand_def(Tensor)
-    grads = var_operand_def(Tensor)
-    learning_rate = operand_def(Tensor)
-    moments1 = var_operand_def(Tensor)
-    moments2 = var_operand_def(Tensor)
-    beta1_pows = var_operand_def(Tensor)
-    beta2_pows = var_operand_def(Tensor)
-    moments2_max = var_operand_def(Tensor)
+    params = var_operand_def(TENSOR)
+    grads = var_operand_def(TENSOR)
+    learning_rate = operand_def(TENSOR)
+    moments1 = var_operand_def(TENSOR)
+    moments2 = var_operand_def(TENSOR)
+    beta1_pows = var_operand_def(TENSOR)
+    beta2_pows = var_operand_def(TENSOR)
+    moments2_max = var_operand_def(TENSOR)
     beta1 = number(0.9)
     beta2 = number(0.999)
     epsilon = number(1e-8)

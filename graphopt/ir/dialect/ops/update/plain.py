@@ -8,7 +8,7 @@ from graphopt.ir.dialect.attrs import flag, integer, number
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.random import RandomOp
 from graphopt.ir.dialect.ops.update.basic import Update, check_gradient, update, updated_types
-from graphopt.ir.dialect.types import Tensor
+from graphopt.ir.dialect.types import TENSOR, Tensor
 
 
 @update("d", "y", reads=("n",))
@@ -30,15 +30,15 @@ class Rprop(Update):
     """
 
     name = "pd.rprop"
-    param = operand_def(Tensor)
-    grad = operand_def(Tensor)
-    learning_rate = operand_def(Tensor)
-    prev = operand_def(Tensor)
-    learning_rate_range = operand_def(Tensor)
-    etas = operand_def(Tensor)
-    param_out = result_def(Tensor)
-    prev_out = result_def(Tensor)
-    learning_rate_out = result_def(Tensor)
+    param = operand_def(TENSOR)
+    grad = operand_def(TENSOR)
+    learning_rate = operand_def(TENSOR)
+    prev = operand_def(TENSOR)
+    learning_rate_range = operand_def(TENSOR)
+    etas = operand_def(TENSOR)
+    param_out = result_def(TENSOR)
+    prev_out = result_def(TENSOR)
+    learning_rate_out = result_def(TENSOR)
 
     @staticmethod
     def infer(
@@ -68,10 +68,10 @@ class Dpsgd(RandomOp):
     """Clipped gradient descent with one random number of noise per step. Paddle: dpsgd."""
 
     name = "pd.dpsgd"
-    param = operand_def(Tensor)
-    grad = operand_def(Tensor)
-    learning_rate = operand_def(Tensor)
-    param_out = result_def(Tensor)
+    param = operand_def(TENSOR)
+    grad = operand_def(TENSOR)
+    learning_rate = operand_def(TENSOR)
+    param_out = result_def(TENSOR)
     clip = number(10.0)
     batch_size = number(16.0)
     sigma = number(1.0)
@@ -90,19 +90,19 @@ class AverageAccumulates(OpaqueOp):
     """
 
     name = "pd.average_accumulates"
-    param = operand_def(Tensor)
-    sum_1 = operand_def(Tensor)
-    sum_2 = operand_def(Tensor)
-    sum_3 = operand_def(Tensor)
-    num_accumulates = operand_def(Tensor)
-    old_num_accumulates = operand_def(Tensor)
-    num_updates = operand_def(Tensor)
-    sum_1_out = result_def(Tensor)
-    sum_2_out = result_def(Tensor)
-    sum_3_out = result_def(Tensor)
-    num_accumulates_out = result_def(Tensor)
-    old_num_accumulates_out = result_def(Tensor)
-    num_updates_out = result_def(Tensor)
+    param = operand_def(TENSOR)
+    sum_1 = operand_def(TENSOR)
+    sum_2 = operand_def(TENSOR)
+    sum_3 = operand_def(TENSOR)
+    num_accumulates = operand_def(TENSOR)
+    old_num_accumulates = operand_def(TENSOR)
+    num_updates = operand_def(TENSOR)
+    sum_1_out = result_def(TENSOR)
+    sum_2_out = result_def(TENSOR)
+    sum_3_out = result_def(TENSOR)
+    num_accumulates_out = result_def(TENSOR)
+    old_num_accumulates_out = result_def(TENSOR)
+    num_updates_out = result_def(TENSOR)
     average_window = number(0.0)
     max_average_window = integer()
     min_average_window = integer(10000)

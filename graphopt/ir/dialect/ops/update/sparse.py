@@ -20,7 +20,16 @@ from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.ops.update.basic import Update, updated_types
-from graphopt.ir.dialect.types import Tensor, compatible, dtype_of, like, rank_of, shape_of, show
+from graphopt.ir.dialect.types import (
+    TENSOR,
+    Tensor,
+    compatible,
+    dtype_of,
+    like,
+    rank_of,
+    shape_of,
+    show,
+)
 
 
 class SparseAdamBase(Update, ABC):
@@ -31,19 +40,19 @@ class SparseAdamBase(Update, ABC):
 
     PER_ELEMENT: ClassVar[frozenset[str]] = frozenset({"param", "grad", "looked_up"})
 
-    param = operand_def(Tensor)
-    grad = operand_def(Tensor)
-    learning_rate = operand_def(Tensor)
-    moment1 = operand_def(Tensor)
-    moment2 = operand_def(Tensor)
-    beta1_pow = operand_def(Tensor)
-    beta2_pow = operand_def(Tensor)
-    looked_up = opt_operand_def(Tensor)
-    param_out = result_def(Tensor)
-    moment1_out = result_def(Tensor)
-    moment2_out = result_def(Tensor)
-    beta1_pow_out = result_def(Tensor)
-    beta2_pow_out = result_def(Tensor)
+    param = operand_def(TENSOR)
+    grad = operand_def(TENSOR)
+    learning_rate = operand_def(TENSOR)
+    moment1 = operand_def(TENSOR)
+    moment2 = operand_def(TENSOR)
+    beta1_pow = operand_def(TENSOR)
+    beta2_pow = operand_def(TENSOR)
+    looked_up = opt_operand_def(TENSOR)
+    param_out = result_def(TENSOR)
+    moment1_out = result_def(TENSOR)
+    moment2_out = result_def(TENSOR)
+    beta1_pow_out = result_def(TENSOR)
+    beta2_pow_out = result_def(TENSOR)
     beta1 = number(0.9)
     beta2 = number(0.999)
     epsilon = number(1e-8)
@@ -114,11 +123,11 @@ class SgdRows(RowUpdate):
     """param - lr * grad, for the rows that were looked up. Paddle: sgd with sparse gradients."""
 
     name = "pd.sgd_rows"
-    param = operand_def(Tensor)
-    learning_rate = operand_def(Tensor)
-    ids = var_operand_def(Tensor)
-    grads = var_operand_def(Tensor)
-    param_out = result_def(Tensor)
+    param = operand_def(TENSOR)
+    learning_rate = operand_def(TENSOR)
+    ids = var_operand_def(TENSOR)
+    grads = var_operand_def(TENSOR)
+    param_out = result_def(TENSOR)
     padding = integers(())
 
     @staticmethod
@@ -140,13 +149,13 @@ class AdagradRows(RowUpdate):
     """
 
     name = "pd.adagrad_rows"
-    param = operand_def(Tensor)
-    learning_rate = operand_def(Tensor)
-    moment = operand_def(Tensor)
-    ids = var_operand_def(Tensor)
-    grads = var_operand_def(Tensor)
-    param_out = result_def(Tensor)
-    moment_out = result_def(Tensor)
+    param = operand_def(TENSOR)
+    learning_rate = operand_def(TENSOR)
+    moment = operand_def(TENSOR)
+    ids = var_operand_def(TENSOR)
+    grads = var_operand_def(TENSOR)
+    param_out = result_def(TENSOR)
+    moment_out = result_def(TENSOR)
     epsilon = number(1e-6)
     padding = integers(())
 
@@ -165,19 +174,19 @@ class AdagradRows(RowUpdate):
 class AdamRowsBase(RowUpdate, ABC):
     """As `pd.sparse_adam` and `pd.sparse_adamw` with the counts of these lookups."""
 
-    param = operand_def(Tensor)
-    learning_rate = operand_def(Tensor)
-    moment1 = operand_def(Tensor)
-    moment2 = operand_def(Tensor)
-    beta1_pow = operand_def(Tensor)
-    beta2_pow = operand_def(Tensor)
-    ids = var_operand_def(Tensor)
-    grads = var_operand_def(Tensor)
-    param_out = result_def(Tensor)
-    moment1_out = result_def(Tensor)
-    moment2_out = result_def(Tensor)
-    beta1_pow_out = result_def(Tensor)
-    beta2_pow_out = result_def(Tensor)
+    param = operand_def(TENSOR)
+    learning_rate = operand_def(TENSOR)
+    moment1 = operand_def(TENSOR)
+    moment2 = operand_def(TENSOR)
+    beta1_pow = operand_def(TENSOR)
+    beta2_pow = operand_def(TENSOR)
+    ids = var_operand_def(TENSOR)
+    grads = var_operand_def(TENSOR)
+    param_out = result_def(TENSOR)
+    moment1_out = result_def(TENSOR)
+    moment2_out = result_def(TENSOR)
+    beta1_pow_out = result_def(TENSOR)
+    beta2_pow_out = result_def(TENSOR)
     beta1 = number(0.9)
     beta2 = number(0.999)
     epsilon = number(1e-8)
