@@ -14,17 +14,19 @@ from graphopt.reference.ops.scatter import assign_rows
 from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array, value_of
 
+Window = tuple[int, int, int]
+"""Start and end of a window along a dimension, and the number that an average divides by."""
 NONE = float(np.finfo(np.float32).min)
 """The maximum of a window beyond the image, whatever the dtype."""
 
 
 def _windows(
     size: int, own: int, stride: int, pad: tuple[int, int], ceil_mode: bool, exclusive: bool
-) -> list[tuple[int, int, int]]:
-    """Start, end and the number that an average divides by, of each window along a dimension."""
+) -> list[Window]:
+    """The windows along a dimension."""
     room = size + sum(pad) - own
     number = (math.ceil(room / stride) if ceil_mode else room // stride) + 1
-    found: list[tuple[int, int, int]] = []
+    found: list[Window] = []
     for at in range(number):
         start = at * stride - pad[0]
         # Paddle lets the end reach as far as the padding in front does
@@ -34,7 +36,7 @@ def _windows(
     return found
 
 
-def _equal_windows(sizes: Ints, wanted: Ints) -> list[list[tuple[int, int, int]]]:
+def _equal_windows(sizes: Ints, wanted: Ints) -> list[list[Window]]:
     """So many windows along each dimension, which share it; -1 keeps a dimension."""
     numbers = [size if want < 0 else want for size, want in zip(sizes, wanted, strict=True)]
     return [
@@ -43,6 +45,27 @@ def _equal_windows(sizes: Ints, wanted: Ints) -> list[list[tuple[int, int, int]]
             for i in range(n)
         ]
         for size, n in zip(sizes, numbers, strict=True)
+    ]
+
+
+def windows_of(
+    sizes: Ints,
+    kernel_size: Ints,
+    strides: Ints,
+    paddings: Ints,
+    padding_algorithm: str,
+    global_pooling: bool,
+    adaptive: bool,
+    ceil_mode: bool,
+    exclusive: bool = True,
+) -> list[list[Window]]:
+    """The windows of a pool along each dimension of an image."""
+    if global_pooling or adaptive:
+        return _equal_windows(sizes, [1] * len(sizes) if global_pooling else kernel_size)
+    pads = pads_of(paddings, padding_algorithm, sizes, kernel_size, strides)
+    return [
+        _windows(*each, ceil_mode, exclusive)
+        for each in zip(sizes, kernel_size, strides, pads, strict=True)
     ]
 
 
@@ -61,15 +84,10 @@ def pool(
     data_format: str,
 ) -> Array:
     x = channels_first(x, data_format)
-    sizes = x.shape[2:]
-    if global_pooling or adaptive:
-        windows = _equal_windows(sizes, [1] * len(sizes) if global_pooling else kernel_size)
-    else:
-        pads = pads_of(paddings, padding_algorithm, sizes, kernel_size, strides)
-        windows = [
-            _windows(*each, ceil_mode, exclusive)
-            for each in zip(sizes, kernel_size, strides, pads, strict=True)
-        ]
+    windows = windows_of(
+        *(x.shape[2:], kernel_size, strides, paddings, padding_algorithm),
+        *(global_pooling, adaptive, ceil_mode, exclusive),
+    )
     axes = tuple(range(2, x.ndim))
     cells: list[Array] = []
     for cell in itertools.product(*windows):
@@ -94,14 +112,10 @@ def max_pool_with_index(
     ceil_mode: bool,
 ) -> tuple[Array, Array]:
     sizes = x.shape[2:]
-    if global_pooling or adaptive:
-        windows = _equal_windows(sizes, [1] * len(sizes) if global_pooling else kernel_size)
-    else:
-        pads = pads_of(paddings, padding_algorithm, sizes, kernel_size, strides)
-        windows = [
-            _windows(*each, ceil_mode, True)
-            for each in zip(sizes, kernel_size, strides, pads, strict=True)
-        ]
+    windows = windows_of(
+        *(sizes, kernel_size, strides, paddings, padding_algorithm),
+        *(global_pooling, adaptive, ceil_mode),
+    )
     values, counts = value_of(x), tuple(map(len, windows))
     best = np.full((*x.shape[:2], *counts), -np.inf, x.dtype)
     where = np.full(best.shape, -1)

@@ -71,6 +71,10 @@ class Compiled:
     """The runs of a training from a seed that a policy has counted."""
     slow_elements: float = math.inf
     """The elements of feeds for which NumPy took too long."""
+    host_seconds: float = 0.0
+    """The seconds of all runs in NumPy."""
+    ahead: list[float] = field(default_factory=list[float])
+    """The prices of the sizes that were compiled before their runs had cost as much."""
     prepares: WeakSet[Prepare] = field(default_factory=WeakSet[Prepare])
     """Those of the forms that were compiled for the sizes of feeds."""
     note: Callable[[Compiled], None] | None = None
@@ -95,6 +99,15 @@ class Compiled:
         """Note for reports that an executable for these sizes of the feeds is needed, and why."""
         fix = REMEDIES.get(reason, "")
         self.parts.append(CompilationPart(REQUESTED, 0.0, sizes, reason, fix))
+
+    def may_compile_ahead(self, price: float) -> bool:
+        """True when a size that comes in process after process may be compiled after its first run.
+
+        One may, and others while all of them together cost no more than the runs in NumPy did.
+        """
+        may = not self.ahead or sum(self.ahead[1:]) + price <= self.host_seconds
+        self.ahead += [price] if may else []
+        return may
 
     def mapped(self, count: int, *, even: bool) -> Replicated:
         """The module on `count` replicas, which get equally many rows when they are `even`."""

@@ -99,16 +99,18 @@ class KnownExecutables:
             unloaded.load(), [], structure.unflatten(types), self.results, no_kwargs=no_kwargs
         )
 
-    def save(self, options: Options, executable: jax.stages.Compiled) -> None:
-        """Keep an executable, if JAX can write it and there is room on the disk."""
+    def save(self, options: Options, executable: jax.stages.Compiled) -> bool:
+        """Keep an executable, if JAX can write it and there is room on the disk; True then."""
         try:
             payload, _, _ = serialize_executable.serialize(executable)
         except (AttributeError, NotImplementedError, PicklingError, TypeError, ValueError):
-            return
+            return False
         if self.compiled.key != self.key:
-            return
-        if write_entry(self._file(options), payload, most_bytes()):
-            self._note()
+            return False
+        if not write_entry(self._file(options), payload, most_bytes()):
+            return False
+        self._note()
+        return True
 
     def job(self, options: Options, lowered: Any, like: Any) -> Job | None:
         """The compilation of a lowered program for another process, which keeps it.

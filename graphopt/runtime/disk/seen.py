@@ -1,6 +1,8 @@
-"""The programs and feeds that processes met before; JAX is not imported to look them up."""
+"""The sizes that processes met before, and those that one compiled; without JAX."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk.directory import most_bytes, our_directory
@@ -9,22 +11,37 @@ from graphopt.runtime.disk.own_code import code_settings
 from graphopt.runtime.state.arrays import FedArrays
 
 FOLDER = "seen"
+_COMPILED = b"compiled"
 # what this process has noted
-_own: set[str] = set()
+_own: set[Path] = set()
 
 
-def came_before(compiled: Compiled, fed: FedArrays) -> bool:
-    """True when another process has asked this. Where nothing can be written, none has."""
+def note_of(compiled: Compiled, fed: FedArrays) -> Path | None:
+    """The note of a program with feeds of these sizes; None where nothing is kept."""
     directory = our_directory()
     if directory is None:
-        return False
+        return None
     types = [(array.shape, str(array.dtype)) for array in fed if not isinstance(array, list)]
-    name = hashed((compiled.key or compiled.text, types, code_settings()))
-    if name in _own:
+    return directory / FOLDER / hashed((compiled.key or compiled.text, types, code_settings()))
+
+
+def came_before(note: Path | None) -> bool:
+    """True when another process has asked this. Where nothing can be written, none has."""
+    if note is None or note in _own:
         return False
-    file = directory / FOLDER / name
-    if read_entry(file, len) is not None:
+    if read_entry(note, len) is not None:
         return True
-    _own.add(name)
-    write_entry(file, b"", most_bytes())
+    _own.add(note)
+    write_entry(note, b"", most_bytes())
     return False
+
+
+def was_compiled(note: Path | None) -> bool:
+    """True when the full form for these sizes was kept."""
+    return note is not None and read_entry(note, bytes) == _COMPILED
+
+
+def note_compiled(note: Path | None) -> None:
+    """The full form for these sizes is kept."""
+    if note is not None and not was_compiled(note):
+        write_entry(note, _COMPILED, most_bytes())

@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops import activation, conv
+from graphopt.ir.dialect.ops import activation, conv, pool
 from graphopt.ir.dialect.ops import math as arithmetic
 from graphopt.reference.registry import RULES, Rule
 from graphopt.runtime.host.convolution import conv2d, conv2d_transpose, depthwise_conv2d
+from graphopt.runtime.host.pools import pool2d
 
 NEAR = 0.9
 # Abramowitz and Stegun, 7.1.5: the power series, for numbers nearer to 0
@@ -85,4 +86,5 @@ QUICK: Mapping[type[PdOp], Rule] = {
     conv.Conv2d: conv2d,
     conv.Conv2dTranspose: conv2d_transpose,
     conv.DepthwiseConv2d: depthwise_conv2d,
+    pool.Pool2d: pool2d,
 }

@@ -226,7 +226,6 @@ class Executable:
             partial(self._arguments, feeds, scope),
             sizes,
             partial(_describe_compilation, self.compiled, sizes, self.reason),
-            is_first=self.reason != FEED_SHAPE,
             is_shared=partial(self._is_shared, scope),
         )
         if (own := self.forms.own()) is not None and own.name == BY_OP:

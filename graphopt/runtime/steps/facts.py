@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
@@ -14,9 +15,9 @@ from graphopt.runtime.steps.policy import Facts
 
 
 def find_facts(
-    compiled: Compiled, replicated: Replicated, fed: FedArrays, *, is_first: bool
+    compiled: Compiled, replicated: Replicated, fed: FedArrays, note: Path | None
 ) -> Facts:
-    """Those of a step with these feeds, the first ones of its program or not.
+    """Those of a step with these feeds; `note` is that of their sizes on disk.
 
     ValueError for an unknown flag.
     """
@@ -35,9 +36,10 @@ def find_facts(
     if not has_host_form(compiled, count_elements(fed)):
         return facts
     loops = has_loops(compiled)
-    # sizes may change in a loop: then there is no compiled program to keep
-    again = is_first and facts.asked == AUTO and not loops and came_before(compiled, fed)
     price = price_of(compiled)
+    # sizes may change in a loop: then there is no compiled program to keep
+    comes_again = facts.asked == AUTO and not loops and came_before(note)
+    again = comes_again and compiled.may_compile_ahead(price)
     return replace(facts, on_host=True, price=price, loops=loops, came_before=again)
 
 

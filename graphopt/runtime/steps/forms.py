@@ -27,6 +27,7 @@ from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.directory import most_bytes
 from graphopt.runtime.disk.entries import read_entry, write_entry
+from graphopt.runtime.disk.seen import note_compiled, note_of, was_compiled
 from graphopt.runtime.host.failures import GivenUp, HostFailure
 from graphopt.runtime.settings.flags import (
     AUTO,
@@ -126,6 +127,8 @@ class Forms:
         self._process = 0
         self._began = 0.0
         self._outcome: Path | None = None
+        self._note: Path | None = None
+        """The note of these sizes on disk, of a step that only infers."""
         self._elements = 0
         self._has_warned = False
 
@@ -136,10 +139,9 @@ class Forms:
         sizes: str,
         describe: Callable[[], str],
         *,
-        is_first: bool,
         is_shared: Callable[[], bool] = bool,
     ) -> None:
-        """Have a form ready for the first run, with these feeds; the first of the program or not.
+        """Have a form ready for the first run, with these feeds.
 
         `is_shared` gives true when a script has read or written what the step updates. `arguments`
         gives the arguments of the step or their types, `sizes` are those of the feeds in words,
@@ -147,9 +149,12 @@ class Forms:
         Raises NeedsData for replicas, and what compiling raises.
         """
         compiled, replicated, self._elements = self._compiled, self._replicated, count_elements(fed)
-        find = partial(find_facts, compiled, replicated, fed, is_first=is_first)
+        infers = not (compiled.plan.written or compiled.calls_python)
+        self._note = note_of(compiled, fed) if infers and replicated.name == "alone" else None
+        find = partial(find_facts, compiled, replicated, fed, self._note)
+        is_new = compiled.is_new or (infers and self._is_not_kept())
         # a training from a seed does not begin with what is on disk
-        facts = find() if compiled.is_new or trains_from_seed(compiled) else None
+        facts = find() if is_new or trains_from_seed(compiled) else None
         if facts is not None and facts.first[0] == HOST and compiled.plan.sizes_are_known:
             types = [(array.shape, array.dtype) for array in fed if not isinstance(array, list)]
             arguments = partial(_types_of_plan, compiled.plan, replicated, types)
@@ -173,6 +178,10 @@ class Forms:
                 self._ready[HOST] = Form(HOST, HostForm(compiled), compiled.prepare)
             self._made()
             self.is_ready = True
+
+    def _is_not_kept(self) -> bool:
+        """True where the disk is known to have no full form, for which JAX need not be imported."""
+        return self._note is not None and tier_flag() == AUTO and not was_compiled(self._note)
 
     def next(self, is_shared: Callable[[], bool] = bool) -> Form:
         """The form of the run that begins, loaded or compiled here if no other one serves.
@@ -235,8 +244,9 @@ class Forms:
 
     def ended_on_host(self, form: Form) -> None:
         """A run in NumPy has ended."""
-        seen = self.seen
-        seen.spent, seen.ended = cast("HostForm", form.step).spent, True
+        seen, spent = self.seen, cast("HostForm", form.step).spent
+        self._compiled.host_seconds += spent - seen.spent
+        seen.spent, seen.ended = spent, True
         if self._facts.came_before and (thread := choose(self._facts, seen).thread):
             self._submit(thread)
 
@@ -312,6 +322,8 @@ class Forms:
                 raise
             self.seen.needs_data = True
         else:
+            if name == FULL and xla.is_kept:
+                note_compiled(self._note)
             spent = None if began is None else time.monotonic() - began
             came = "" if spent is None else FROM_RUN.format(self.seen.runs + 1, spent)
             self._keep(name, step, came)
@@ -321,6 +333,8 @@ class Forms:
         step = xla.load(name)
         if step is not None:
             self._keep(name, step, ON_DISK)
+            if name == FULL:
+                note_compiled(self._note)
         return step is not None
 
     def _keep(self, name: str, step: Step, came: str = "") -> None:

@@ -70,6 +70,8 @@ class XlaForms:
         self._sizes = sizes
         self._kept = kept
         self._lowered: Any = None
+        self.is_kept = False
+        """True when the form that was made last is on disk."""
         self.now = ""
         """The part of the compilation that is under way, for a line about it."""
         self._lock = threading.Lock()
@@ -106,7 +108,7 @@ class XlaForms:
         # what XLA has loaded it writes without its code, and fails in the next process
         is_whole = times_found() == found
         if self.known is not None and is_whole and seconds >= least_seconds():
-            self.known.save(options, made)
+            self.is_kept = self.known.save(options, made)
         return made
 
     def make_in_child(self, name: str, like: Step) -> Step | None:

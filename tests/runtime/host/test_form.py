@@ -546,20 +546,36 @@ def test_threads_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sizes_that_another_process_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first sizes of a program are compiled after the first run; a third process has them."""
+    """Each process compiles one of them after its first run, until all are there.
+
+    Then no program is parsed, and before that none to see that nothing is there.
+    """
     monkeypatch.setattr(known, "use_cache", lambda: tmp_path)
     for module in (seen, summaries):
         monkeypatch.setattr(module, "our_directory", lambda: tmp_path)
     for module in (known, seen, summaries):
         monkeypatch.setattr(module, "most_bytes", lambda: 1 << 20)
-    net, forms = infer(), list[str]()
-    for is_new_process in (True, False, True):
+    monkeypatch.setattr(xla_forms, "least_seconds", lambda: 0.0)
+    compile_program, parsed = summaries.compile_program, list[Any]()
+
+    def noted(compilation: Any) -> Any:
+        parsed.append(compilation)
+        return compile_program(compilation)
+
+    monkeypatch.setattr(summaries, "compile_program", noted)
+    net, forms, counts = infer(), list[list[str]](), list[int]()
+    for is_new_process in (True, False, True, True, True):
         if is_new_process:
             monkeypatch.setattr(seen, "_own", set())
         net.executor = static.Executor(paddle.CPUPlace())
+        parsed.clear()
+        found = list[str]()
         for height in (6, 7):
             net.run(feed(height=height), net.out)
-            forms.append(form_of(net))
-    assert forms[:4] == [WAITS] * 4
-    assert forms[4].startswith("full: from run 2 on")
-    assert forms[5] == WAITS
+            found.append(form_of(net).partition(" from run ")[0])
+        forms.append(found)
+        counts.append(len(parsed))
+    compiled, loaded = "full:", "full: it was on disk"
+    assert forms == [[WAITS] * 2, [WAITS] * 2, [compiled, WAITS], [loaded, compiled], [loaded] * 2]
+    assert counts[0] == 1, "nothing was compiled for its sizes yet"
+    assert counts[-1] == 0

@@ -15,6 +15,7 @@ from xdsl.ir import Block
 
 from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops.conv import Conv2d, Conv2dTranspose, DepthwiseConv2d
+from graphopt.ir.dialect.ops.pool import Pool2d
 from graphopt.ir.dialect.signature import function_signature, main_function
 from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
@@ -151,6 +152,38 @@ def test_transposed_convolutions(
         "output_size": (),
     }
     compare(Conv2dTranspose, attrs)
+
+
+@given(
+    windows(),
+    st.tuples(SIZES, SIZES),
+    st.sampled_from(["max", "avg"]),
+    st.sampled_from(["plain", "global", "adaptive"]),
+    *[st.booleans()] * 3,
+)
+def test_pools(
+    window: dict[str, Any],
+    kernel: tuple[int, int],
+    kind: str,
+    extent: str,
+    ceil_mode: bool,
+    exclusive: bool,
+    has_nan: bool,
+) -> None:
+    """Any window, those beyond an image too."""
+    x = images(window, 2, 3, (9, 11))
+    if has_nan:
+        x.reshape(-1)[[5, 300]] = np.nan, -np.inf
+    del window["dilations"]
+    attrs = {
+        **(window | {"x": x, "kernel_size": kernel, "pooling_type": kind}),
+        "global_pooling": extent == "global",
+        "adaptive": extent == "adaptive",
+        "ceil_mode": ceil_mode,
+        "exclusive": exclusive,
+    }
+    with np.errstate(all="ignore"):
+        compare(Pool2d, attrs)
 
 
 def compare(op_class: Any, attrs: dict[str, Any]) -> None:
