@@ -8,6 +8,7 @@ that is declared, and quicker ones where that matters (`rules.py`).
 from __future__ import annotations
 
 import time
+from copy import copy
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -41,7 +42,8 @@ class HostForm:
     """A step of an inference program in NumPy, which has `spent` so many seconds in all runs.
 
     A run that takes longer than `price` seconds is given up. `last` are the arguments of the last
-    run of a program whose sizes may depend on data, which are needed to time another form.
+    run of a program whose sizes may depend on data, which are needed to time another form. The
+    forms for several sizes of one program (`for_sizes`) have one body.
     """
 
     def __init__(self, compiled: Compiled) -> None:
@@ -63,6 +65,7 @@ class HostForm:
         self.spent = 0.0
         self.price = price_of(compiled)
         self._keeps = _may_need_data(compiled.module)
+        self.has_loops = _has_loops(compiled.module)
         self.last: tuple[Arrays, Arrays, FedArrays, HostArray] | None = None
 
     def __call__(
@@ -84,6 +87,15 @@ class HostForm:
         return compute_or_raise(
             lambda: tuple(np.array(NATIVE.left(*p), order="C") for p in pairs)
         ), ()
+
+    @classmethod
+    def for_sizes(cls, compiled: Compiled) -> HostForm:
+        """A form of its own for more sizes of a program."""
+        if compiled.host_form is None:
+            compiled.host_form = cls(compiled)
+        form = copy(compiled.host_form)
+        form.spent, form.price, form.last = 0.0, price_of(compiled), None
+        return form
 
     def timed(self) -> None:
         """The other form has been timed, so that no arguments are needed."""
@@ -107,13 +119,20 @@ def has_host_form(compiled: Compiled, elements: int) -> bool:
         return False
     if compiled.calls_python or any(port.kind != FEED for port in plan.feeds):
         return False
+    if compiled.host_form is not None:
+        return True
     ops = main_function(compiled.module).body.walk()
     return all(map(_is_computed, ops))
 
 
 def has_loops(compiled: Compiled) -> bool:
     """True for a program with loops, in which sizes may change."""
-    return any(isinstance(op, While) for op in compiled.module.walk())
+    form = compiled.host_form
+    return _has_loops(compiled.module) if form is None else form.has_loops
+
+
+def _has_loops(module: ModuleOp) -> bool:
+    return any(isinstance(op, While) for op in module.walk())
 
 
 def _may_need_data(module: ModuleOp) -> bool:

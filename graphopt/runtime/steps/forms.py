@@ -175,7 +175,7 @@ class Forms:
             if self._facts.first[0] == HOST:
                 from graphopt.runtime.host.form import HostForm
 
-                self._ready[HOST] = Form(HOST, HostForm(compiled), compiled.prepare)
+                self._ready[HOST] = Form(HOST, HostForm.for_sizes(compiled), compiled.prepare)
             self._made()
             self.is_ready = True
 

@@ -579,3 +579,21 @@ def test_sizes_that_another_process_met(tmp_path: Path, monkeypatch: pytest.Monk
     assert forms == [[WAITS] * 2, [WAITS] * 2, [compiled, WAITS], [loaded, compiled], [loaded] * 2]
     assert counts[0] == 1, "nothing was compiled for its sizes yet"
     assert counts[-1] == 0
+
+
+def test_sizes_share_what_numpy_computes_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new size looks up no rule again, and has its own time that it may take."""
+    made, own_body = list[Any](), form.Body
+
+    def noted(*given: Any) -> Any:
+        made.append(given)
+        return own_body(*given)
+
+    monkeypatch.setattr(form, "Body", noted)
+    net = infer()
+    for height in (5, 6, 7):
+        net.run(feed(height=height), net.out)
+    executables = [e for each in net.executor._runner._all() for e in each.all()]
+    forms = [e.forms._ready["host"].step for e in executables if "host" in e.forms._ready]
+    assert len(made) == 1 and len({id(each) for each in forms}) == 3
+    assert all(0 < each.spent < sum(each.spent for each in forms) for each in forms)
