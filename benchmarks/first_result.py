@@ -9,9 +9,10 @@
 Pictures of random sizes go through rapidocr-paddle, sentences through jieba's paddle mode, and
 models are run one by one: each in a process of its own, by Paddle (`--paddle`, the Python of an
 environment with paddlepaddle 2.6.2; `--fluid`, with 1.8.5, which jieba needs) and by graphopt with
-an empty cache, with the cache of two such processes, and, for a model, with a bundle. The processes
-of a round take turns. `--packages` is a folder with rapidocr-paddle 1.4.5 and what it needs but
-NumPy, for both engines (`pip install --target`), and `--jieba` one with jieba 0.42.1.
+an empty cache, with the cache of two such processes (or more, by `--fillings`), and, for a model,
+with a bundle. The processes of a round take turns. `--packages` is a folder with rapidocr-paddle
+1.4.5 and what it needs but NumPy, for both engines (`pip install --target`), and `--jieba` one with
+jieba 0.42.1.
 
 Times are those of the process from its start, imports included: by the clock, and of its CPU. On a
 machine that does other work the second ones count. For a model whose first result takes longer than
@@ -184,7 +185,8 @@ def measure(task: Task, arguments: argparse.Namespace) -> dict[str, list[dict[st
                 none = cache | {"FLAGS_graphopt_cache_dir": ""}
                 ways.append((BUNDLE, ours, bundled, none))
             for name, command, each, environment in ways:
-                if name == FULL:  # a second process compiles what the first one met
+                # each process compiles some of what those before it met
+                for _ in range(arguments.fillings if name == FULL else 0):
                     run(command, each, environment)
                 found.setdefault(name, []).append(run(command, each, environment))
     return found
@@ -376,6 +378,7 @@ def main() -> None:
     options.add_argument("--trainings", action="store_true", help="trainings in place of models")
     options.add_argument("--timeline", action="store_true", help="stages of trainings")
     options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--fillings", type=int, default=1, help="processes before a full cache")
     options.add_argument("--items", type=int, default=100, help="pictures, sentences, new sizes")
     options.add_argument("--one-core", action="store_true", help="let all processes share one core")
     options.add_argument("--only", default="", help="tasks with this in their name")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +28,8 @@ WITHOUT = {
     "urllib.request",
 }
 
+MODEL = Path(__file__).parents[1] / "data" / "models" / "infer_mobilenet_v2" / "model"
+
 
 @pytest.mark.parametrize("names", WITHOUT)
 def test_imports_wait(names: str) -> None:
@@ -38,3 +42,36 @@ def test_imports_wait(names: str) -> None:
         for name in found.stdout.split()
         if name in wrong or name.startswith(tuple(f"{w}." for w in wrong))
     ]
+
+
+@pytest.mark.slow
+def test_sizes_on_disk_need_no_dialect(tmp_path: Path) -> None:
+    """Once a process after the other has compiled them: no xDSL, no pass; and before that, no JAX
+    to find that there is nothing.
+    """
+    code = (
+        "import sys, numpy as np\n"
+        "from graphopt.inference import Config, create_predictor\n"
+        f"predictor = create_predictor(Config({f'{MODEL}.pdmodel'!r}, {f'{MODEL}.pdiparams'!r}))\n"
+        "for rows in (1, 2):\n"
+        "    picture = np.ones((rows, 3, 32, 32), 'float32')\n"
+        "    predictor.get_input_handle('x').copy_from_cpu(picture)\n"
+        "    predictor.run()\n"
+        "roots = {name.partition('.')[0] for name in sys.modules}\n"
+        "passes = {'graphopt.passes.table.manager'} & {*sys.modules}\n"
+        "print(*sorted(({'xdsl', 'jax'} & roots) | passes))\n"
+    )
+    environment = os.environ | {"FLAGS_graphopt_cache_dir": str(tmp_path / "cache")}
+    environment |= {"FLAGS_graphopt_tier": "auto", "JAX_ENABLE_COMPILATION_CACHE": "true"}
+    imported = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for _ in range(4)
+    ]
+    assert imported[0] == ["graphopt.passes.table.manager", "xdsl"]
+    assert imported[-1] == ["jax"]
