@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from graphopt.passes.table.report import Report
-    from graphopt.runtime.host.form import HostForm
 
 
-@dataclass
+@dataclass(eq=False)
 class Compiled:
     """An optimised module, and what its executables have to know of it."""
 
@@ -76,8 +75,6 @@ class Compiled:
     """The seconds of all runs in NumPy."""
     ahead: list[float] = field(default_factory=list[float])
     """The prices of the sizes that were compiled before their runs had cost as much."""
-    host_form: HostForm | None = None
-    """What NumPy computes it with, for feeds of any sizes."""
     prepares: WeakSet[Prepare] = field(default_factory=WeakSet[Prepare])
     """Those of the forms that were compiled for the sizes of feeds."""
     note: Callable[[Compiled], None] | None = None

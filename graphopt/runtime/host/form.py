@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from copy import copy
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -91,15 +92,20 @@ class HostForm:
     @classmethod
     def for_sizes(cls, compiled: Compiled) -> HostForm:
         """A form of its own for more sizes of a program."""
-        if compiled.host_form is None:
-            compiled.host_form = cls(compiled)
-        form = copy(compiled.host_form)
+        first = _first.get(compiled)
+        if first is None:
+            first = _first[compiled] = cls(compiled)
+        form = copy(first)
         form.spent, form.price, form.last = 0.0, price_of(compiled), None
         return form
 
     def timed(self) -> None:
         """The other form has been timed, so that no arguments are needed."""
         self._keeps, self.last = False, None
+
+
+# a form of each program that has one, which all others are copies of
+_first: WeakKeyDictionary[Compiled, HostForm] = WeakKeyDictionary()
 
 
 def price_of(compiled: Compiled) -> float:
@@ -119,7 +125,7 @@ def has_host_form(compiled: Compiled, elements: int) -> bool:
         return False
     if compiled.calls_python or any(port.kind != FEED for port in plan.feeds):
         return False
-    if compiled.host_form is not None:
+    if compiled in _first:
         return True
     ops = main_function(compiled.module).body.walk()
     return all(map(_is_computed, ops))
@@ -127,7 +133,7 @@ def has_host_form(compiled: Compiled, elements: int) -> bool:
 
 def has_loops(compiled: Compiled) -> bool:
     """True for a program with loops, in which sizes may change."""
-    form = compiled.host_form
+    form = _first.get(compiled)
     return _has_loops(compiled.module) if form is None else form.has_loops
 
 
