@@ -23,11 +23,12 @@ def numbers(first: float, result: Any) -> dict[str, Any]:
 
 
 def test_tasks_of_models(benchmark: Any) -> None:
-    """One for each inference model, with the sizes of its bundle; open sizes grow."""
+    """One for each inference model, with the sizes of its bundle; open sizes are drawn."""
     tasks = {task.name: task for task in benchmark.model_tasks([benchmark.MODELS], 2, 0)}
     lenet = tasks["infer_lenet"]
     shapes = [shape["x"][1] for shape in lenet.given["shapes"]]
     assert len(shapes) == 3 and shapes[0][0] == 1
+    assert all(1 <= rows <= 8 and picture == [1, 28, 28] for rows, *picture in shapes)
     assert lenet.sizes == "x=" + "x".join(map(str, shapes[0]))
     assert all(Path(file).exists() for task in tasks.values() for file in task.given["files"])
 
@@ -43,7 +44,7 @@ def test_the_report_has_what_misses_and_what_failed(benchmark: Any) -> None:
     }
     lines = benchmark.report([task], found)
     empty, theirs, full = lines[2:5]
-    assert "| 6.00 (3.00), 3.0 x | 0.30 (0.20) | 0.40 (0.30) | 0.20 (0.10) |" in empty
+    assert "| 6.00 (3.00), 3.0 x | 6.90 (3.60) | 0.30 (0.20) | 0.40 (0.30) | 0.20 (0.10) |" in empty
     assert " x |" not in theirs + full
     assert "- words, full cache: it ended without a result" in lines
     assert "- words, empty cache: 1 of 1 results are not Paddle's" in lines

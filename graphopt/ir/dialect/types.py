@@ -25,7 +25,7 @@ from graphopt.ir.dtypes import DType, as_dtype, from_ir
 
 # TensorType is generic over its element; the dialect checks elements by `from_ir`, not by type.
 Tensor = TensorType[Attribute]
-# of an operand or a result; made once, as xDSL makes one from a type anew wherever that is named
+# of operands and results; made once, as xDSL makes one of the type again wherever that is named
 TENSOR: AttrConstraint[Tensor] = BaseAttr(TensorType)
 # the elements of a property as far as they are known; None: not even their number is
 Partial = tuple[int | None, ...] | None
