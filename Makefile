@@ -117,9 +117,11 @@ storm-checkpoints: $(VENV)/.dev ## kill savers, readers beside them, and trainer
 	$(BIN)/python tests/storms/jobs.py $(JOB_KILLS) --format orbax
 
 FUZZ ?= 100000
+PROGRAMS ?= 200
 .PHONY: fuzz
-fuzz: $(VENV)/.dev ## read mutated model files (make fuzz FUZZ=1000000); none may crash or hang
+fuzz: $(VENV)/.dev ## read mutated model files (make fuzz FUZZ=1000000); write programs as ONNX and compare
 	PYTHONPATH=. $(BIN)/python tests/fuzz_readers.py $(FUZZ)
+	PYTHONPATH=. $(BIN)/python tests/fuzz_onnx.py $(PROGRAMS) --onnxruntime
 
 COUNT ?= 1000
 SEED ?= 0

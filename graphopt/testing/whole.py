@@ -66,13 +66,16 @@ SIZES = (-1, -1, 0, 1)
 
 @st.composite
 def whole_programs(
-    draw: Draw, plant: Sequence[Fusion] = (), twists: Sequence[str] = tuple(TWISTS)
+    draw: Draw,
+    plant: Sequence[Fusion] = (),
+    twists: Sequence[str] = tuple(TWISTS),
+    inference: bool = False,
 ) -> Generated:
     """A module with patterns of some of these fusions, changed by up to three of these twists.
 
-    `Generated.notes` says what was done to it.
+    Two of three are trained, none with `inference`. `Generated.notes` says what was done to it.
     """
-    training = draw(st.integers(0, 2)) > 0
+    training = draw(st.integers(0, 2)) > 0 and not inference
     base = draw(programs(plant=plant, training=training, updates=True))
     module, notes = base.module, list[str]()
     if draw(st.integers(0, 3)) == 3:

@@ -62,13 +62,17 @@ def all_patterns() -> list[Fusion]:
 
 
 def collect(
-    plant: Sequence[Fusion], count: int, first: int = 0, twists: Sequence[str] = tuple(TWISTS)
+    plant: Sequence[Fusion],
+    count: int,
+    first: int = 0,
+    twists: Sequence[str] = tuple(TWISTS),
+    inference: bool = False,
 ) -> list[Generated]:
     """`count` whole programs with some of these patterns, by seeds from `first` on.
 
     Each has draws of its own: those that `given` makes one after the other are much alike.
     """
-    strategy = whole_programs(plant=plant, twists=twists)
+    strategy = whole_programs(plant=plant, twists=twists, inference=inference)
     found: list[Generated] = []
     for seed in itertools.count(first):
         if len(found) == count:

@@ -166,7 +166,7 @@ def graph_of(
     writer, emit, graph_inputs, initial, results = _written(module, parameters, inputs, opset)
     if writer.refusals:
         raise UnsupportedError(refused(writer.refusals))
-    held = [*initial, *writer.shared.constants.values()]
+    held = [*initial, *writer.shared.constants]
     nodes = finished(emit.nodes, results)
     read = set(read_by(nodes)) | set(results)
     graph = ir.Graph(
@@ -211,6 +211,7 @@ def _written(
     for port, argument in zip(signature.arguments, function.body.block.args, strict=True):
         if port.kind == STATE:
             initial.append(initializer(port.name, _stored(np.asarray(parameters[port.name]))))
+            shared.hold(initial[-1])
         value = initial[-1] if port.kind == STATE else made[port.name]
         writer.values[argument] = apart(emit, value) if port.dtype.is_complex else value
     shared.taken |= {*made, *fetched, *(value.name or "" for value in initial)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
@@ -14,6 +14,7 @@ from onnx.defs import OpSchema, get_schema
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.ir.dtypes import DType, as_dtype, converted
+from graphopt.models.export.onnx.simplify import Instead, array_of, simpler
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Value: TypeAlias = ir.Value
@@ -40,25 +41,16 @@ _RESULTS: Mapping[str, str] = {
     **dict.fromkeys(("IsNaN", "IsInf"), "bool"),
 }
 _NAMES = {"float32": "float", "float64": "double"}
-# Operators that are applied to constants at once, so that no run has to.
-_FOLDED: Mapping[str, Callable[..., Array]] = {
-    "Cast": lambda x, to: converted(x, _dtype(ir.DataType(to))),
-    "Gather": lambda x, places, axis: np.take(x, places, axis),
-    "Concat": lambda *parts, axis: np.concatenate(parts, axis),
-    "Reshape": lambda x, shape, allowzero=0: x.reshape(_resolved(x.shape, shape, allowzero)),
-    "Squeeze": lambda x, axes: np.squeeze(x, tuple(axes.tolist())),
-    "Transpose": lambda x, perm: np.transpose(x, perm),
-    "Unsqueeze": lambda x, axes: np.expand_dims(x, tuple(axes.tolist())),
-}
+# Operators that give something else each time, or whose own value is what matters.
+_NEVER_SHARED = ("Bernoulli", "Dropout", "Identity", "Multinomial")
+_LARGE = 1024
+"""The bytes of a constant from which on only some are compared at first."""
+_FEW = 16
+"""The elements up to which a constant is never a parameter of the model."""
 
 
 class NotInOnnx(UnsupportedError):
     """An op, or a use of it, that ONNX has no operators for; the message says what of it."""
-
-
-def _resolved(shape: Sequence[int], wanted: Array, allowzero: int) -> list[int]:
-    sizes = wanted.tolist()
-    return sizes if allowzero else [shape[i] if n == 0 else n for i, n in enumerate(sizes)]
 
 
 def _dtype(type_: ir.DataType) -> DType:
@@ -96,7 +88,10 @@ class Shared:
 
     opset: int
     taken: set[str] = field(default_factory=set[str])
-    constants: dict[tuple[Any, ...], Value] = field(default_factory=dict[tuple[Any, ...], Value])
+    constants: list[Value] = field(default_factory=list[Value])
+    _alike: dict[tuple[Any, ...], list[Value]] = field(
+        default_factory=dict[tuple[Any, ...], list[Value]]
+    )
 
     def name(self, wanted: str) -> str:
         """A name that no other value has: the wanted one, or that with a number."""
@@ -106,6 +101,23 @@ class Shared:
             name = f"{wanted}.{number}"
         self.taken.add(name)
         return name
+
+    def hold(self, parameter: Value) -> None:
+        """Note a parameter; a constant with all of its elements is the parameter itself."""
+        array = array_of(parameter)
+        if array is not None and array.size > _FEW:
+            self._alike.setdefault(_sample(array), []).append(parameter)
+
+    def constant(self, array: Array, base: str) -> Value:
+        """A constant; equal ones are one."""
+        candidates = self._alike.setdefault(_sample(array), [])
+        for found in candidates:
+            if _is_same(array, array_of(found)):
+                return found
+        made = initializer(self.name(f"{base}.constant"), array)
+        candidates.append(made)
+        self.constants.append(made)
+        return made
 
 
 @dataclass
@@ -119,6 +131,9 @@ class Nodes:
     shared: Shared
     nodes: list[ir.Node] = field(default_factory=list[ir.Node])
     base: str = "value"
+    _made: dict[tuple[Any, ...], tuple[Value, ...]] = field(
+        default_factory=dict[tuple[Any, ...], tuple[Value, ...]]
+    )
 
     def __call__(
         self, op: str, *inputs: Value | None, dtype: str | None = None, **attrs: Any
@@ -142,18 +157,37 @@ class Nodes:
             None if value is None else self._widened(schema, at, value, widened)
             for at, value in enumerate(inputs)
         ]
-        folded = self._folded(op, values, given)
-        if folded is not None:
-            return (folded,)
+        instead = simpler(op, values, given)
+        if instead is not None:
+            return (self._instead(instead),)
+        key = _key(op, values, given, dtypes)
+        if key in self._made:
+            return self._made[key]
         outputs: list[Value] = []
         for dtype in dtypes:
             found = dtype or _RESULTS.get(op) or dtype_of(_first(op, values))
             outputs.append(self._new(op, found))
+        outputs[0].shape = _vector(op, values, given)
         self.nodes.append(ir.node(op, values, given, outputs=outputs))
-        return tuple(
+        results = tuple(
             self.cast(value, widened[formal.type_str]) if formal.type_str in widened else value
             for value, formal in zip(outputs, _formals(schema.outputs, len(outputs)), strict=True)
         )
+        if key is not None:
+            self._made[key] = results
+        return results
+
+    def _instead(self, instead: ir.Value | Array | Instead) -> Value:
+        """The value that a rule gives instead of a node."""
+        if isinstance(instead, ir.Value):
+            return instead
+        if not isinstance(instead, Instead):
+            return self.constant(instead)
+        operands = [
+            each if each is None or isinstance(each, ir.Value) else self.constant(each)
+            for each in instead.operands
+        ]
+        return self(instead.op, *operands, **instead.attributes)
 
     def _new(self, op: str, dtype: str) -> Value:
         type_ = ir.TensorType(ir.DataType.from_numpy(as_dtype(dtype).numpy))
@@ -171,23 +205,9 @@ class Nodes:
                 return self.cast(value, wide)
         raise NotInOnnx(f"its operator {schema.name} is not for {own!s}")
 
-    def _folded(
-        self, op: str, values: Sequence[Value | None], attrs: Mapping[str, Any]
-    ) -> Value | None:
-        arrays = [None if value is None else value.const_value for value in values]
-        if op not in _FOLDED or any(array is None for array in arrays):
-            return None
-        return self.constant(_FOLDED[op](*(array.numpy() for array in arrays if array), **attrs))
-
     def constant(self, array: Array) -> Value:
         """A constant; equal ones are one."""
-        array = np.ascontiguousarray(array).reshape(np.shape(array))
-        key = (array.dtype.name, array.shape, array.tobytes() if array.size < 1024 else id(array))
-        found = self.shared.constants.get(key)
-        if found is None:
-            found = initializer(self.shared.name(f"{self.base}.constant"), array)
-            self.shared.constants[key] = found
-        return found
+        return self.shared.constant(np.ascontiguousarray(array).reshape(np.shape(array)), self.base)
 
     def number(self, number: float, like: Value | str) -> Value:
         """A constant of no dimensions, of this dtype or that of a value."""
@@ -198,7 +218,7 @@ class Nodes:
         """A vector of int64, constant or computed."""
         if not isinstance(numbers, ir.Value):
             return self.constant(np.asarray(numbers, np.int64))
-        return self("Reshape", self.cast(numbers, "int64"), self.ints([-1]))
+        return self.reshape(self.cast(numbers, "int64"), self.ints([-1]))
 
     def cast(self, value: Value, dtype: str) -> Value:
         """The value in another dtype, or itself."""
@@ -309,6 +329,53 @@ def initializer(name: str, array: Array) -> Value:
     tensor = ir.Tensor(array, name=name)
     type_ = ir.TensorType(tensor.dtype)
     return ir.Value(name=name, type=type_, shape=ir.Shape(array.shape), const_value=tensor)
+
+
+def _sample(array: Array) -> tuple[Any, ...]:
+    """The same for equal arrays: all of a small one, and some elements of a large one."""
+    flat = array.reshape(-1)
+    some = flat if array.nbytes < _LARGE else flat[:: max(1, array.size // 64)]
+    return array.dtype.name, array.shape, some.tobytes()
+
+
+def _is_same(array: Array, other: Array | None) -> bool:
+    """True for the same bytes, which not-a-number may be among; the shapes are equal."""
+    if other is None:
+        return False
+    ours, theirs = (np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (array, other))
+    return np.array_equal(ours, theirs)
+
+
+def _key(
+    op: str,
+    values: Sequence[Value | None],
+    attributes: Mapping[str, Any],
+    dtypes: Sequence[str | None],
+) -> tuple[Any, ...] | None:
+    """The same for two nodes that give the same; None for one that is by itself."""
+    if op in _NEVER_SHARED or op.startswith("Random"):
+        return None
+    plain: list[tuple[str, Any]] = []
+    for name, value in sorted(attributes.items()):
+        if isinstance(value, ir.Graph):
+            return None
+        plain.append((name, repr(value)))
+    return op, tuple(map(id, values)), tuple(plain), tuple(dtypes)
+
+
+def _vector(
+    op: str, values: Sequence[Value | None], attributes: Mapping[str, Any]
+) -> ir.Shape | None:
+    """The number of sizes that operators on sizes give, where it is known."""
+    shapes = [None if value is None else value.shape for value in values]
+    if op == "Shape" and shapes[0] is not None:
+        axes = range(len(shapes[0]))[attributes.get("start", 0) : attributes.get("end")]
+        return ir.Shape([len(axes)])
+    if op == "Concat" and all(shape is not None and len(shape) == 1 for shape in shapes):
+        parts = [shape[0] for shape in shapes if shape is not None]
+        known = [part for part in parts if isinstance(part, int)]
+        return ir.Shape([sum(known) if len(known) == len(parts) else None])
+    return None
 
 
 def _first(op: str, values: Sequence[Value | None]) -> Value:

@@ -17,9 +17,11 @@ from graphopt.ir.dialect.ops.conv import (
     Conv3dTranspose,
     DepthwiseConv2d,
 )
+from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.math import Add, Multiply, Pow, Rsqrt, Scale, Square
-from graphopt.ir.dialect.ops.reduce import Mean
-from graphopt.ir.dialect.types import UNKNOWN, normalize_axes, rank_of, shape_of
+from graphopt.ir.dialect.ops.reduce import Max, Mean, Min, Sum
+from graphopt.ir.dialect.ops.shape import Squeeze
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axes, rank_of, shape_of
 from graphopt.models.export.onnx.nodes import Nodes, Value
 from graphopt.passes.engine.matching import matches
 from graphopt.passes.engine.pattern import Match, Node
@@ -69,12 +71,17 @@ class BiasedConv:
     OPSET = 0
     x, filter, bias = Hole(), Hole(), Hole()
     conv = Node((Conv2d, DepthwiseConv2d, Conv3d, Conv2dTranspose, Conv3dTranspose), x, filter)
-    root = Node(Add, conv, bias, commutes=True)
+    lines = Node(Squeeze, conv, optional=True)
+    root = Node(Add, lines, bias, commutes=True)
+
+    @classmethod
+    def _images(cls, match: Match) -> SSAValue:
+        return match.ops.get(cls.lines, match[cls.conv]).results[0]
 
     @classmethod
     def check(cls, match: Match) -> bool:
         """True for a convolution that nothing else reads, and one number for each channel."""
-        images = match[cls.conv].results[0]
+        images = cls._images(match)
         sizes = shape_of(images.type)
         per_channel = (1, sizes[1], *(1 for _ in sizes[2:]))
         own = shape_of(match.value(cls.bias).type)
@@ -84,12 +91,13 @@ class BiasedConv:
             and sizes[1] != UNKNOWN
             and own in (per_channel, per_channel[1:])
             and images.has_one_use()
+            and match[cls.conv].results[0].has_one_use()
         )
 
     @classmethod
     def write(cls, emit: Nodes, match: Match, values: Mapping[SSAValue, Value]) -> Value | None:
         """The convolution with its third operand; None where it is no single node."""
-        found = values[match[cls.conv].results[0]].producer()
+        found = values[cls._images(match)].producer()
         if found is None or found.op_type not in ("Conv", "ConvTranspose") or found.inputs[2:]:
             return None
         bias = values[match.value(cls.bias)]
@@ -102,7 +110,69 @@ class BiasedConv:
         return emit(found.op_type, *found.inputs, vector, **attributes)
 
 
-PATTERNS = (RmsNorm, BiasedConv)
+class BiasedProduct:
+    """A product of two matrices, and a number for each of its columns."""
+
+    OPSET = 0
+    x, y, bias = Hole(), Hole(), Hole("vector")
+    product = Node(Matmul, x, y)
+    root = Node(Add, product, bias, commutes=True)
+
+    @classmethod
+    def check(cls, match: Match) -> bool:
+        """True for a product that nothing else reads."""
+        product = match[cls.product].results[0]
+        x, y = shape_of(match.value(cls.x).type), shape_of(match.value(cls.y).type)
+        columns = shape_of(product.type)[-1:]
+        return (
+            len(x) == len(y) == 2
+            and dtype_of(product.type) in ("float32", "float64")
+            and columns != (UNKNOWN,)
+            and shape_of(match.value(cls.bias).type) in (columns, (1, *columns))
+            and product.has_one_use()
+        )
+
+    @classmethod
+    def write(cls, emit: Nodes, match: Match, values: Mapping[SSAValue, Value]) -> Value | None:
+        """The operator."""
+        operands = [values[match.value(hole)] for hole in (cls.x, cls.y, cls.bias)]
+        x, y = (int(match[cls.product].attr(f"transpose_{name}")) for name in "xy")
+        return emit("Gemm", *operands, transA=x or None, transB=y or None)
+
+
+class FlatReduction:
+    """A reduction that keeps its axes, and is read without them."""
+
+    OPSET = 0
+    x = Hole()
+    reduced = Node((Max, Mean, Min, Sum), x)
+    root = Node(Squeeze, reduced)
+
+    @classmethod
+    def check(cls, match: Match) -> bool:
+        """True for just the axes of the reduction, which nothing else reads."""
+        rank = rank_of(match.value(cls.x).type)
+        own, others = (
+            sorted(normalize_axes(match[node].attr("axis"), rank))
+            for node in (cls.reduced, cls.root)
+        )
+        return (
+            bool(own)
+            and own == others
+            and match[cls.reduced].attr("keepdim")
+            and match[cls.reduced].results[0].has_one_use()
+        )
+
+    @classmethod
+    def write(cls, emit: Nodes, match: Match, values: Mapping[SSAValue, Value]) -> Value | None:
+        """The reduction without its axes; None where it is no single node."""
+        found = values[match[cls.reduced].results[0]].producer()
+        if found is None or not found.op_type.startswith("Reduce"):
+            return None
+        return emit(found.op_type, *found.inputs, keepdims=0)
+
+
+PATTERNS = (RmsNorm, BiasedConv, BiasedProduct, FlatReduction)
 
 
 def as_one(emit: Nodes, op: PdOp, values: Mapping[SSAValue, Value]) -> Value | None:

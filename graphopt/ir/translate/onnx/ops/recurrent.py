@@ -142,6 +142,8 @@ def _as_op(network: _Network) -> Sequence[SSAValue]:
         mode=mode,
         is_test=True,
     )
+    if network.directions == 1:
+        return [emit.unsqueezed(found[0], 1), *found[1:]]
     out = emit.reshaped(found[0], 0, 0, network.directions, network.hidden)
     return [emit.transposed(out, (0, 2, 1, 3)), *found[1:]]
 

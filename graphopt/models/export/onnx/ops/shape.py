@@ -8,6 +8,7 @@ from graphopt.ir.dialect.ops import shape as ops
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, normalize_axes, normalize_axis, shape_of
 from graphopt.models.export.onnx.nodes import Ints, Nodes, NotInOnnx, Value, sizes_of
 from graphopt.models.export.onnx.registry import exports
+from graphopt.models.export.onnx.simplify import is_size
 
 IntTuple = tuple[int, ...]
 
@@ -19,9 +20,15 @@ def assign(emit: Nodes, x: Value) -> Value:
 
 @exports(ops.Reshape, open=("shape",))
 def reshape(emit: Nodes, x: Value, shape: Ints, types: Sequence[Tensor]) -> Value:
-    if 0 in sizes_of(x) and UNKNOWN not in shape_of(types[0]):
-        return emit("Reshape", x, emit.ints(shape_of(types[0])), allowzero=1)
-    return emit.reshape(x, emit.ints(shape))
+    return _of_none(emit, x, types[0]) or emit.reshape(x, emit.ints(shape))
+
+
+def _of_none(emit: Nodes, x: Value, type_: Tensor) -> Value | None:
+    """A tensor without elements in the shape of a type: of none of them -1 says nothing."""
+    sizes = shape_of(type_)
+    if 0 not in sizes_of(x) or UNKNOWN in sizes:
+        return None
+    return emit("Reshape", x, emit.ints(sizes), allowzero=1)
 
 
 @exports(ops.ReshapeLike)
@@ -36,13 +43,16 @@ def transpose(emit: Nodes, x: Value, perm: IntTuple) -> Value:
 
 
 @exports(ops.Flatten)
-def flatten(emit: Nodes, x: Value, start_axis: int, stop_axis: int) -> Value:
+def flatten(
+    emit: Nodes, x: Value, start_axis: int, stop_axis: int, types: Sequence[Tensor]
+) -> Value:
     rank = len(sizes_of(x))
     if not rank:
         return emit.reshape(x, [1])
     start, stop = normalize_axis(start_axis, rank), normalize_axis(stop_axis, rank)
     after = [emit.size(x, axis) for axis in range(stop + 1, rank)]
-    return emit.reshape(x, [*[0] * start, -1, *after])
+    sizes = [*[0] * start, -1, *after]
+    return _of_none(emit, x, types[0]) or emit.reshape(x, sizes)
 
 
 @exports(ops.Squeeze)
@@ -103,6 +113,8 @@ def slice_(
     ends: Ints,
     decrease_axis: IntTuple,
 ) -> Value:
+    if len(axes) == len(decrease_axis) == 1 and not isinstance(starts, Value):
+        return emit("Gather", input, emit.number(starts[0], "int64"), axis=axes[0])
     part = emit.cut(input, axes, starts, ends) if axes else input
     return emit.squeeze(part, *normalize_axes(decrease_axis, len(sizes_of(input))))
 
@@ -112,6 +124,8 @@ def expand(emit: Nodes, x: Value, shape: Ints) -> Value:
     """-1 keeps a size, as 1 does for ONNX."""
     if isinstance(shape, Value):
         sizes, one = emit.ints(shape), emit.ints([1])
+        if is_size(sizes):
+            return emit("Expand", x, sizes)
         kept = emit("Less", sizes, emit.ints([0]))
         return emit("Expand", x, emit("Where", kept, one, sizes))
     return emit("Expand", x, emit.ints([1 if size == -1 else size for size in shape]))

@@ -48,6 +48,9 @@ def interpolate(
     if wanted == tuple(old) and UNKNOWN not in old:
         return x
     by_size = _by_size(old, wanted, scales, align_corners)
+    times = _times(old, wanted)
+    if by_size and times:  # the sizes of the other axes need not be known then
+        by_size, scales = False, times
     attrs = _positions(mode, align_corners, align_mode, wanted)
     flat = len(old) == 1  # images without rows, of which ONNX Runtime resizes none
     images = emit.unsqueeze(images, 2) if flat else images
@@ -66,6 +69,13 @@ def interpolate(
         out = emit("Resize", images, None, factors, **attrs)
     out = emit.squeeze(out, 2) if flat else out
     return channels_back(emit, out, data_layout, rank)
+
+
+def _times(old: Sequence[int], wanted: Sequence[int]) -> tuple[float, ...]:
+    """The number of times that the new images are as large, where it is whole; else nothing."""
+    if UNKNOWN in (*old, *wanted) or any(new % size for size, new in zip(old, wanted, strict=True)):
+        return ()
+    return tuple(float(new // size) for size, new in zip(old, wanted, strict=True))
 
 
 def _by_size(

@@ -87,7 +87,10 @@ def rnn(
             **attrs,
         )
         # [time, directions, batch, hidden] with the directions side by side
-        out = emit.reshape(emit.transpose(every, (0, 2, 1, 3)), [0, 0, directions * hidden_size])
+        if directions == 1:
+            out = emit.squeeze(every, 1)
+        else:
+            out = emit.reshape(emit.transpose(every, (0, 2, 1, 3)), [0, 0, 2 * hidden_size])
         ends.append(last)
     finals = [
         parts[0] if num_layers == 1 else emit("Concat", *parts, axis=0)

@@ -1,0 +1,204 @@
+"""What graphopt writes as ONNX has no nodes that could be left out, and no more than came in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx_ir")
+runtime = pytest.importorskip("onnxruntime")
+from onnx import helper  # noqa: E402  (needs the package)
+
+from graphopt_tests import fuzz_onnx  # noqa: E402
+from graphopt_tests.models.test_onnx import X, operators, program  # noqa: E402
+from graphopt_tests.models.test_onnx_in import made, read, tensor, value  # noqa: E402
+from graphopt_tests.runtime.test_export import check_outputs  # noqa: E402
+
+RANDOM = np.random.default_rng(0)
+
+
+def numbers(*shape: int) -> Any:
+    return RANDOM.standard_normal(shape).astype("float32")
+
+
+def written(folder: Path, build: Any, wanted: Sequence[str], **feeds: Any) -> None:
+    """Check the operators of a program, whose first sizes are open, and its numbers."""
+    inputs = [(name, [None, *array.shape[1:]], "float32") for name, array in feeds.items()]
+    model = program(build, *inputs)
+    exported = model.export(folder / "m.onnx")
+    assert operators(exported) == list(wanted)
+    check_outputs(exported, model, (feeds, model.run(feeds)))
+
+
+def again(folder: Path, model: Any, wanted: Sequence[str], **feeds: Any) -> Any:
+    """Check the operators of a model that came in and went out, and its numbers; its graph."""
+    exported = read(folder, model).export(folder / "again.onnx")
+    assert operators(exported) == list(wanted)
+    old, new = (
+        runtime.InferenceSession(folder / name, providers=["CPUExecutionProvider"])
+        for name in ("m.onnx", "again.onnx")
+    )
+    for a, b in zip(old.run(None, feeds), new.run(None, feeds), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    return onnx.load(folder / "again.onnx").graph
+
+
+def test_products_with_a_bias(tmp_path: Path) -> None:
+    """One operator for matrices, and two where more is read than the sum."""
+    weight, bias = numbers(4, 3), numbers(3)
+
+    def build(x: Any) -> Any:
+        return paddle.matmul(x, paddle.assign(weight)) + paddle.assign(bias)
+
+    def build_both(x: Any) -> Any:
+        product = paddle.matmul(x, paddle.assign(weight))
+        return product + paddle.assign(bias), product
+
+    written(tmp_path, build, ["Gemm"], x=numbers(2, 4))
+    written(tmp_path, build_both, ["MatMul", "Add"], x=numbers(2, 4))
+    written(tmp_path, build, ["MatMul", "Add"], x=numbers(2, 5, 4))
+
+
+def test_a_convolution_over_lines(tmp_path: Path) -> None:
+    """Paddle computes it over images of one row; with its bias it is one node."""
+    weight, bias = numbers(6, 2, 3), numbers(6)
+
+    def build(x: Any) -> Any:
+        return paddle.nn.functional.conv1d(
+            x, paddle.assign(weight), paddle.assign(bias), stride=2, padding=1, groups=2
+        )
+
+    written(tmp_path, build, ["Conv"], x=numbers(2, 4, 9))
+
+
+def test_a_reduction_without_its_axes(tmp_path: Path) -> None:
+    def build(x: Any) -> Any:
+        return paddle.squeeze(paddle.max(x, [1], keepdim=True), [1])
+
+    def build_both(x: Any) -> Any:
+        largest = paddle.max(x, [1], keepdim=True)
+        return paddle.squeeze(largest, [1]), x - largest
+
+    written(tmp_path, build, ["ReduceMax"], x=numbers(2, 4))
+    written(tmp_path, build_both, ["ReduceMax", "Squeeze", "Sub"], x=numbers(2, 4))
+
+
+def test_one_place_of_an_axis(tmp_path: Path) -> None:
+    written(tmp_path, lambda x: x[:, -1] * x[:, 0], ["Gather", "Gather", "Mul"], x=numbers(2, 4))
+
+
+def test_changes_of_shape_in_a_row(tmp_path: Path) -> None:
+    def build(x: Any) -> Any:
+        rows = paddle.reshape(paddle.reshape(x, [-1, 2, 3]), [-1, 3])
+        return paddle.squeeze(paddle.unsqueeze(paddle.exp(x), [1]), [1]), rows
+
+    written(tmp_path, build, ["Reshape", "Exp"], x=numbers(2, 6))
+
+
+def test_tensors_without_elements(tmp_path: Path) -> None:
+    """Of none -1 says nothing, so that the sizes are numbers."""
+    model = program(lambda x: paddle.flatten(x, 1), ("x", [0, 2, 3], "float32"))
+    exported = model.export(tmp_path / "m.onnx")
+    assert operators(exported) == ["Reshape"]
+    nothing = np.zeros((0, 2, 3), "float32")
+    check_outputs(exported, model, ({"x": nothing}, [nothing.reshape(0, 6)]))
+
+
+def test_images_that_are_so_many_times_as_large(tmp_path: Path) -> None:
+    """Their batch may be open without being asked for."""
+
+    def build(x: Any) -> Any:
+        return paddle.nn.functional.interpolate(x, size=[6, 12], mode="bilinear")
+
+    written(tmp_path, build, ["Resize"], x=numbers(2, 3, 3, 4))
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_a_recurrent_network_comes_out_as_it_came_in(kind: str, tmp_path: Path) -> None:
+    """Paddle has its gates in another order; back in ONNX's they are the parameters again."""
+    gates, hidden = {"LSTM": 4, "GRU": 3}[kind], 5
+    attrs: dict[str, Any] = {"linear_before_reset": 1} if kind == "GRU" else {}
+    nodes = [
+        helper.make_node(kind, ["x", "w", "r", "b"], ["y"], hidden_size=hidden, **attrs),
+        helper.make_node("Squeeze", ["y", "axes"], ["out"]),
+    ]
+    held = {
+        "w": numbers(1, gates * hidden, 4),
+        "r": numbers(1, gates * hidden, hidden),
+        "b": numbers(1, 2 * gates * hidden),
+    }
+    tensors = [tensor(name, array) for name, array in held.items()]
+    model = made(
+        nodes,
+        [value("x", [3, 2, 4])],
+        [value("out", [3, 2, hidden])],
+        [*tensors, tensor("axes", [1], "int64")],
+    )
+    graph = again(tmp_path, model, [kind, "Squeeze"], x=numbers(3, 2, 4))
+    assert held.keys() <= {each.name for each in graph.initializer}
+    assert set(held) <= set(graph.node[0].input)
+
+
+def test_sizes_that_are_computed(tmp_path: Path) -> None:
+    """No size is below 0, and Expand takes the larger ones itself."""
+    nodes = [
+        helper.make_node("Shape", ["like"], ["sizes"]),
+        helper.make_node("Gather", ["sizes", "first"], ["rows"]),
+        helper.make_node("Unsqueeze", ["rows", "zero"], ["some"]),
+        helper.make_node("Concat", ["some", "four"], ["wanted"], axis=0),
+        helper.make_node("Expand", ["x", "wanted"], ["out"]),
+    ]
+    constants = [
+        tensor("first", 0, "int64"),
+        tensor("zero", [0], "int64"),
+        tensor("four", [4], "int64"),
+    ]
+    model = made(
+        nodes,
+        [value("x", ["A", 4]), value("like", ["N", 2])],
+        [value("out", ["N", 4])],
+        constants,
+    )
+    wanted = ["Shape", "Gather", "Concat", "Expand"]
+    again(tmp_path, model, wanted, x=numbers(1, 4), like=numbers(3, 2))
+
+
+def test_sizes_that_are_fed_may_be_below_zero(tmp_path: Path) -> None:
+    """Of these -1 keeps a size in Paddle."""
+
+    def build(x: Any, size: Any) -> Any:
+        return paddle.expand(x, size)
+
+    model = program(build, ("x", [1, 4], "float32"), ("size", [2], "int64"))
+    exported = model.export(tmp_path / "m.onnx")
+    assert operators(exported) == ["Less", "Where", "Expand"]
+    feeds = {"x": numbers(1, 4), "size": np.array([3, -1])}
+    check_outputs(exported, model, (feeds, [np.repeat(feeds["x"], 3, 0)]))
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(30, marks=pytest.mark.exhaustive)])
+def test_generated_programs(count: int) -> None:
+    """As `make fuzz`, over fewer programs: what is written has the numbers of the reference."""
+    fuzzer = fuzz_onnx.run(count, seed=2, onnxruntime=True)
+    assert not fuzzer.failures, fuzzer.failures[0]
+    assert fuzzer.outcomes["equal in ONNX Runtime"] >= count
+
+
+def test_equal_nodes_are_one_but_for_drawn_numbers(tmp_path: Path) -> None:
+    def build(x: Any) -> Any:
+        rows = paddle.shape(x)[0]
+        return paddle.expand(paddle.full([1], 2.0), [rows]) + paddle.arange(rows).astype("float32")
+
+    model = program(build, X)
+    found = operators(model.export(tmp_path / "m.onnx"))
+    assert found.count("Shape") == found.count("Gather") == 1, found
+    drawn = program(lambda x: (paddle.bernoulli(x), paddle.bernoulli(x)), X)
+    assert operators(drawn.export(tmp_path / "m.onnx")).count("RandomUniformLike") == 2
