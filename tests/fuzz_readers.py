@@ -1,8 +1,9 @@
 """Reads mutated model files: each must be read, or refused with an error of graphopt, and quickly.
 
 `make fuzz` runs it over 100,000 files, `python tests/fuzz_readers.py COUNT SEED` over others; the
-files of one seed are always the same. Mutants are made of the models in `data/models`, and of those
-in the folder GRAPHOPT_CORPUS, if that is set. A program that is read is also parsed to a module.
+files of one seed are always the same. Mutants are made of the models in `data/models`, of a few of
+these as ONNX where its packages are installed, and of those in the folder GRAPHOPT_CORPUS, if that
+is set. A program that is read is also parsed to a module.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,6 +44,7 @@ from graphopt.ir.formats.protobuf.schema import PROGRAM
 from graphopt.ir.formats.protobuf.wire import WireReader
 from graphopt.ir.program import Program
 from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.models.model import import_model
 from graphopt.models.npz_reader import read_entries
 
 SECONDS = 5
@@ -51,6 +54,10 @@ LARGEST = 80_000  # seeds above this are cut, so that most of the time goes into
 
 NUMBERS = (0, 1, -1, 2, 7, 255, 1 << 20, 1 << 31, (1 << 31) - 1, -(1 << 31), 1 << 40, (1 << 62), -9)
 NAMES = ("", "x", "../../etc/passwd", "a\0b", "@EMPTY@", "feed", "é" * 300)
+
+
+# Models that are small as ONNX, with branches, loops and all dtypes.
+WRITTEN = ("infer_dtype_zoo", "infer_lenet", "infer_loop_if", "infer_decode_break")
 
 
 class TooSlow(Exception):
@@ -84,7 +91,18 @@ def folders() -> list[Path]:
 def seeds() -> list[Seed]:
     """Every file that a reader takes, hostile ones included."""
     found = [seed for folder in folders() for seed in _seeds_in(folder)]
-    return sorted(found)
+    return sorted([*found, *_onnx_seeds()])
+
+
+def _onnx_seeds() -> Iterator[Seed]:
+    """A few models as graphopt writes them; none where a package that writes them is missing."""
+    if find_spec("onnx_ir") is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for name in WRITTEN:
+            case, file = Path(__file__).parent / "data" / "models" / name, Path(folder) / "m.onnx"
+            import_model(next(case.glob("model.json"), case / "model.pdmodel")).export(file)
+            yield Seed("onnx", file.read_bytes(), f"{name}/m.onnx")
 
 
 def _seeds_in(folder: Path) -> Iterator[Seed]:
@@ -155,6 +173,49 @@ def mutate_program(data: bytes, chance: random.Random) -> bytes:
         block = chance.choice(blocks)
         chance.choice(_CHANGES)(message, block, chance)
     return encode(PROGRAM, message)
+
+
+def mutate_onnx(data: bytes, chance: random.Random) -> bytes:
+    """Changes of the nodes, the tensors and the values of a graph, at any depth."""
+    import onnx
+
+    model = onnx.ModelProto.FromString(data)
+    graphs = [model.graph]
+    graphs += [a.g for node in model.graph.node for a in node.attribute if a.HasField("g")]
+    for _ in range(chance.choice((1, 1, 2, 4))):
+        graph = chance.choice(graphs)
+        if graph.node:
+            _change_node(graph, chance.choice(graph.node), chance)
+    return model.SerializeToString()
+
+
+def _change_node(graph: Any, node: Any, chance: random.Random) -> None:
+    """A node is another one, is left out or repeated, or a tensor claims to be another."""
+    other, change = chance.choice(graph.node), chance.randrange(8)
+    names = [*NAMES, *(name for each in graph.node for name in (*each.input, *each.output))]
+    if change == 0:
+        node.op_type = other.op_type
+    elif change == 1 and node.input:
+        node.input[chance.randrange(len(node.input))] = chance.choice(names)
+    elif change == 2 and node.output:
+        node.output[chance.randrange(len(node.output))] = chance.choice(names)
+    elif change == 3:
+        graph.node.remove(node)
+    elif change == 4:
+        graph.node.append(copy.deepcopy(other))
+    elif change == 5 and node.attribute:
+        attribute = chance.choice(node.attribute)
+        attribute.i = chance.choice(NUMBERS)
+        del attribute.ints[chance.randrange(2) :]
+        attribute.ints.append(chance.choice(NUMBERS))
+        attribute.type = chance.randrange(12)
+    elif change == 6 and graph.initializer:
+        tensor = chance.choice(graph.initializer)
+        del tensor.dims[chance.randrange(3) :]
+        tensor.dims.append(chance.choice(NUMBERS))
+        tensor.data_type = chance.choice((tensor.data_type, chance.randrange(25)))
+    else:
+        node.input.append(chance.choice(names))
 
 
 def _items(block: dict[str, Any], key: str) -> list[Any]:
@@ -339,6 +400,8 @@ class Files:
                 return kind, mutate_program(data, chance)
             except (GraphoptError, LookupError, TypeError, ValueError, OverflowError):
                 pass  # a hostile seed, or a change that the format cannot hold
+        if kind == "onnx" and chance.random() < 0.7:
+            return kind, mutate_onnx(data, chance)
         if kind == "json" and chance.random() < 0.7:
             return kind, mutate_json(data, chance)
         if kind == "npz" and chance.random() < 0.6:
@@ -365,8 +428,8 @@ class Files:
                 # a program says how large its variables are; here they are as they claim
                 if entry.stand_in().nbytes <= 20 * len(data):
                     entry.read()
-        elif kind == "json":
-            file = self.scratch / "model.json"
+        elif kind in ("json", "onnx"):
+            file = self.scratch / f"model.{kind}"
             file.write_bytes(data)
             return load_model(file).program
         else:
