@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -186,3 +187,13 @@ def test_attention_extends_a_cache() -> None:
 def test_batch_norm_needs_channels(shape: list[int]) -> None:
     with fresh(), pytest.raises(ValueError, match="an axis of channels"):
         static.nn.batch_norm(static.data("x", shape, "float32"))
+
+
+@pytest.mark.parametrize("name", ["Conv{}D", "Conv{}DTranspose", "BatchNorm{}D"])
+def test_layers_of_each_rank(name: str) -> None:
+    """They have a format of their own by default, and errors name them."""
+    for rank, data_format in enumerate(("NCL", "NCHW", "NCDHW"), 1):
+        layer = getattr(nn, name.format(rank))
+        assert signature(layer).parameters["data_format"].default == data_format
+        with pytest.raises(TypeError, match=rf"^{name.format(rank)}\.__init__\(\) missing"):
+            layer()

@@ -331,7 +331,8 @@ def with_defaults(**values: Any) -> Callable[[type[L]], type[L]]:
         own.__defaults__ = tuple(each for each in defaults.values() if each is not Signature.empty)
         own.__annotations__, own.__module__ = init.__annotations__, layer.__module__
         own.__qualname__ = f"{layer.__qualname__}.__init__"
-        setattr(layer, "__init__", own)  # noqa: B010
+        changed: Any = layer
+        changed.__init__ = own
         return layer
 
     return change
