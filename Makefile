@@ -65,6 +65,11 @@ test-all: $(VENV)/.dev ## run the tests and the exhaustive ones: every case wher
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-all} \
 		$(BIN)/python -m pytest $(PARALLEL) -m "not slow" $(TESTS)
 
+.PHONY: test-rest
+test-rest: $(VENV)/.dev ## run what `test-all` has and `test` has not: exhaustive ones, more examples
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-all} \
+		$(BIN)/python -m pytest $(PARALLEL) -m "(exhaustive or more) and not slow" $(TESTS)
+
 .PHONY: test-slow
 test-slow: $(VENV)/.dev ## run the slow tests: exports of every model, every model of Paddle 3
 	GRAPHOPT_OPTIMIZED_TESTS=1 HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-all} \

@@ -22,6 +22,7 @@ import os
 import random
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
@@ -133,6 +134,41 @@ def pytest_pycollect_makemodule(module_path: Path) -> None:
     with suppress(Exception, pytest.skip.Exception):
         module = importlib.import_module(".".join(("graphopt_tests", *parts[1:])))
         sys.modules[".".join(parts)] = module
+
+
+# what makes the cases of a module more than those of `make test`, beside the mark `exhaustive`
+MORE_BY = {"hypothesis.core", "graphopt_tests.example_counts"}
+if "GRAPHOPT_CORPUS" in os.environ:
+    MORE_BY.add("graphopt_tests.model_files")
+
+
+def imports_from(name: str) -> set[str]:
+    """The modules that what a module has imported was written in."""
+    values = vars(sys.modules[name]).values()
+    return {m for m in (getattr(v, "__module__", None) for v in values) if isinstance(m, str)}
+
+
+@lru_cache(maxsize=None)
+def has_more(name: str) -> bool:
+    """True for a module that counts its cases by the profile, or by another one of the tests."""
+    found = imports_from(name)
+    for other in {n for n in found if n.startswith("graphopt_tests.") and n in sys.modules}:
+        found |= imports_from(other)
+    return not MORE_BY.isdisjoint(found)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark, of a function with `every(n)`, all but each n-th case; and tests that have more."""
+    numbers = Counter[str]()
+    for item in items:
+        function = item.nodeid.partition("[")[0]
+        for mark in item.iter_markers("every"):
+            if numbers[function] % mark.args[0]:
+                item.add_marker(pytest.mark.exhaustive)
+        numbers[function] += 1
+        if isinstance(item, pytest.Function) and has_more(item.module.__name__):
+            item.add_marker(pytest.mark.more)
 
 
 # `ci` and `all` (make test-all) try the same examples every time; `search` looks for new ones:
