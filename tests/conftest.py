@@ -25,7 +25,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import version
 from pathlib import Path
@@ -148,7 +148,7 @@ def imports_from(name: str) -> set[str]:
     return {m for m in (getattr(v, "__module__", None) for v in values) if isinstance(m, str)}
 
 
-@lru_cache(maxsize=None)
+@cache
 def has_more(name: str) -> bool:
     """True for a module that counts its cases by the profile, or by another one of the tests."""
     found = imports_from(name)

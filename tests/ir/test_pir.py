@@ -430,6 +430,7 @@ def test_a_pdmodel_is_read_by_another_reader(tmp_path: Path) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("case", ["two", "direct"])
 def test_the_gradient_of_a_loop_is_that_of_paddle(case: str) -> None:
     """Three steps of 3, 2 and 0 iterations; losses and parameters are Paddle's.

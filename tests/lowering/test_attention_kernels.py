@@ -94,6 +94,7 @@ def test_cudnn_is_called(mask: str) -> None:
     assert custom_calls(case, "cpu") == []
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("shape", [(256, 64), (3, 256, 64), (2, 3, 256, 64)])
 @pytest.mark.parametrize("kernel", CALLS)
 @pytest.mark.usefixtures("cudnn")
@@ -106,6 +107,7 @@ def test_any_rank(kernel: str, shape: tuple[int, ...]) -> None:
     assert (out.shape, out.dtype) == (shape, jnp.bfloat16)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("make", [f32, bf16])
 def test_pallas_is_called(make: Any) -> None:
     """One call forward, one for the gradient of q and one for those of k and v, on TPUs only."""
@@ -291,6 +293,7 @@ func.func @main(feed %q: tensor<2x3x256x16xbf16>) -> (fetch "o": tensor<2x3x256x
     assert ("fmhaScaleBiasSoftmax" in text) == (not causal)
 
 
+@pytest.mark.exhaustive
 def test_a_causal_mask_of_a_script() -> None:
     """`is_causal=True` gives an array of booleans, which is known as well."""
     values = ", ".join(str(float(x)) for x in np.tri(256).ravel())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+import pytest
 from jax import numpy as jnp
 
 from graphopt.lowering.ops.detection.roi import _largest_by_masks, _largest_in, roi_pool
 
 
+@pytest.mark.exhaustive
 def test_cells_as_by_masks() -> None:
     """Cells may be empty, overlap, reach over the edge, or be of no number."""
     generator = np.random.default_rng(0)

@@ -64,6 +64,7 @@ def gradients(function: Callable[..., Array], x: Array, weights: Array) -> list[
         return [np.asarray(each) for each in found]
 
 
+@pytest.mark.every(3)
 @FUNCTIONS
 @pytest.mark.parametrize("mean", [0.0, 1e4])
 def test_far_from_zero(function: Callable[..., Array], mean: float) -> None:

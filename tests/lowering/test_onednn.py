@@ -71,6 +71,7 @@ def drawn(*shapes: tuple[int, ...], dtype: str = "float32") -> list[Any]:
     return [jnp.asarray(random.normal(size=shape), dtype) for shape in shapes]
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize(("x", "y", "left", "right"), PRODUCTS)
 def test_products(
@@ -127,6 +128,7 @@ def test_groups(window: FilterWindow) -> None:
         np.testing.assert_allclose(own, right, atol=3e-5 * max(np.max(np.abs(right)), 1))
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize(("window", "algorithm"), WINDOWS[::2])

@@ -81,6 +81,7 @@ def trained(body: Callable[[Any], Any], traces: list[Any], *, fed: bool) -> tupl
     return losses, counts
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("body", [layers, recurrent, loop])
 def test_a_region_is_traced_once(body: Callable[[Any], Any], traces: list[Any]) -> None:
     losses, counts = trained(body, traces, fed=True)

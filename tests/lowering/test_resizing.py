@@ -21,6 +21,7 @@ def resize(size: int, mode: str, *, corners: bool) -> Resize:
     return partial(interpolate, size=(1, size), **rest, **attrs)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 @pytest.mark.parametrize(("old", "new"), [(5, 11), (7, 3), (6, 12), (4, 1), (1, 6), (2, 100)])

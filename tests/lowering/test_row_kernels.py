@@ -76,6 +76,7 @@ def kernels_of(module: ModuleOp) -> list[RowKernel]:
     return [op for op in module.walk() if isinstance(op, RowKernel)]
 
 
+@pytest.mark.every(3)
 @PLATFORMS
 @pytest.mark.parametrize("case", CHOSEN, ids=lambda case: case.title)
 @pytest.mark.usefixtures("interpreted")
@@ -134,6 +135,7 @@ func.func @main(feed %x: tensor<20x50xf32>, feed %g: tensor<50xf32>) -> (
 """.replace("LINES", FUNCTION_LINES.replace(" | ", "\n"))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("language", "rows"), [("triton", 8), ("mosaic", 32)])
 def test_every_function(language: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pallas lowers the functions of kernels for both platforms, and they are those of the ops."""
@@ -151,6 +153,7 @@ def test_every_function(language: str, rows: int, monkeypatch: pytest.MonkeyPatc
         np.testing.assert_allclose(found[name], array, rtol=2e-5, atol=1e-5)
 
 
+@pytest.mark.every(2)
 @PLATFORMS
 @pytest.mark.usefixtures("interpreted")
 def test_planted_groups(platform: str) -> None:
@@ -198,6 +201,7 @@ func.func @main(feed %x: tensor<?x5x24xf32>, feed %l: tensor<?x5xi64>, state %w:
 """
 
 
+@pytest.mark.every(2)
 @PLATFORMS
 @pytest.mark.usefixtures("interpreted")
 def test_training(platform: str) -> None:

@@ -38,6 +38,7 @@ def by_tree(monkeypatch: pytest.MonkeyPatch, rule: Callable[..., Any], *args: An
         return jax.jit(rule)(*args)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_loops_give_what_trees_do(name: str, axis: int, monkeypatch: pytest.MonkeyPatch) -> None:

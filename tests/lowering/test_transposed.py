@@ -32,6 +32,7 @@ PLAIN: dict[str, Any] = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("case", "groups", "layout"),
     [(case, groups, "NCHW") for case in CASES for groups in (1, 2)]

@@ -158,6 +158,7 @@ def test_executables_are_those_of_declared_sizes(
     assert [op.attr("algorithm") for op in convolutions] == ["", "im2col"]
 
 
+@pytest.mark.exhaustive
 def test_a_predictor_reads_it(exact: Path, ladder: Path, compiled: list[str]) -> None:
     for path, length in ((exact, 5), (ladder, 9)):
         predictor = create_predictor(Config(str(path)))

@@ -91,6 +91,7 @@ def by_openvino(path: Path, feed: dict[str, Any]) -> list[Any]:
     return [found[port] for port in compiled.outputs]
 
 
+@pytest.mark.exhaustive
 def test_by_parts(tmp_path: Path) -> None:
     """What is read back has operators that OpenVINO knows alone, and gives the same."""
     model = every()

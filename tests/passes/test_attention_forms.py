@@ -236,6 +236,7 @@ TRAINED = (*TRAINED, "rotary positions and grouped queries", "after a cache")
 TRAINED = (*TRAINED, "a mask that is subtracted", "einsum", "in windows")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_is_one_op(form: str) -> None:
     """In float32; some are trained with the fusion and without."""

@@ -274,6 +274,7 @@ def test_an_op_between_is_named(case: Case, rule: Fusion) -> None:
         assert any(n == "op-between" and expected in t for n, t in reasons), reasons
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "case",
     [c for c in CASES if c.pass_name in FUSIONS and c.expected_kind == "refused"],

@@ -96,6 +96,7 @@ def outcome(module: ModuleOp, name: str, rule: Fusion) -> tuple[bool, list[Reaso
     return any(isinstance(o, Applied) for o in outcomes), reasons
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("case", "rule"), RULES)
 def test_a_wrong_property_is_named(case: Case, rule: Fusion) -> None:
     """Fired with the property in the fused op, or the reason names op, property and edit."""

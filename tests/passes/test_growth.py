@@ -39,6 +39,7 @@ def part_of(ops: int, layer: Sequence[str]) -> list[str]:
     return (list(layer) * ops)[:ops]
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("steps", "distance"),
     [

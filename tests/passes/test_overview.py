@@ -79,6 +79,7 @@ def test_one_screen(resnet50: Explanation) -> None:
     assert resnet50._repr_html_().count("<table>") == 3
 
 
+@pytest.mark.exhaustive
 def test_did_my_residual_blocks_fuse(resnet50: Explanation) -> None:
     """A line for all that did, one for the block that did not, with the reason."""
     blocks = [row for row in resnet50.blocks() if row.kind == "residual block"]

@@ -103,6 +103,7 @@ def padded_run(text: str, size: int, room: int) -> tuple[np.ndarray, np.ndarray,
     return plain[name], cut(found[name], masked.fetches["y"], rows), misfit(masked, rows)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize(("size", "room"), [(8, 4), (10, 2), (12, 6)])
 def test_networks_of_images(net: str, size: int, room: int) -> None:

@@ -130,6 +130,7 @@ def train(net: Net, without: str, monkeypatch: pytest.MonkeyPatch) -> list[Array
     return [*losses, *(slot.numpy() for slot in found if slot is not None)]
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_every_program_gets_it(optimizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain run updates by rows, with the state that it has without the pass."""

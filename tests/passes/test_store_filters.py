@@ -179,6 +179,7 @@ def test_who_watches_sees_variables_as_they_are(tmp_path: Path) -> None:
 REDUCE = BuildStrategy.ReduceStrategy
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     "parallel",
     [

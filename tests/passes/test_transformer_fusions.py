@@ -77,6 +77,7 @@ def fired(report: Report) -> Counter[str]:
     return Counter(rule for rule in applied if rule not in others)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("build", "attentions", "feed_forwards"),
     [

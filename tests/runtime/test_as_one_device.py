@@ -27,6 +27,7 @@ from graphopt_tests.runtime.trainings import CLIPS, OPTIMIZERS, same, trained
 QUICK = {("SGD", "norm"), ("Momentum", "value"), ("Adam", "global"), ("AdamW", None)}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("reduce", ["AllReduce", "Reduce"])
 @pytest.mark.parametrize(
     ("name", "clip"),

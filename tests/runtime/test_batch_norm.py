@@ -80,6 +80,7 @@ def test_statistics_survive_changes_of_the_batch() -> None:
         close(out, normal * value("batch_norm_0.w_0") + value("batch_norm_0.b_0"), 1e-4)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("count", [6, 5, 7])
 @pytest.mark.parametrize("devices", [2, 3])
 def test_sync_equals_the_whole_batch(count: int, devices: int) -> None:

@@ -74,7 +74,10 @@ BUCKETS = Buckets(
 
 @pytest.mark.parametrize(
     "build",
-    [classifier, pytest.param(language_model, marks=pytest.mark.exhaustive), pictures],
+    [
+        classifier,
+        *(pytest.param(b, marks=pytest.mark.exhaustive) for b in (language_model, pictures)),
+    ],
 )
 def test_results_are_those_of_the_feed(build: Callable[[], Built]) -> None:
     assert_same(build, BUCKETS)

@@ -41,6 +41,7 @@ def run(first: str = "", call: str = "paddle.exp(x)", **environment: str) -> lis
     return done.stdout.splitlines()
 
 
+@pytest.mark.exhaustive
 def test_the_second_process_compiles_nothing(tmp_path: Path) -> None:
     """By default the directory is in the user's cache directory, and has a bound."""
     for form in ("full: it was requested", "full: it was on disk"):

@@ -51,6 +51,7 @@ def weights(net: Net) -> Any:
     return np.asarray(static.global_scope().find_var("w").get_tensor())
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", ["plain", "compiled", "2 devices", "2 steps"])
 def test_the_first_operator_is_named_and_nothing_is_stored(kind: str) -> None:
     """Operator, variable and source line, on one device and several; the next step goes on."""
@@ -122,6 +123,7 @@ def test_a_higher_level_warns_and_goes_on() -> None:
     assert not np.isfinite(weights(net)).any()
 
 
+@pytest.mark.exhaustive
 def test_from_the_environment() -> None:
     """FLAGS_check_nan_inf=1; a value of another type says so."""
     code = "from graphopt.runtime.settings.flags import checks_nan_inf; print(checks_nan_inf())"

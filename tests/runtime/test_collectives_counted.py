@@ -87,6 +87,7 @@ def test_what_devices_require_is_no_optimisation() -> None:
     assert rows["all-reduce-gradients"] and not rows["fuse-gemm-epilogue"]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "flags",
     [

@@ -70,7 +70,8 @@ def alone(rows: int, places: int) -> Array:
     return np.array(found)
 
 
-@pytest.mark.parametrize("rows", [pytest.param(8, marks=pytest.mark.exhaustive), 7])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("rows", [8, 7])
 def test_each_replica_takes_its_own_way(rows: int) -> None:
     """Even and uneven: replicas loop and branch as their rows say, and then agree on the weight."""
     losses, *_ = steps(2, rows)

@@ -94,6 +94,7 @@ def run_case(case: dict[str, Any], mapper: str) -> dict[str, Array]:
     return results
 
 
+@pytest.mark.every(4)
 @pytest.mark.filterwarnings("ignore:mapper. lockstep, as the replicas have different numbers")
 @pytest.mark.parametrize("mapper", ["pmap", "shard_map", "vmap"])
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])

@@ -67,6 +67,7 @@ def check_outputs(exported: Exported, model: paddle.ImportedModel, run: Any) -> 
         np.testing.assert_allclose(new, old, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_saved_again(name: str, tmp_path: Path) -> None:
     """`.pdmodel`, and the same program once more: it does not grow."""
@@ -82,6 +83,7 @@ def test_saved_again(name: str, tmp_path: Path) -> None:
     assert second.path.read_bytes() == exported.path.read_bytes()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_jax_artifact(name: str, tmp_path: Path) -> None:
     """All fusions, for three platforms; where the batch may vary, every recorded one."""
@@ -103,6 +105,7 @@ def test_jax_artifact(name: str, tmp_path: Path) -> None:
         check_outputs(exported, model, run)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", WHOLE)
 def test_stablehlo_bytecode(name: str, tmp_path: Path) -> None:
     model, run = load(name), recorded(CASES[name])[0]
@@ -110,6 +113,7 @@ def test_stablehlo_bytecode(name: str, tmp_path: Path) -> None:
     check_outputs(exported, model, run)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", ["infer_lenet", "infer_loop_if", "infer_bert_mini"])
 @pytest.mark.parametrize("suffix", [".stablehlo.mlir", ".mlir"])
 def test_text_forms(name: str, suffix: str, tmp_path: Path) -> None:
@@ -156,6 +160,7 @@ def run_alone(code: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "suffix", [".jaxexport", pytest.param(".stablehlo", marks=pytest.mark.exhaustive)]
 )

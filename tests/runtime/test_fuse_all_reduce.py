@@ -49,6 +49,7 @@ def sums(program: Any) -> int:
     return found
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("flags", "groups"),
     [({}, 3), ({SIZE: 0}, 1), ({SIZE: 1}, 1), ({SIZE: 1, COUNT: 3}, 2), ({SIZE: 1e-5}, 3)],

@@ -58,6 +58,7 @@ KINDS: dict[str, tuple[Callable[[], Any], str, str]] = {
 }
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_four_updates_are_one(kind: str) -> None:
     """Two layers have four parameters; their updates are one op, with the same results."""
@@ -132,6 +133,7 @@ def many(devices: int, **flags: Any) -> tuple[dict[str, Array], Any]:
         return {name: slot.numpy() for name, slot in found.items() if slot is not None}, compiled
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("devices", [1, 2])
 def test_small_parameters_lie_in_stacks(devices: int) -> None:
     """With fuse_adamw one array for each kind of state, one sum over devices, the same numbers."""

@@ -101,6 +101,7 @@ VARYING = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", VARYING)
 def test_values_that_differ_are_never_taken_for_one(kind: str) -> None:
     """State that depends on them is each replica's own: no mapper drops what device 1 has."""

@@ -27,9 +27,8 @@ from graphopt.runtime.steps.step_state import StepState
 from graphopt_tests.storms.run import storm
 
 
-@pytest.mark.parametrize(
-    "kind", ["plain", *(pytest.param(k, marks=pytest.mark.exhaustive) for k in ("stacked", "pmap"))]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["plain", "stacked", "pmap"])
 def test_no_interrupt_loses_state(kind: str) -> None:
     """A few of the many that `make storms` sends."""
     lost, text = storm(kind, "interrupt", 10)

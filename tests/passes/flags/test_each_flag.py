@@ -47,7 +47,13 @@ def observes(*flags: str) -> Callable[[Observer], Observer]:
     return register
 
 
-@pytest.mark.parametrize("flag", FLAGS)
+# these compile deep networks twice
+LONG = ("build_cinn_pass", "memory_optimize")
+
+
+@pytest.mark.parametrize(
+    "flag", [pytest.param(f, marks=pytest.mark.exhaustive if f in LONG else ()) for f in FLAGS]
+)
 def test_alone(flag: str, tmp_path: Path) -> None:
     """What the table says of the flag can be seen when it is the only one that is set."""
     if flag in OBSERVERS:

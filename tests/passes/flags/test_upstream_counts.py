@@ -262,6 +262,7 @@ LEGAL = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("activation", [F.gelu, F.relu])
 @pytest.mark.parametrize("branch_first", [True, False])
 def test_feed_forward(activation: Callable[[Any], Any], branch_first: bool) -> None:

@@ -46,7 +46,8 @@ finally:
 """
 
 
-@pytest.mark.parametrize("who", [pytest.param("launcher", marks=pytest.mark.exhaustive), "trainer"])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("who", ["launcher", "trainer"])
 def test_state_of_the_last_step_is_saved(who: str, tmp_path: Path) -> None:
     """Within ten seconds, by `finally`, with one number of steps, and with exit code 143."""
     script = tmp_path / "train.py"

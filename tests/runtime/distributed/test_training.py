@@ -36,7 +36,7 @@ def launch(folder: Path, fault: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.exhaustive  # test_stopping.py has a training that is quicker
+@pytest.mark.exhaustive
 @pytest.mark.smoke
 def test_same_as_one_process(tmp_path: Path) -> None:
     """Parameters, losses by trainer, random numbers, a learning rate that changes.

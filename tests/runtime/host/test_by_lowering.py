@@ -71,6 +71,7 @@ def boxes() -> Any:
     return paddle.gather(corners, paddle.vision.ops.nms(corners, 0.2))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("make", [noise, fed_shape, steps, sampler, factors, boxes])
 def test_numbers_are_those_of_the_full_form(make: Callable[[], Any]) -> None:
     """In three runs that follow each other; the numbers of each are new."""

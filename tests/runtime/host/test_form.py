@@ -371,6 +371,7 @@ def _by_a_thread(error: type[Exception]) -> None:
         pass
 
 
+@pytest.mark.every(3)
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="signals of POSIX")
 @pytest.mark.parametrize("error", [_Late, TimeoutError, ValueError, RuntimeError])
 @pytest.mark.parametrize("raises", [_by_a_handler, _by_a_thread])

@@ -104,6 +104,7 @@ def said(code: str, *arguments: object) -> str:
     return done.stdout
 
 
+@pytest.mark.exhaustive
 def test_a_first_result_needs_no_jax() -> None:
     """It does not copy parameters either; JAX comes with the full form, in a thread."""
     assert "full: from run " in said(RUNS, MODEL)
