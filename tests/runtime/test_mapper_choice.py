@@ -58,6 +58,7 @@ def trained(made: Net, program: Any, steps: int = 3) -> list[np.ndarray[Any, Any
     return [*(made.run(FEED, made.loss, program)[0] for _ in range(steps)), value("w")]
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("reduce", ["AllReduce", "Reduce"])
 @pytest.mark.parametrize("mapper", MAPPERS)
 def test_a_chosen_mapper_runs(mapper: str, reduce: str) -> None:

@@ -108,9 +108,8 @@ def hand_written(norm: bool) -> ModuleOp:
     return parse_program(net.main, ["x", "factor"], [net.loss.name, net.out.name, "w@GRAD"])
 
 
-@pytest.mark.parametrize(
-    ("norm", "steps"), [(True, 1), pytest.param(False, 3, marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("norm", "steps"), [(True, 1), (False, 3)])
 def test_random_numbers_and_numbers(norm: bool, steps: int) -> None:
     """Replicas draw the same under every mapper, also in several steps of one call."""
     module = parallel(hand_written(norm), 4)

@@ -104,16 +104,18 @@ def is_slow(saved: Saved) -> bool:
     return saved.model not in ("model", "model.pdmodel") and not is_ours
 
 
+LARGE = ("infer_bert", "infer_llama", "infer_mobilenet", "infer_resnet", "infer_vit")
+
+
 def marks(name: str, saved: Saved) -> Any:
     """Those of a test that compiles the model.
 
-    Decoders grow in each step: XLA compiles each op for each length. One of them is enough where
-    all run by NumPy (`host/test_models.py`).
+    Decoders grow in each step: XLA compiles each op for each length. They and the larger networks,
+    of more than a second, run by NumPy in `host/test_models.py`.
     """
     if is_slow(saved):
         return pytest.mark.slow
-    grows = name.startswith("infer_decode") and "greedy" not in name
-    return pytest.mark.exhaustive if grows else ()
+    return pytest.mark.exhaustive if name.startswith(("infer_decode", *LARGE)) else ()
 
 
 @pytest.mark.parametrize(
@@ -130,6 +132,7 @@ def test_recorded_outputs(name: str) -> None:
     assert repr(model.program) == before
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["infer_resnet18", "infer_mobilenet_v2"])
 def test_inference_on_two_devices(name: str) -> None:
     """Rows split over devices give the rows of one device; nothing is written to the scope."""
@@ -150,6 +153,7 @@ def test_inference_on_two_devices(name: str) -> None:
     assert not compiled.plan.written and not compiled.plan.updated
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("name", "passes"),
     [

@@ -192,10 +192,8 @@ print(found[0].tolist(), program.stats["mapper"], len(jax.devices()))
 """
 
 
-@pytest.mark.parametrize(
-    "flags",
-    ["", pytest.param("--xla_force_host_platform_device_count=1", marks=pytest.mark.exhaustive)],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("flags", ["", "--xla_force_host_platform_device_count=1"])
 def test_cpu_num_makes_devices(flags: str) -> None:
     """Before JAX starts, CPU_NUM makes several devices of the host, unless told otherwise."""
     environment = {**os.environ, "CPU_NUM": "3", "XLA_FLAGS": flags}

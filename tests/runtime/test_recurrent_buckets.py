@@ -219,14 +219,11 @@ AXES = {**BUCKETS.axes, "ends": ("batch",), "h": (None, "batch", None)}
 
 
 OTHERS = {"normalised": normalised, "metrics": metrics, "if": branches}
-QUICK = ("walk",)
 # one of each kind; the rest take long
-OF_EACH_KIND = ("lengths", *OTHERS)
+OF_EACH_KIND = ("walk", "lengths", *OTHERS)
 
 
 def marks_of(name: str) -> list[pytest.MarkDecorator]:
-    if name in QUICK:
-        return []
     return [pytest.mark.exhaustive if name in OF_EACH_KIND else pytest.mark.slow]
 
 

@@ -94,6 +94,7 @@ def test_clips_and_decay(clip: str | None, decay: str | None) -> None:
     assert text.count("pd.all_reduce") == {"global": 1, "norm": 2}.get(clip or "", 0)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("devices", "count", "mapper"),
     [

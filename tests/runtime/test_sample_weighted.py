@@ -55,6 +55,7 @@ def test_uneven_rows(devices: int, count: int, gradient: float, seeds: list[floa
     close(value("w"), [[2.0 - gradient]])
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("reduce", ["AllReduce", "Reduce"])
 @pytest.mark.parametrize(("devices", "count"), [(3, 7), (4, 8), (6, 11)])
 def test_as_one_device(reduce: str, devices: int, count: int) -> None:

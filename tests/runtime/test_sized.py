@@ -74,7 +74,8 @@ def algorithms(compiled: Any) -> list[str]:
     return [op.attr("algorithm") for op in ops if op.name == "pd.conv2d"]
 
 
-@pytest.mark.parametrize("trains", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("trains", [False, True])
 def test_open_sizes_are_as_declared_ones(trains: bool) -> None:
     """The same bits, by the same algorithms; no pass declines for want of a size."""
     declared, wanted = results(lambda s: [s[0], 8, s[1], s[1]], SIZES, trains=trains)

@@ -495,6 +495,7 @@ def test_a_region_as_large_as_no_image() -> None:
 # -- tests -------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_some_of_each_op(dtype: str) -> None:
     """Some numbers in some ops; others of both for the other dtype."""
