@@ -159,14 +159,16 @@ def has_more(name: str) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark, of a function with `every(n)`, all but each n-th case; and tests that have more."""
+    """Mark, of a function with `every(n)`, all quick cases but each n-th; and tests with more."""
     numbers = Counter[str]()
     for item in items:
-        function = item.nodeid.partition("[")[0]
-        for mark in item.iter_markers("every"):
-            if numbers[function] % mark.args[0]:
+        every = item.get_closest_marker("every")
+        left_out = any(item.get_closest_marker(name) for name in ("exhaustive", "slow"))
+        if every and not left_out:
+            function = item.nodeid.partition("[")[0]
+            if numbers[function] % every.args[0]:
                 item.add_marker(pytest.mark.exhaustive)
-        numbers[function] += 1
+            numbers[function] += 1
         if isinstance(item, pytest.Function) and has_more(item.module.__name__):
             item.add_marker(pytest.mark.more)
 

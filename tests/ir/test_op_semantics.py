@@ -154,6 +154,7 @@ def test_batch_norm_statistics_are_constants() -> None:
     close(jax.grad(total)(f64(4, 2)), np.zeros((4, 2)))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("op_class", [BatchNorm, FusedBatchNormAct])
 def test_synchronised_batch_norm(op_class: type[PdOp]) -> None:
     """Four replicas with a quarter of the rows each: the numbers and gradients of all rows."""

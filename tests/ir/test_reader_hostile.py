@@ -242,6 +242,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
 COUNT = examples(150)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("case", MUTANTS)
 def test_mutants_are_read_or_refused(case: str) -> None:
     data = (MODELS / case / "model.pdmodel").read_bytes()

@@ -188,6 +188,7 @@ def apart(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
     return a[2] < b[0] or b[2] < a[0] or a[3] < b[1] or b[3] < a[1]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("flags", ["", "fuse_bn_act_ops,fuse_bn_add_act_ops"])
 def test_clusters_are_those_of_the_report(flags: str, tmp_path: Path) -> None:
     """Each op is in the frames of its layers and blocks, and in no others, after passes too."""

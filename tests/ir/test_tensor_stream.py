@@ -35,6 +35,7 @@ def some_array(dtype: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     return numbers.view(dtype.numpy).reshape(shape)
 
 
+@pytest.mark.exhaustive
 @given(st.sampled_from(ALL), shapes, st.binary(max_size=3))
 def test_any_array_comes_back(dtype: DType, shape: tuple[int, ...], before: bytes) -> None:
     array = some_array(dtype, shape)

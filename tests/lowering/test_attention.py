@@ -132,6 +132,7 @@ def test_a_row_without_keys() -> None:
     assert np.isnan(np.asarray(out)).all(1).tolist() == [False, False, True] + [False] * 4
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("make", [f32, bf16])
 def test_long_sequences(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The op itself, at a real block size, draws the same dropout either way."""

@@ -153,6 +153,7 @@ def test_no_more_than_plain_jax(name: str, monkeypatch: pytest.MonkeyPatch) -> N
         assert ours[op] <= plain[op], f"{op}: {ours[op]}, plain JAX has {plain[op]}"
 
 
+@pytest.mark.exhaustive
 def test_counters_of_adam_are_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step for GPUs has one array for each beta; by their names all powers are read as before."""
 

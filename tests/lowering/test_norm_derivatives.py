@@ -84,6 +84,7 @@ def test_far_from_zero(function: Callable[..., Array], mean: float) -> None:
         assert np.abs(found - wanted).max() <= (3e-5 + mean * 2**-23) * scale
 
 
+@pytest.mark.every(3)
 @FUNCTIONS
 def test_derivatives(function: Callable[..., Array]) -> None:
     """First and second derivatives along a line are those of differences, in float64."""

@@ -112,6 +112,7 @@ def test_convolutions(window: FilterWindow, algorithm: str) -> None:
         np.testing.assert_allclose(own, right, atol=3e-5 * max(np.max(np.abs(right)), 1))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "window",
     [

@@ -48,6 +48,7 @@ def test_order(dtype: str, axis: int, descending: bool) -> None:
             np.testing.assert_array_equal(ordered(x, axis, descending=descending), expected)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_first_places(count: int, axis: int) -> None:

@@ -217,6 +217,7 @@ def test_training(platform: str) -> None:
     assert not kernels_of(plain)
 
 
+@pytest.mark.every(2)
 @PLATFORMS
 def test_training_is_lowered(platform: str) -> None:
     """The derivative is lowered with 64-bit indices around the kernels."""
@@ -242,6 +243,7 @@ func.func @main(feed %x: tensor<12x20xf32>, feed %l: tensor<12xi64>) -> (
 """
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_labels_out_of_range(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They give nan, those that are ignored 0, and 64 bits are 64 bits."""

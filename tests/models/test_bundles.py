@@ -119,6 +119,7 @@ def test_a_range_serves_every_size_in_it(model: Path, ladder: Path, compiled: li
         np.testing.assert_allclose(found[length][0], theirs.run(feed(2, length))[0], rtol=1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "sizes",
     [

@@ -481,6 +481,7 @@ def test_every_cut_file_is_refused_by_name(tmp_path: Path) -> None:
             read(tmp_path, data[:end])
 
 
+@pytest.mark.exhaustive
 def test_nothing_needs_to_be_installed(tmp_path: Path) -> None:
     """Neither the package onnx nor JAX, to read a model and run passes on it."""
     (tmp_path / "m.onnx").write_bytes(classifier().SerializeToString())

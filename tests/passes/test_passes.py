@@ -73,19 +73,14 @@ def is_large(rule: Fusion) -> bool:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.pass_name}: {c.title}")
 def test_page(case: Case) -> None:
-    """What the page says happens, and a rewritten program computes the same numbers.
-
-    By XLA in the shortest case of each page, in the reference interpreter in the others.
-    """
-    rewritten = (c for c in CASES if c.page == case.page and c.expected_kind == "mlir")
-    shortest = min(rewritten, key=lambda c: len(c.before), default=None)
-    check_case(case, run_module if case is shortest else interpreted)
+    """What the page says happens; a rewritten program has the same numbers by the interpreter."""
+    check_case(case, interpreted)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.every(20)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.pass_name}: {c.title}")
 def test_page_by_xla(case: Case) -> None:
-    """The same of every case, computed by XLA where it can compile the program."""
+    """The same, computed by XLA where it can compile the program."""
     by_op = any(data_sized(parse(case.before)))
     check_case(case, interpreted if by_op else run_module)
 
@@ -197,6 +192,7 @@ def test_fold_identity_preserves_meaning() -> None:
     assert folded >= 4
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
 def test_fusion_is_idempotent(fusion: type[FusionPass]) -> None:
     """A second sweep finds nothing to do, and the signature never changes."""

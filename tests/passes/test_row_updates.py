@@ -80,6 +80,7 @@ def nets(draw: Any) -> Net:
     return Net(tuple(widths), tuple(paddings), batch, dtype, stops, optimizer)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("run", "examples"),
     [(interpreted, 24), pytest.param(run_module, 24, marks=pytest.mark.slow)],

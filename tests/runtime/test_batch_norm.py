@@ -43,6 +43,7 @@ def moved(old: Array | float, batch: Array) -> Array:
 WEIGHT = np.array([[1.0, -0.5], [0.5, 2.0]])
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("count", "step"), [(6, 3), (5, 3)])
 def test_each_device_has_its_own_statistics(count: int, step: int) -> None:
     """They are never combined; the scope and the test program see those of device 0."""
@@ -99,6 +100,7 @@ def test_sync_equals_the_whole_batch(count: int, devices: int) -> None:
     assert np.abs(apart - out).max() > 0.1
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("devices", [2, 3])
 def test_sync_trains_as_one_device(devices: int) -> None:
     """Gradients through the common statistics: several steps end in the same weights."""

@@ -137,6 +137,7 @@ def test_a_device_sends_around_the_ring() -> None:
 RINGS = (Ring(1), Ring(4), Ring(4, 2))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["enable_sequential_execution", "sequential_run"])
 def test_collectives_wait_for_each_other(name: str) -> None:
     """In the code that XLA has made: as many as there were, each behind the one before it.

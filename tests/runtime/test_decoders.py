@@ -209,6 +209,7 @@ def all_decoders(model: Model) -> list[decoders.CachedDecoder]:
     return [decoder for growth in met.values() for decoder in growth.decoders]
 
 
+@pytest.mark.exhaustive
 def test_no_copies(model: Model) -> None:
     """The fetches of all steps are rows of one buffer, which steps write in place."""
     k, v = started(model, return_numpy=False)

@@ -355,6 +355,7 @@ def test_data_parallel_below_a_change() -> None:
     np.testing.assert_allclose(updated, W - 0.1 * by_hand(below=2.0), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("factor", [1.0, 2.0])
 def test_dropout_takes_the_same_mask(factor: float) -> None:
     """As a derivative, and by itself where the gradients are not the standard ones."""

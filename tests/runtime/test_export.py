@@ -216,6 +216,7 @@ def small_step(*, dropout: bool = False) -> static.Program:
     return static.default_main_program()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dropout", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_a_training_step(tmp_path: Path, *, dropout: bool) -> None:
     """State in, state out, in the order of the description: three steps by JAX alone."""

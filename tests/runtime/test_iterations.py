@@ -38,6 +38,7 @@ def net_with_everything() -> Any:
     return build(make)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("devices", "count", "mapper"),
     [
@@ -79,6 +80,7 @@ def test_none_and_one() -> None:
     close(value("steps"), [1])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("devices", "count", "mapper", "as_list"),
     [

@@ -150,6 +150,7 @@ def test_a_kernel_that_does_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert not (tmp_path / kernel_probes.FOLDER).exists()  # another process tries it again
 
 
+@pytest.mark.exhaustive
 def test_what_was_measured_is_kept(tmp_path: Path) -> None:
     """For other processes, by the kind of device; a damaged file is measured again."""
     grouped(probes(0.5))

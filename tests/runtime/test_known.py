@@ -117,6 +117,7 @@ def test_another_program_is_another_entry(tmp_path: Path) -> None:
     close(checked, np.array(first), 1e-4)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "damage", [None, *(pytest.param(d, marks=pytest.mark.exhaustive) for d in (b"", b"short"))]
 )

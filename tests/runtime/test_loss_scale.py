@@ -72,6 +72,7 @@ def test_one_device(scale: str, devices: int) -> None:
     close(value("w"), [[2 - 0.1 * factor * 2.5]])
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("devices", [1, 2, 4])
 def test_sum_losses_are_divided(devices: int) -> None:
     """CoeffNumDevice gives 1 / D of the gradient of a summed loss; One gives all of it."""

@@ -210,6 +210,7 @@ def test_a_model_on_sequences() -> None:
     np.testing.assert_allclose(first, outputs[0][1:2], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("lengths", [None, [4, 2], [4, 2, 4]])
 def test_sequences_need_lengths(lengths: Any) -> None:
     """They add up to the rows, in every run."""

@@ -89,6 +89,7 @@ def test_eight_devices_save(tmp_path: Path, trainers: int) -> None:
     agrees_on(build(make), tmp_path / "2", found["saved"], afters[0])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("orbax")
 def test_values_of_the_first_replica(tmp_path: Path) -> None:
     """Statistics that replicas need not agree on, a learning rate that a schedule sets next."""
@@ -118,6 +119,7 @@ def test_half_precision(tmp_path: Path) -> None:
     same(state_of(net), values, 0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("orbax")
 def test_what_cannot_be_saved(tmp_path: Path) -> None:
     """A folder that exists keeps what it has; a variable without a value; an unknown format."""
@@ -133,6 +135,7 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("orbax")
 def test_a_save_that_fails(tmp_path: Path, monkeypatch: Any, capfd: Any) -> None:
     """At once where no folder can be; later it is printed and raised. The next one is whole."""
@@ -157,6 +160,7 @@ def test_a_save_that_fails(tmp_path: Path, monkeypatch: Any, capfd: Any) -> None
     static.save(net.main, str(tmp_path / "2"), format="orbax").result(60)
 
 
+@pytest.mark.exhaustive
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is named, with the command that installs it."""
     net = build(make)

@@ -107,6 +107,7 @@ def test_a_small_step_has_its_fetches_alone() -> None:
     assert hidden.startswith("no step returned fc_0")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("width", [NARROW, pytest.param(WIDE, marks=pytest.mark.exhaustive)])
 def test_state_is_read_off_the_scope(width: int) -> None:
     """A parameter has its value after the step, and nothing is compiled for it."""

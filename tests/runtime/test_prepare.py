@@ -122,6 +122,7 @@ def test_every_change_is_seen(net: Net, made: list[int]) -> None:
     assert len(made) == 5
 
 
+@pytest.mark.exhaustive
 def test_batches_share_what_is_prepared(net: Net, made: list[int]) -> None:
     """Executables for other sizes take the same arrays."""
     scope, exe = Scope(), net.executor

@@ -138,6 +138,7 @@ def windows() -> Built:
     return [found], feed
 
 
+@pytest.mark.exhaustive
 def test_sequences_without_rows_are_refused() -> None:
     _, _, stats = run(windows, Buckets({"batch": powers_of_two(2)}))
     (reason,) = stats["exact"]

@@ -38,6 +38,7 @@ def test_fetched_gradients_are_summed_on_the_owner_only() -> None:
     close(value("w"), [[-0.5]])
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("devices", "owners"), [(2, [0, 1, 0, 1, 0, 0, 1, 1]), (3, [0, 1, 2, 0, 1, 2, 1, 1])]
 )
@@ -63,6 +64,7 @@ def test_owners(devices: int, owners: list[int]) -> None:
     assert "owners in Paddle: " in program.explain()
 
 
+@pytest.mark.exhaustive
 def test_conflicts() -> None:
     """Reduce switches off what needs whole gradients, AllReduce what joins gathers; both say so."""
     net = regression()
@@ -80,6 +82,7 @@ def test_conflicts() -> None:
         net.run(regression_feed(4), (), net.parallel(2, reduce_strategy=REDUCE))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("joined", [True, False])
 def test_fuse_broadcast_ops(joined: bool) -> None:
     """One gather for all small parameters, or one for each: in the IR and in StableHLO."""

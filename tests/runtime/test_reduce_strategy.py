@@ -41,6 +41,7 @@ QUICK = ("Adam", "Lamb")
 EXHAUSTIVE = ("Lars", "NAdam", "Rprop")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "name",
     [
@@ -65,6 +66,7 @@ def test_every_optimizer(name: str) -> None:
 QUICK_CLIPS = {("value", None), ("norm", "L1"), ("global", "L2")}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("clip", "decay"),
     [

@@ -38,6 +38,7 @@ def test_upscaled_in_training() -> None:
     assert 16 < mask.sum() < 48
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("devices", [1, 2, 6])
 def test_a_program_seed_gives_one_mask(devices: int) -> None:
     """The same at every step and on every replica."""
@@ -90,6 +91,7 @@ def test_operators_draw_different_numbers() -> None:
     assert (first != second).any()
 
 
+@pytest.mark.exhaustive
 def test_the_backward_pass_uses_the_same_mask() -> None:
     """With and without a seed, on one device and on several."""
 

@@ -50,6 +50,7 @@ def parallel(loss: Any, rate: float, **options: Any) -> Any:
     return exe, program.with_data_parallel(loss_name=loss.name, places=places, **options)
 
 
+@pytest.mark.exhaustive
 def test_a_text_model_on_two_places() -> None:
     """Seven words in four sentences: three words on one place, four on the other."""
     words = fluid.create_lod_tensor(np.arange(1, 8).reshape(-1, 1), [[2, 1, 3, 1]])

@@ -196,6 +196,7 @@ def weights(net: Net) -> list[str]:
     return [p.name for p in net.main.all_parameters() if len(p.shape) == 2]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("devices", "count", "mapper"),
     [
@@ -264,6 +265,7 @@ def test_files_are_those_of_one_device(tmp_path: Path) -> None:
     close(np.mean(found), np.mean(net.run(rows_of(8), net.loss)[0]))
 
 
+@pytest.mark.exhaustive
 def test_scope_reads_writes_and_fetches_are_whole() -> None:
     """A fetched parameter, its gradient, and a value that a script has set."""
     net = wide()
@@ -313,6 +315,7 @@ def test_a_program_that_only_reads() -> None:
     assert "pd.all_gather" in module_text(test)
 
 
+@pytest.mark.exhaustive
 def test_several_steps_in_one_call() -> None:
     """Parts are carried from step to step."""
     net = wide()

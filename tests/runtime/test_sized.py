@@ -121,6 +121,7 @@ def test_a_chain_of_matrices() -> None:
     assert any(isinstance(o, Applied) and o.rule == "reassociate-matmul" for o in outcomes)
 
 
+@pytest.mark.exhaustive
 def test_sizes_share_prepared_weights() -> None:
     """Transposed and folded weights are there once for sizes with the same algorithms."""
     scope = static.Scope()
@@ -171,6 +172,7 @@ def test_forms_take_over_between_runs() -> None:
     raise AssertionError("the full form has not come")
 
 
+@pytest.mark.exhaustive
 def test_a_report_is_of_the_sizes_that_were_fed() -> None:
     main, startup, out = classifier([None, 8, None, None], trains=False)
     program = static.CompiledProgram(main)
@@ -215,6 +217,7 @@ def run_numbers(numbers: list[int], *, trains: bool, binds: bool) -> tuple[list[
     return found, exe.stats
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("trains", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_numbers_that_decide_sizes(trains: bool) -> None:
     """The first ones, and others that come again, are constants: nothing runs op by op for them."""

@@ -194,6 +194,7 @@ def by_xla(functions: Sequence[Any], operands: Sequence[Sequence[Array]], form: 
 FORMS = ["quick", pytest.param("full", marks=pytest.mark.exhaustive)]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_each_op(family: str, form: str) -> None:

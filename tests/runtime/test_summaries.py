@@ -180,6 +180,7 @@ def test_a_program_that_changes_is_another_one() -> None:
             np.testing.assert_allclose(found, X * factor, rtol=1e-6)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("damage", [b"", b"short", None])
 def test_a_damaged_summary_is_made_again(
     tmp_path: Path, damage: bytes | None, no_module: Callable[[], None]

@@ -320,6 +320,7 @@ def rows_of(seed: int, count: int = 8) -> dict[str, Array]:
     return {"x": x.astype("float32")}
 
 
+@pytest.mark.exhaustive
 def test_a_device_has_its_piece(tmp_path: Path) -> None:
     """Of weights, the bias between them, and their moments; explain and the report say it."""
     net = wide()

@@ -121,6 +121,7 @@ def forked(work: Any) -> None:
     work._process = work._full_maker = -1
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("when", ["at once", "never", "in a parent"])
 def test_a_seeded_training_counts_its_quick_runs(
     when: str, monkeypatch: pytest.MonkeyPatch
@@ -282,6 +283,7 @@ def test_what_is_measured_has_one_form() -> None:
     assert form_of(net.executor).startswith("full: it was requested")
 
 
+@pytest.mark.exhaustive
 def test_two_executors_and_scopes() -> None:
     """Each has forms of its own, and the scopes their own state."""
     net = network()

@@ -49,6 +49,7 @@ def names_of(about: dict[str, Any], where: str, role: str) -> list[str]:
     return [entry["name"] for entry in about[where] if entry["role"] == role]
 
 
+@pytest.mark.every(3)
 @EVERY_CASE
 @pytest.mark.parametrize("fused", [False, True])
 def test_step_by_jax_alone(name: str, tmp_path: Path, *, fused: bool) -> None:

@@ -51,6 +51,7 @@ def parallel(recorded: Recorded) -> CompiledProgram:
     )
 
 
+@pytest.mark.every(5)
 @EVERY_CASE
 def test_recorded_numbers(name: str) -> None:
     """Plain and with every fusion; the caller's program stays as it was loaded."""
@@ -64,6 +65,7 @@ def test_recorded_numbers(name: str) -> None:
     assert repr(recorded.main) == before
 
 
+@pytest.mark.every(5)
 @FEW_CASES
 def test_from_the_startup_program(name: str) -> None:
     """The saved startup program gives a state from which training runs."""
@@ -73,6 +75,7 @@ def test_from_the_startup_program(name: str) -> None:
     assert all(np.isfinite(array).all() for array in (*found[0], *state.values()))
 
 
+@pytest.mark.every(5)
 @FEW_CASES
 def test_on_two_devices(name: str) -> None:
     """Each row counts once when the rows divide evenly and no op looks at the whole batch."""

@@ -48,6 +48,7 @@ def mean_gradients(net: Net, chunks: list[dict[str, Any]]) -> list[Any]:
     return [np.mean(of_all, axis=0) for of_all in zip(*found, strict=True)]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("devices", "count"), [(2, 5), (3, 7), (4, 10)])
 def test_gradient_is_the_mean_of_the_devices_means(devices: int, count: int) -> None:
     """Compared with plain runs of each chunk; and not the mean over all rows."""
@@ -84,6 +85,7 @@ def test_list_feeds_of_different_sizes() -> None:
         close(gradient, np.concatenate([mean] * 3))
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     "optimizer",
     [

@@ -159,6 +159,7 @@ def test_what_is_ruled_out_is_refused(flag: str) -> None:
     assert getattr(strategy(**given), flag) is True
 
 
+@pytest.mark.exhaustive
 def test_memory_flags_leave_every_value_fetchable() -> None:
     """Whatever is computed again or overwritten, temporaries can be fetched, with the same bits."""
 

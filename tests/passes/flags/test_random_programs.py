@@ -61,6 +61,7 @@ def test_some_flags(generated: Generated, flags: dict[str, bool]) -> None:
     check(generated, flags)
 
 
+@pytest.mark.exhaustive
 @examples(2)
 @given(programs(plant=PATTERNS))
 def test_all_flags(generated: Generated) -> None:
