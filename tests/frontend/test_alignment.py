@@ -36,6 +36,7 @@ def test_ctc_reductions() -> None:
     assert np.isinf(empty_)
 
 
+@pytest.mark.exhaustive
 def test_norm_by_times_scales_the_gradient_alone() -> None:
     """Each sequence's gradient is divided by its length."""
     with fresh():
@@ -85,6 +86,7 @@ def test_padded_logits_of_a_further_axis() -> None:
     np.testing.assert_allclose(found, [[6.273013], [3.834154]], 1e-6)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_loss_of_a_transducer(reduction: str) -> None:
     """Two rows of different lengths, and what fastemit adds to the gradient of labels: 2.6.2."""

@@ -71,6 +71,7 @@ def decoded(seed: int, beam_size: int) -> tuple[Any, Any]:
 
 
 # as Paddle 1.8.5 has them
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("seed", "beam_size", "words", "lengths", "last"),
     [

@@ -133,6 +133,7 @@ def test_an_optimizer_in_each_branch() -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("drop", [0.0, 0.5])
 def test_an_optimizer_in_each_branch_of_a_common_network(drop: float) -> None:
     """It trains the parameters outside as an optimizer behind the branches does."""

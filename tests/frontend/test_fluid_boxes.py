@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from graphopt import fluid
 from graphopt_tests.frontend.test_fluid import fresh, run
@@ -80,6 +81,7 @@ def test_what_ssd_finds() -> None:
     assert places.ravel().tolist() == [1, 2]
 
 
+@pytest.mark.exhaustive
 def test_training_to_find_a_box() -> None:
     """The loss of one image with one box falls, and the cell of the box becomes sure of it."""
     with fresh():

@@ -71,6 +71,7 @@ def ssd(match_type: str, normalize: bool) -> tuple[Any, Any]:
 
 
 # as Paddle 1.8.5 has them
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("match_type", "normalize", "wanted"),
     [

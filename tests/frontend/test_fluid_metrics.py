@@ -88,6 +88,7 @@ def test_mistakes(call: Callable[[], Any], error: type[Exception], words: str) -
         call()
 
 
+@pytest.mark.exhaustive
 def test_evaluators_keep_their_state_in_the_program() -> None:
     place = fluid.CPUPlace()
     tags = np.array([0, 1, 2, 3, 4, 0, 1], "int64").reshape(-1, 1)

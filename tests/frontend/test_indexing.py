@@ -86,6 +86,7 @@ INDICES = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("index", INDICES, ids=range(len(INDICES)))
 def test_as_numpy(index: tuple[Any, ...]) -> None:
     def build(x: Any, feed: dict[str, Any]) -> list[Any]:
@@ -100,6 +101,7 @@ def test_as_numpy(index: tuple[Any, ...]) -> None:
     np.testing.assert_allclose(gradient, wanted)
 
 
+@pytest.mark.exhaustive
 @given(nps.basic_indices(X.shape, allow_newaxis=True, allow_ellipsis=True))
 def test_basic_indices(index: Any) -> None:
     (part,) = run(lambda x, feed: [x[index]], {})

@@ -167,6 +167,7 @@ def test_a_config_of_attributes(recorded: tuple[Any, Any]) -> None:
     assert inference.Config.Precision is inference.PrecisionType
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("setting", ["auto", pytest.param("off", marks=pytest.mark.exhaustive)])
 def test_sizes_in_buckets(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the third size on inputs are padded, and give what they give without padding."""

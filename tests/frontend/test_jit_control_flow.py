@@ -166,6 +166,7 @@ def leaves(value: Any) -> list[Array]:
     return [np.asarray(value)]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 def test_as_python(function: Callable[..., Any]) -> None:
     """The same results as with NumPy, whichever way each input takes."""

@@ -237,6 +237,7 @@ WAYS: dict[Forward, list[float]] = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("step", WAYS)
 def test_each_way(step: Forward) -> None:
     """The next call finds what a call leaves, and the layer holds the tensors that it held."""

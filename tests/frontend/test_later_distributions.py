@@ -141,6 +141,7 @@ GIVEN: dict[str, tuple[Make, Make | None, Any, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", GIVEN)
 def test_numbers_are_paddles(name: str) -> None:
     make, other, value, wanted = GIVEN[name]
@@ -173,6 +174,7 @@ MADE: dict[str, Make] = {
 }
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", MADE)
 def test_samples_have_the_mean_and_the_variance(name: str) -> None:
     """Of 4,000 samples, within five standard errors."""
@@ -188,7 +190,8 @@ def test_samples_have_the_mean_and_the_variance(name: str) -> None:
     np.testing.assert_allclose(values.var(0), variance, 0.2, 0.01)
 
 
-@pytest.mark.parametrize("method", ["cvine", pytest.param("onion", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", ["cvine", "onion"])
 def test_factors_are_those_of_correlations(method: str) -> None:
     """Rows of length 1 with positive diagonals; with two rows both methods draw alike."""
     paddle.seed(1)

@@ -131,6 +131,7 @@ def cases(losses: str, usual: tuple[str, ...]) -> list[Any]:
     return [pytest.param(n, marks=() if n in usual else ALL_BUT_A_FEW) for n in RECORDED[losses]]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("case", cases("losses", ("mlp scaled adam", "conv scaled momentum")))
 def test_losses_are_paddles(case: str) -> None:
     """With overflows at steps 3 and 9 to 12; bfloat16 within its precision."""
@@ -176,6 +177,7 @@ def test_losses_are_those_of_1_8(case: str) -> None:
     compare(found, RECORDED["fluid_losses"][case], 1e-5)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("level", ["O1", "O2"])
 def test_float16_trains_like_float32(level: str) -> None:
     """Within the precision of float16; at O2 with half parameters and master weights."""

@@ -31,6 +31,7 @@ def tried(names: Sequence[str]) -> list[Any]:
     return [name if name in names else pytest.param(name, marks=rest) for name in MODELS]
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", tried(NAMED))
 def test_parameters_are_those_of_paddle(name: str) -> None:
     """Names, shapes, order, and the names of the variables."""

@@ -40,6 +40,7 @@ def make(name: str, **more: Any) -> Any:
     return getattr(paddle.optimizer, name)(learning_rate=0.1, **{**EVERY[name][0], **more})
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", EVERY)
 def test_state_and_descent(name: str) -> None:
     """State is named after the parameter, starts with the startup program, and is saved."""
@@ -61,6 +62,7 @@ def test_state_and_descent(name: str) -> None:
     assert all(np.array_equal(saved[key], again[key]) for key in saved)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("name", "dtype"), list(zip(HALVES, itertools.cycle(["float16", "bfloat16"]), strict=False))
 )
@@ -101,6 +103,7 @@ STAYS_HALF = {
 }
 
 
+@pytest.mark.every(5)
 @pytest.mark.filterwarnings("ignore:Accumulating with FP16")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", HALVES)

@@ -32,6 +32,7 @@ def test_what_is_between_two_neighbours(function: Any, between: str, wanted: lis
     np.testing.assert_allclose(found, wanted, 1e-12)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("fed", [True, False])
 @pytest.mark.parametrize("function", BOTH)
 def test_the_nearest_of_two_is_the_even_one(function: Any, fed: bool) -> None:

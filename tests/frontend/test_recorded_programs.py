@@ -9,6 +9,7 @@ import graphopt as paddle
 from graphopt_tests.frontend.recorded_programs import DATA, PROGRAMS, results
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results_are_those_of_paddle(name: str) -> None:
     """Values, shapes and dtypes."""

@@ -71,6 +71,7 @@ def test_one_operator_is_what_single_steps_give(
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("layer", [nn.SimpleRNN, nn.GRU, nn.LSTM])
 def test_stack_with_unknown_sizes(layer: type[Any]) -> None:
     """Two layers both ways: a state for each, zeros past the lengths, shapes known and fed."""

@@ -157,6 +157,7 @@ REWRITES: dict[str, Callable[[Any, Any], list[float]]] = {
 USUAL = {("of_loop", "saved"), ("in_branch", "for_test"), ("twice", "O1"), ("of_loop", "renamed")}
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("kind", "rewrite"),
     [

@@ -115,6 +115,7 @@ def block(data: Data) -> Any:
     return [paddle.crop(x, [2, size, -1], [1, size, 0]), paddle.crop(x, [2, 3, 2], [1, 0, 3])]
 
 
+@pytest.mark.every(5)
 @pytest.mark.filterwarnings("ignore:no variable in your model")
 @pytest.mark.parametrize("make", MAKERS, ids=[make.__name__ for make in MAKERS])
 def test_saved_and_loaded(make: Callable[[Data], Any], tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ FUNCTIONS: list[tuple[Callable[[Any, int], Any], list[Any]]] = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("axis", [0, -1])
 def test_a_number_has_one_axis(axis: int) -> None:
     """The results have no axes again, as they are declared."""

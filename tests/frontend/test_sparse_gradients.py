@@ -68,6 +68,7 @@ def tables(built: Built, *, twice: bool = False, program: Any = None) -> list[Ar
     return found
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("case", "optimizer", "options"),
     [
@@ -120,6 +121,7 @@ def test_declared(options: dict[str, Any], kind: int) -> None:
     assert main.global_block().var("table@GRAD").kind == kind
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     "optimizer",
     [
