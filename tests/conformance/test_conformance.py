@@ -37,7 +37,7 @@ def some(names: Iterable[str], every: int) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("name", some(_BY_NAME, 2))
+@pytest.mark.parametrize("name", some(_BY_NAME, 4))
 def test_recorded_numbers(name: str) -> None:
     """Results, gradients and state agree, except where `reasons.tsv` says why not.
 

@@ -128,6 +128,7 @@ def test_dropouts_draw_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> N
     assert "equal after 3 rewrites: the largest difference is 0 " in out
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("passes", "told", "ops"),
     [

@@ -93,6 +93,7 @@ SAMPLE = (
 )
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", [*SAMPLE, pytest.param(SIDE_RESULT, marks=pytest.mark.exhaustive)])
 def test_a_broken_guard_is_noticed(name: str) -> None:
     """Without the guard a generated program or a page comes out wrong."""
