@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +28,8 @@ for _case in CORPUS.cases:
     _BY_NAME[_case["name"]].append(_case)
 
 
-def some(names: Iterable[str], every: int) -> list[Any]:
-    """Each of the names, where all are taken, and one of so many otherwise."""
-    return [
-        pytest.param(name, marks=() if number % every == 0 else pytest.mark.exhaustive)
-        for number, name in enumerate(names)
-    ]
-
-
-@pytest.mark.parametrize("name", some(_BY_NAME, 4))
+@pytest.mark.every(4)
+@pytest.mark.parametrize("name", _BY_NAME)
 def test_recorded_numbers(name: str) -> None:
     """Results, gradients and state agree, except where `reasons.tsv` says why not.
 
@@ -79,7 +71,8 @@ OPEN = {
 }
 
 
-@pytest.mark.parametrize("name", some(OPEN, 6))
+@pytest.mark.every(6)
+@pytest.mark.parametrize("name", OPEN)
 def test_open_batch(name: str) -> None:
     """Type rules and lowerings do not need the first size: the numbers are the same without it."""
     assert not check(CORPUS, _with_open_batch(OPEN[name])).complaints
