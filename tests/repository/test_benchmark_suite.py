@@ -44,6 +44,7 @@ def module(name: str) -> Any:
     return importlib.import_module(f"suite.{name}")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 )

@@ -34,7 +34,10 @@ FROM_NOTHING = "tutorials/from-nothing.md"
 # more than a second each
 LONG = (
     FROM_NOTHING,
+    "explanation/state-in-stacks.md",
     *(f"how-to/{name}.md" for name in ("find-a-wrong-rewrite", "import-a-model", "trace-a-layer")),
+    *(f"how-to/add-a-{name}.md" for name in ("fusion", "pass-from-outside")),
+    *(f"how-to/{name}.md" for name in ("many-sizes", "onnx-models-in", "port-a-fluid-script")),
     "how-to/take-a-model-out.md",
 )
 WITH_CODE = [

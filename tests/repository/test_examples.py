@@ -33,6 +33,7 @@ SCRIPTS = sorted(path.name for path in (EXAMPLES / "scripts").glob("*.py"))
 LONGER = (
     *("resnet_data_parallel.py", "char_lstm.py", "gan.py", "metrics_ema.py"),
     *("half_precision.py", "transformer_encoder.py", "wide_deep.py"),
+    *("mnist_dataloader.py", "sequence_classification.py"),
 )
 
 Array = np.ndarray[Any, Any]
@@ -158,6 +159,7 @@ def test_every_script_is_listed() -> None:
     assert sorted(re.findall(r"^\| \[(\w+\.py)\]", table, re.MULTILINE)) == SCRIPTS
 
 
+@pytest.mark.exhaustive
 def test_greedy_decoder() -> None:
     """It spells every word that it has learnt, and stops at its end."""
     spelt = module_of(EXAMPLES / "greedy_decoder.py").main()
@@ -265,6 +267,7 @@ def custom_pass(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     return importlib.import_module("custom_pass")
 
 
+@pytest.mark.exhaustive
 def test_custom_pass(custom_pass: ModuleType) -> None:
     """The entry point is found, the pass fires from the command, and its own tests pass."""
     from graphopt.testing import check_pass

@@ -18,6 +18,10 @@ ROOT = Path(__file__).parents[2]
 STAGES = ("ir", "passes", "lowering", "runtime")
 
 
+# building takes seconds
+pytestmark = pytest.mark.exhaustive
+
+
 def run_build(source: Path, out: Path, *options: str) -> Path:
     """Build `source` into `out` with the installed hatchling; the wheel."""
     command = [sys.executable, "-m", "build", "--no-isolation", *options, "--outdir", str(out)]
