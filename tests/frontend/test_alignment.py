@@ -16,6 +16,7 @@ from graphopt_tests.frontend.programs import fresh, run
 F = nn.functional
 
 
+@pytest.mark.exhaustive
 def test_ctc_reductions() -> None:
     """The mean divides by the label lengths; an empty one makes it infinite, or 0 if asked."""
     feed = {
@@ -75,6 +76,7 @@ def test_labels_that_are_no_class_give_nan() -> None:
     assert np.isnan(found[1][:, 0]).tolist() == [False, True, True]
 
 
+@pytest.mark.exhaustive
 def test_padded_logits_of_a_further_axis() -> None:
     """Axes of one element are left out: the numbers are those of 1.8.5."""
     scores = np.random.RandomState(0).randn(5, 2, 4).astype("float32")

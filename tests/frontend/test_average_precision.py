@@ -77,6 +77,7 @@ def metric(difficult: bool) -> fluid.metrics.DetectionMAP:
     )
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("cloned", [False, True])
 @pytest.mark.parametrize(
     ("difficult", "wanted"),

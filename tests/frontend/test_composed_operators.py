@@ -429,6 +429,7 @@ def test_the_gradient_of_mish_with_a_threshold() -> None:
         fluid.layers.mish(fluid.data("x", [7]), -1)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("type", ["unique", "unique_with_counts"])
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_elements_as_they_first_occur(type: str, dtype: str) -> None:

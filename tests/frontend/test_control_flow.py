@@ -247,6 +247,7 @@ def test_while_loop_with_a_known_end() -> None:
     check(build, wanted)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("trips", [0, 1, 16, 17, 300])
 def test_while_loop_with_an_open_end(trips: int) -> None:
     """The number of iterations is fed; its gradient needs states that the way back makes again."""
@@ -319,6 +320,7 @@ def test_the_fetched_gradient_of_a_variable_that_a_loop_changes(trips: int | Non
     np.testing.assert_array_equal(found, [[1 + 2 * (7 + 256), 1 + 2 * (7 + 512)], [263, 519]])
 
 
+@pytest.mark.exhaustive
 def test_while_loop_over_a_condition_on_data() -> None:
     """The values decide when it ends; integers and flags are carried along."""
 

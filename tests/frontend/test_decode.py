@@ -43,6 +43,7 @@ def likeliest(table: Any) -> tuple[list[int], float]:
     return list(best), scores[best]
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("time_major", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 def test_a_wide_beam_finds_the_best_sequence(time_major: bool) -> None:
     """With as many beams as sequences nothing is lost; the batch is known only when fed."""
@@ -89,6 +90,7 @@ def test_a_decoder_of_the_users_own() -> None:
     assert values[2].tolist() == values[5].tolist() == [1, 2, 3]
 
 
+@pytest.mark.exhaustive
 def test_decoding_stops_when_all_has_ended() -> None:
     """As in Paddle: with a number of steps or without, no more of them than are needed."""
     with fresh():

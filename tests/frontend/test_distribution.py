@@ -28,6 +28,7 @@ MADE: dict[str, Callable[[], kinds.Distribution]] = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", MADE)
 def test_samples_have_the_mean_and_the_variance(name: str) -> None:
     """Of 4,000 samples, within five standard errors."""

@@ -16,6 +16,7 @@ ONES = np.ones((40, 500), "float32")
 F = paddle.nn.functional
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("rate", "upscaled", "plain", "tested"),
     [(0.25, 4 / 3, 1, 0.75), (0.0, 1, 1, 1), (1.0, 0, 0, 0)],

@@ -71,6 +71,7 @@ def test_each_sequence_as_if_alone(lengths: list[int]) -> None:
     np.testing.assert_allclose(last, wanted[ends, :2], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_the_numbers_of_paddle() -> None:
     """Rows and their gradients, as Paddle 1.8.5 gives them for h = x + h / 2."""
     rows = np.arange(10, dtype="float32").reshape(5, 2)

@@ -348,6 +348,7 @@ def test_distributions_of_a_batch(kind: str) -> None:
     assert len(np.unique(found[0])) == 15
 
 
+@pytest.mark.exhaustive
 def test_boxes_of_several_images_need_their_numbers() -> None:
     image = np.arange(32, dtype="float32").reshape(2, 1, 4, 4)
     boxes = np.array([[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 3, 3]], "float32")

@@ -162,6 +162,7 @@ def test_decoded_boxes_keep_the_sequences_of_their_priors() -> None:
     np.testing.assert_allclose(rows, expected, atol=1e-4)
 
 
+@pytest.mark.exhaustive
 def test_the_derivative_of_boxes_that_share_a_cell() -> None:
     """Each box has its loss; the derivative is that of the last one, as in 1.8.5."""
     with fresh():

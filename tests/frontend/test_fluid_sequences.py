@@ -191,6 +191,7 @@ def test_rows_that_are_not_there(call: Any, message: str) -> None:
             run({"x": fed(ROWS, [2, 3]), "n": np.array([[2], [2]], "int64")}, out)
 
 
+@pytest.mark.exhaustive
 def test_a_saved_model_takes_its_lengths_as_a_feed(tmp_path: Any) -> None:
     with fresh():
         x = rows_of()
@@ -264,6 +265,7 @@ def column(*numbers: int) -> Any:
     return np.array(numbers, "int64")[:, None]
 
 
+@pytest.mark.exhaustive
 def test_distances_between_sequences_of_tokens() -> None:
     """One for each pair of sequences, as in 1.8.5; some tokens may count for nothing."""
     a, b = fed(column(1, 2, 3, 4, 5), [3, 2]), fed(column(0, 1, 2, 1, 0, 3), [2, 4])

@@ -106,6 +106,7 @@ def test_all_names_have_a_sample() -> None:
     assert {f"{name}_" for name in SAMPLES} == names
 
 
+@pytest.mark.exhaustive
 def test_each_writes_in_a_trace() -> None:
     """Another name for the tensor sees the values, shape and dtype that the function makes."""
 

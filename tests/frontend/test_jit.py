@@ -425,6 +425,7 @@ def endless(x: Any) -> Any:
     return x
 
 
+@pytest.mark.exhaustive
 def test_functions_that_call_themselves() -> None:
     """A number ends it; else the line is named."""
 

@@ -19,6 +19,7 @@ VOLUME = (np.arange(210, dtype="float32") * 7 % 31).reshape(1, 1, 5, 6, 7)
 SCORES = np.array([[0.1, 0.2, 0.4, 0.8], [0.3, 0.1, 0.9, 0.2]], "float32")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("size", "kernel", "u", "values", "places"),
     [

@@ -210,6 +210,7 @@ def test_branches_that_read_nothing_have_no_gradient() -> None:
         np.testing.assert_allclose(found, wanted)
 
 
+@pytest.mark.exhaustive
 def test_the_second_derivative() -> None:
     x, i = _data()
     y = _switch(i, [lambda j=j: x * x * x * float(j) for j in range(MANY)])

@@ -39,6 +39,7 @@ def test_parameters_are_those_of_paddle(name: str) -> None:
     assert found == {key: RECORDS[name][key] for key in ("state", "variables")}
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", tried(["LeNet"]))
 def test_results_are_those_of_paddle(name: str) -> None:
     """With the same weights and the same image."""
@@ -69,6 +70,7 @@ def test_weights_come_from_a_local_file(tmp_path: Path, monkeypatch: pytest.Monk
         models.squeezenet1_1(pretrained=True, num_classes=2)
 
 
+@pytest.mark.exhaustive
 def test_features_without_a_classifier() -> None:
     """Images stay images without a pool and classes; a model without weights is refused."""
     with fresh():

@@ -20,6 +20,7 @@ def value(name: str) -> np.ndarray:
     return found.numpy()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("dim", "axes"), [(0, (1,)), (1, (0,)), (None, None), (-1, None)])
 def test_a_weight_as_length_times_direction(dim: int | None, axes: tuple[int, ...] | None) -> None:
     """At first it is the weight; then its norms are g, whatever v is."""
@@ -42,6 +43,7 @@ def test_a_weight_as_length_times_direction(dim: int | None, axes: tuple[int, ..
         assert not np.allclose(value("linear_0.w_2"), 3)  # it is trained
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("layer", [nn.Linear, nn.Conv1D])
 def test_a_weight_over_its_largest_singular_value(layer: type[nn.Layer]) -> None:
     """Each run moves the vectors closer to it; a program that evaluates leaves them."""

@@ -65,6 +65,7 @@ def test_boxes_at_the_pixels_of_a_map(height: int, width: int, expected: list[fl
     assert sums(found) == expected
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("height", "expected"),
     [

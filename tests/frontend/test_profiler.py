@@ -29,6 +29,7 @@ def rows(report: str) -> dict[str, list[float]]:
     return {name: [float(number) for number in numbers] for name, *numbers in lines}
 
 
+@pytest.mark.exhaustive
 def test_a_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "profile"
     with fresh() as main:

@@ -47,6 +47,7 @@ def test_the_nearest_of_two_is_the_even_one(function: Any, fed: bool) -> None:
     assert found.tolist() == [0, 2, 2]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("function", "x", "q", "slopes"),
     [

@@ -35,6 +35,7 @@ def data() -> Any:
     return x
 
 
+@pytest.mark.exhaustive
 def test_steps_and_back() -> None:
     """As in Paddle, with a sequence that is empty."""
     with fresh():
@@ -119,6 +120,7 @@ def test_memories_shrink() -> None:
     assert own.recursive_sequence_lengths() == [[3, 6]]
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("of_sequences", [False, True])
 def test_rows_and_sequences_are_split_and_merged(of_sequences: bool) -> None:
     with fresh():

@@ -74,6 +74,7 @@ def test_children_in_a_tree(dtype: str) -> None:
     assert leaves.tolist() == [[[0, 0]], [[1, 1]], [[1, 0]], [[0, 0]]]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("positive", [True, False])
 def test_other_nodes_of_a_layer(positive: bool) -> None:
     """They differ from each other and from the leaf's own; a leaf without a node has none."""

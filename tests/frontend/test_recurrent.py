@@ -45,6 +45,7 @@ def test_parameters_are_named_as_in_paddle() -> None:
     assert [list(p.shape) for p in layer.parameters()[8:10]] == [[16, 8], [16, 4]]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("given", "backwards"), [(True, False), (False, True)])
 @pytest.mark.parametrize("cell", CELLS)
 def test_one_operator_is_what_single_steps_give(
@@ -90,6 +91,7 @@ def test_stack_with_unknown_sizes(layer: type[Any]) -> None:
     np.testing.assert_array_equal(found[0][:, 0, 4:], found[1][3])
 
 
+@pytest.mark.exhaustive
 def test_projection_of_an_lstm() -> None:
     """The hidden state and the outputs are smaller than the cell's state."""
     with fresh():

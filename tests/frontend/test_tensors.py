@@ -195,6 +195,7 @@ def test_blocks_that_a_run_refuses(sizes: list[int], offsets: list[int], message
             run([block], x=np.zeros((3, 2), "float32"), **feed)
 
 
+@pytest.mark.exhaustive
 def test_bounds_that_are_variables() -> None:
     """clip, crop and pad with numbers that a run decides, as in Paddle 2.6.2."""
     with fresh():

@@ -25,6 +25,7 @@ def run(lengths: list[int], framed: bool) -> list[Array]:
     return static.Executor().run(main, feed=feed, fetch_list=list(found))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("lengths", "framed", "scores", "tags"),
     [

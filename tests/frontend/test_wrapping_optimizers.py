@@ -116,6 +116,7 @@ def made(steps: Steps, batch: int | None = 4) -> tuple[Any, Any, Any]:
     return loss, test, steps(loss, hidden)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "case", [pytest.param(c, marks=() if c[1] in USUAL else pytest.mark.exhaustive) for c in CASES]
 )
@@ -134,6 +135,7 @@ def test_losses_are_paddles(case: tuple[str, str]) -> None:
     np.testing.assert_allclose(found, RECORDED[case[0]][case[1]], rtol=2e-6)
 
 
+@pytest.mark.exhaustive
 def test_a_program_with_checkpoints_recomputes() -> None:
     """Without a strategy, too; a program without checkpoints keeps its activations."""
     for steps, recomputes in ((recomputing(wrapping, sgd), True), (by(sgd), False)):
