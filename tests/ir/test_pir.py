@@ -271,6 +271,7 @@ def test_gradients_are_called_after_what_they_are_gradients_of() -> None:
             assert found.input("Grad") == [f"{found.input('Param')[0]}@GRAD"]
 
 
+@pytest.mark.exhaustive
 def test_a_saved_copy_in_the_old_format_gives_the_same(tmp_path: Path) -> None:
     """Imported from the new format, written in the old one, read again."""
     case = MODELS / "infer_lenet"
@@ -309,6 +310,7 @@ def test_paddles_own_function_loads_it(tmp_path: Path) -> None:
         np.testing.assert_allclose(found, outputs["out0"], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_a_list_used_everywhere_is_bounded() -> None:
     """Each operator would name every element: a small file must not become a large program."""
     many = {"#": "0.t_vec", "D": [type_of(2)] * 3000}

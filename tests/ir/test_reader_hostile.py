@@ -180,6 +180,7 @@ def test_limits_are_kept() -> None:
         load_model(MODELS / "infer_lenet" / "model", limits=Limits(params_bytes=10))
 
 
+@pytest.mark.exhaustive
 def test_many_unknown_fields_take_linear_time() -> None:
     unknown = b"\xf8\x01\x07" * 200_000
     program = read_program(encode(PROGRAM, {"blocks": [block(**{UNKNOWN: unknown})]}))

@@ -179,6 +179,7 @@ def test_long_sequences_by_default(length: int | None, trains: bool, outcome: st
     assert not any(o.rule == FuseLongAttention.name for o in elsewhere.outcomes)
 
 
+@pytest.mark.exhaustive
 def test_hidden_tiles_are_skipped() -> None:
     """What a mask hides is not computed: not even nan in a hidden value shows."""
     operands = AttentionOperands(

@@ -245,6 +245,7 @@ def test_a_kernel_runs_once_in_training(segment: str) -> None:
     assert found == {forward: times, backward: 1}
 
 
+@pytest.mark.exhaustive
 def test_kept_pullbacks_give_the_same_gradients() -> None:
     """On a CPU, where no kernel is, bit by bit."""
     given = bf16(2, 4, 256, 16), bf16(2, 4, 256, 16)

@@ -58,6 +58,7 @@ def test_means_of_ones_are_one(count: int) -> None:
     assert [set(each.ravel().tolist()) for each in map(np.asarray, found)] == [{1.0}] * len(means)
 
 
+@pytest.mark.exhaustive
 def test_cells_of_boxes() -> None:
     """7 sevenths of 3 pixels end with the third one, as Paddle 2.6.2 has it."""
     squares = np.square(np.arange(50, dtype="float32"))

@@ -83,6 +83,7 @@ def planted(root: Node, inner: Sequence[Node], count: int) -> int:
     return found
 
 
+@pytest.mark.exhaustive
 def test_values_of_other_types_are_planted() -> None:
     """A pattern whose inner value is a whole number."""
     whole = Node(Argmax, Value())

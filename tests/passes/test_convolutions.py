@@ -124,6 +124,7 @@ def test_the_cotangent_of_shifts_is_computed_once() -> None:
     assert ["optimization_barrier" in text for text in texts] == [False, True]
 
 
+@pytest.mark.exhaustive
 def test_large_images_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradients of filters that take each image apart are those of the whole batch."""
     random = np.random.default_rng(0)
@@ -162,6 +163,7 @@ def derivatives(function: Any, *operands: Array, twice: bool = True) -> list[Arr
     return [np.asarray(leaf) for leaf in jax.tree.leaves(computed(*operands))]
 
 
+@pytest.mark.exhaustive
 def test_batch_norm_derivatives() -> None:
     """Its own derivative is JAX's of the same formula, twice."""
     random = np.random.default_rng(0)

@@ -81,6 +81,7 @@ def check(error: PassError, folder: Path, capsys: pytest.CaptureFixture[str]) ->
         assert not list((folder.parent / other).iterdir())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("raises")
 def test_in_every_place_where_passes_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Running, explaining, looking at a module, the command; the same crash is the same file."""

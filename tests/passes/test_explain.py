@@ -470,6 +470,7 @@ def test_a_saved_model_is_told_as_it_runs() -> None:
     assert "func.func @prepare" not in str(model.module(portable=True))
 
 
+@pytest.mark.exhaustive
 def test_command_explains_one_flag_and_json() -> None:
     """--explain=FLAG tells about one flag, --explain-format json is the data."""
     given = [*PORTABLE, "fuse_bn_act_ops,fuse_gemm_epilogue"]

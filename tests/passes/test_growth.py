@@ -80,6 +80,7 @@ def branches(count: int) -> ModuleOp:
     )
 
 
+@pytest.mark.exhaustive
 def test_cse_of_branches() -> None:
     """Regions are no reason to compare each op with all before."""
 

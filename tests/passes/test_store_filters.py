@@ -163,6 +163,7 @@ def trained(folder: Path, without: str, **parallel: Any) -> list[np.ndarray[Any,
         return found
 
 
+@pytest.mark.exhaustive
 def test_who_watches_sees_variables_as_they_are(tmp_path: Path) -> None:
     """`graphopt bisect` gets what the program's own variables have."""
     shapes: dict[str, tuple[int, ...]] = {}

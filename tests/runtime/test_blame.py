@@ -84,6 +84,7 @@ def test_deep_branches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(traced) == 6
 
 
+@pytest.mark.exhaustive
 def test_too_deep_branches() -> None:
     """They are refused before anything is traced."""
     y = nested(90, static.data("x", [1]))

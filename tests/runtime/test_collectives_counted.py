@@ -110,6 +110,7 @@ def test_the_counts_are_those_of_xla(flags: dict[str, Any]) -> None:
         assert 0 <= found[kind][1] - row["payload"] <= 8 * 4 * row["count"]
 
 
+@pytest.mark.exhaustive
 def test_a_synchronised_norm_counts_with_its_derivative() -> None:
     """As in XLA's own text, where sums that the derivative would take again are gone."""
     made = net(norm=True)

@@ -290,6 +290,7 @@ def test_other_feeds(model: Model) -> None:
     assert found[1].shape[2] == k.shape[2] + 2
 
 
+@pytest.mark.exhaustive
 def test_no_step_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until a thread has the form for buffers, NumPy computes steps; the next size comes early."""
     model, work = Model(gpt), list[Any]()
@@ -369,6 +370,7 @@ def windowed() -> list[Any]:
     return [paddle.sum(keys[:, :, -3:], axis=2), keys, values]
 
 
+@pytest.mark.exhaustive
 def test_refusal() -> None:
     """A program of which it is not proven runs as before; the reason is in the numbers."""
     model = Model(windowed)

@@ -273,6 +273,7 @@ def test_parameters_as_arguments(tmp_path: Path) -> None:
     check_outputs(outside, model, run)
 
 
+@pytest.mark.exhaustive
 def test_sizes_that_cannot_stay_open(tmp_path: Path) -> None:
     """The note names the op; given sizes help; XLA needs them in any case."""
     pytest.importorskip("flatbuffers")

@@ -73,6 +73,7 @@ def test_groups(flags: dict[str, Any], groups: int) -> None:
     assert f"6 collectives before, {groups} after" in explained
 
 
+@pytest.mark.exhaustive
 def test_large_gradients_travel_alone() -> None:
     """Above the measured size a gradient is not copied into a buffer."""
     net = three_layers(width=128)

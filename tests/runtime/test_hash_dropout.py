@@ -56,6 +56,7 @@ def test_every_byte_is_uniform() -> None:
         assert is_usual(np.bincount(top[:, 0] * 16 + top[:, 1], minlength=256), COUNT / 512)
 
 
+@pytest.mark.exhaustive
 def test_every_bit_is_fair() -> None:
     """Each bit is one in half of the words, and independent of that of the word before, and of the
     other bits."""
@@ -75,6 +76,7 @@ def test_draws_are_independent() -> None:
         assert abs(np.mean(a == b) - 0.5) < 2.5 / np.sqrt(COUNT)
 
 
+@pytest.mark.exhaustive
 def test_it_is_a_generator() -> None:
     """JAX's draws work with it, in all widths, and keys that are split differ."""
     key = jax.random.key(3, impl=counter_hash())

@@ -193,6 +193,7 @@ def test_the_quickest_attention(
     assert isinstance(outcome, Applied if chosen else Declined)
 
 
+@pytest.mark.exhaustive
 def test_attention_in_its_own_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
     """XLA's products in bfloat16 give the numbers of float32, with a mask and with dropout."""
     kernels = {**attention_kernels.KERNELS, "xla": ("cpu", attention_kernels.KERNELS["xla"][1])}

@@ -130,6 +130,7 @@ def test_what_travels_with_a_replica_axis() -> None:
     assert not signature_of(parallel(module, 1)).per_replica
 
 
+@pytest.mark.exhaustive
 def test_gradients_that_are_not_summed() -> None:
     """With synchronised norms, a replica's own gradient of scale and bias is of its rows only."""
 

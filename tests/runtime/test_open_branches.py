@@ -79,6 +79,7 @@ def test_fluid_declares_the_type_of_the_false_branch() -> None:
     assert (yes.dtype, no.dtype) == ("float32", "int64")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:the results of true_fn")
 def test_every_way_through_several_branches() -> None:
     """One decides the next; each way is compiled once."""
@@ -172,6 +173,7 @@ def test_several_steps_in_one_run_are_refused() -> None:
         on_two_places(iterations=2)(np.ones((4, 3), "float32"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:the results of true_fn")
 def test_a_body_of_a_loop_computes_with_what_comes() -> None:
     """The sum of x is added while it is small, and then x cast to float64, twice."""

@@ -127,6 +127,7 @@ def test_state_is_read_off_the_scope(width: int) -> None:
         np.testing.assert_array_equal(kept.numpy(), wanted)  # not that of a later step
 
 
+@pytest.mark.exhaustive
 def test_state_in_stacks() -> None:
     """Parameters that are passed on as one array are fetched one by one."""
     with static.scope_guard(static.Scope()), paddle.utils.unique_name.guard():

@@ -155,6 +155,7 @@ def test_all_of_a_step_is_told(profile: tuple[Profile, Any, Any]) -> None:
     assert found.seconds > 0 and found.steps == 3
 
 
+@pytest.mark.exhaustive
 def test_rows_are_ops_with_lines(profile: tuple[Profile, Any, Any]) -> None:
     """Forward and gradient are told apart; each way to sum has all of the time."""
     found, _, _ = profile

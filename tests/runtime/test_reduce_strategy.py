@@ -233,6 +233,7 @@ def test_save_and_load(tmp_path: Any) -> None:
     same(state_of(net), wanted)
 
 
+@pytest.mark.exhaustive
 def test_mixed_precision_master_weights() -> None:
     """float32 master weights lie in parts, too, and the parameters are rounded copies of them."""
 
@@ -260,6 +261,7 @@ def test_mixed_precision_master_weights() -> None:
     assert any("master" in name for name in kept), kept
 
 
+@pytest.mark.exhaustive
 def test_fuse_adamw_goes_together_with_it() -> None:
     """One fused update works on the parts of all parameters."""
     net = regression(lambda: paddle.optimizer.AdamW(0.1))

@@ -196,6 +196,7 @@ def test_a_rival_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.isfinite(found[2])
 
 
+@pytest.mark.exhaustive
 def test_a_step_that_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few runs have no rival, and neither has a short time."""
     monkeypatch.setattr(policy, "RUNS", RUNS)
@@ -238,6 +239,7 @@ def test_flags_that_allow_none(flags: Mapping[str, Any]) -> None:
     paddle.set_flags(old)
 
 
+@pytest.mark.exhaustive
 def test_steps_without_a_rival() -> None:
     """A training from a seed ends with the same bits in every run; replicas run one form."""
     net = network()

@@ -286,6 +286,7 @@ def test_scope_reads_writes_and_fetches_are_whole() -> None:
     assert np.abs(value(weight)).max() < 0.02
 
 
+@pytest.mark.exhaustive
 def test_a_program_that_only_reads() -> None:
     """A clone for tests keeps the same parts, and sees the latest parameters."""
     tests: list[Program] = []

@@ -134,6 +134,7 @@ def test_sizes_share_prepared_weights() -> None:
     assert len(scope.prepared) == 1
 
 
+@pytest.mark.exhaustive
 def test_a_later_process_parses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each size has its summary and its executable on disk."""
     monkeypatch.setattr(known, "use_cache", lambda: tmp_path)

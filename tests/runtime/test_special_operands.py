@@ -543,6 +543,7 @@ def test_ops_without_a_rule_of_numpy() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.exhaustive
 def test_how_many_ops_are_covered() -> None:
     """Ops with floats, and plantings in them; other ops have no floats, or one form."""
     found = cases("float32")

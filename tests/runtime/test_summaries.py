@@ -94,6 +94,7 @@ def folded() -> Program:
     return main.clone(for_test=True)
 
 
+@pytest.mark.exhaustive
 def test_a_known_program_is_not_parsed(no_module: Callable[[], None], tmp_path: Path) -> None:
     """It trains to the same bits, and its feeds are checked as before."""
     wanted = trained()
@@ -196,6 +197,7 @@ def test_a_damaged_summary_is_made_again(
     made.run(feed(), made.loss)
 
 
+@pytest.mark.exhaustive
 def test_a_summary_of_something_else_is_no_crash(tmp_path: Path) -> None:
     """A whole file with other contents."""
     from graphopt.runtime.disk.entries import write_entry

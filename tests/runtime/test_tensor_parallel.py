@@ -389,6 +389,7 @@ def test_reads_writes_and_fetches_are_whole() -> None:
     assert np.abs(value(first)).max() < 0.1
 
 
+@pytest.mark.exhaustive
 def test_several_steps_in_one_call() -> None:
     """Pieces are carried from step to step."""
     net = wide(paddle.optimizer.SGD)

@@ -257,6 +257,7 @@ def test_programs_with_one_form() -> None:
     assert "small" in reason(network())
 
 
+@pytest.mark.exhaustive
 def test_the_time_of_each_form() -> None:
     """Both are made from one lowered program: traced once, compiled twice."""
     net = network()

@@ -132,6 +132,7 @@ def test_a_loss_of_another_name() -> None:
         run(recorded, program)
 
 
+@pytest.mark.exhaustive
 def test_customized_seed() -> None:
     """The gradient of the loss can be fed in place of the saved constant."""
     recorded = load(CASES[MLP])

@@ -148,6 +148,7 @@ def test_a_signal_reaches_all(launch: Callable[..., Started], tmp_path: Path) ->
     assert code == 0
 
 
+@pytest.mark.exhaustive
 def test_who_does_not_end_is_killed(launch: Callable[..., Started], tmp_path: Path) -> None:
     """A trainer that takes no notice of SIGTERM has so many seconds; the exit code says SIGTERM."""
     text = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WRITE_PID + "time.sleep(600)"

@@ -96,6 +96,7 @@ def test_a_cheap_step_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert form_of(net) == "host: a later run has the full form compiled"
 
 
+@pytest.mark.exhaustive
 def test_new_sizes_compile_nothing() -> None:
     net = infer()
     for height in (5, 6, 7):
