@@ -326,6 +326,7 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "m.stablehlo").exists()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("suffix", "options", "package"),
     [

@@ -120,6 +120,7 @@ def computed(samples: list[tuple[str, type[PdOp], Sample]]) -> dict[str, list[An
     return {name: list(map(np.asarray, f)) for (name, _, _), f in zip(samples, found, strict=True)}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_numbers_are_those_of_the_lowering(family: str) -> None:
     """The same numbers, infinities and nan, of the same dtype, for the first sample of each op."""
@@ -158,6 +159,7 @@ def assert_close(have: Any, want: Any, name: str) -> None:
 # Gradients ------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_derivatives_are_those_of_differences(family: str) -> None:
     """For each smooth sample the derivative that the tape computes is that of differences."""
