@@ -169,7 +169,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if numbers[function] % every.args[0]:
                 item.add_marker(pytest.mark.exhaustive)
             numbers[function] += 1
-        if isinstance(item, pytest.Function) and has_more(item.module.__name__):
+        module = item.module if isinstance(item, pytest.Function) else None
+        if module and has_more(module.__name__):
             item.add_marker(pytest.mark.more)
 
 

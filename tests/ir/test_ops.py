@@ -302,7 +302,9 @@ def test_print_and_parse(op_class: type[PdOp], samples: Samples) -> None:
     Those of one form give the same operands and properties of the same types. The module of the
     first sample is the same in the generic form, too.
     """
-    forms = {_form(sample): number for number, sample in reversed(samples.items())}
+    forms: dict[object, int] = {}
+    for number, sample in samples.items():
+        forms.setdefault(_form(sample), number)
     for number in forms.values():
         with naming(number):
             _check_text(_module_with(op_class, samples[number]), generic=False)
