@@ -290,6 +290,7 @@ F = paddle.nn.functional
 BOXES = np.array([[0.0, 0.0, 1.0, 1.0], [0.5, 0.5, 2.0, 2.0]], "float32")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "function",
     [

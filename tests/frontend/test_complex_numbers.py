@@ -26,6 +26,7 @@ def value_and_gradient(function: Function, x: Any) -> list[Any]:
         return run([out, static.gradients(loss, [given])[0]], x=x)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("function", "value", "gradient"),
     [

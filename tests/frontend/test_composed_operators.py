@@ -260,6 +260,7 @@ CASES: list[tuple[str, Inputs, str, dict[str, Any], Callable[[], list[Any]]]] = 
 ]
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(("type", "inputs", "outs", "attrs", "wanted"), CASES)
 def test_values(type: str, inputs: Inputs, outs: str, attrs: dict[str, Any], wanted: Any) -> None:
     found = run(type, inputs, outs, attrs)

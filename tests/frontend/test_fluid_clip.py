@@ -47,6 +47,7 @@ def _beside_the_optimizers() -> Any:
     return clip.GradientClipByNorm(1.0)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("before", "wanted"),
     [

@@ -15,6 +15,7 @@ A = np.arange(8, dtype="float32")
 C = np.arange(24, dtype="float32").reshape(2, 4, 3)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("function", "given", "wanted", "gradient"),
     [
@@ -112,6 +113,7 @@ EDGES = {"src_index": "s", "dst_index": "d"}
 EDGE_SLOTS = {"Src_index": "s", "Dst_index": "d"}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("kind", "attrs", "wanted"),
     [

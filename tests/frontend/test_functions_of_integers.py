@@ -15,6 +15,7 @@ from graphopt_tests.frontend.programs import fresh
 F = paddle.nn.functional
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("function", "wanted"),
     [

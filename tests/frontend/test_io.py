@@ -158,6 +158,7 @@ FORMS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", FORMS)
 def test_operators_are_saved_as_paddle_wants_them(name: str, tmp_path: Path):
     build, kind, attrs = FORMS[name]

@@ -169,6 +169,7 @@ def old_momentum() -> Any:
     return fluid.optimizer.Momentum(1.0, 0.9, regularization=L2Decay(0.5))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("make", "a", "b"),
     [

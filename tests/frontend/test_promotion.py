@@ -60,6 +60,7 @@ def test_other_pairs_are_refused(left: str, right: str) -> None:
         paddle.add(static.data("x", [2], left), static.data("y", [2], right))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("operate", "dtype", "wanted"),
     [

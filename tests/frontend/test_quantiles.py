@@ -17,6 +17,7 @@ BOTH = [paddle.quantile, paddle.nanquantile]
 ROWS = np.array([[0.1, 0.5, 0.3, 0.9], [0.2, 0.8, 0.4, 0.7]])
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("function", BOTH)
 @pytest.mark.parametrize(
     ("between", "wanted"),

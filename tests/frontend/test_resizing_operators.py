@@ -45,6 +45,7 @@ def resized(mode: str, x: Any, slots: str, **attrs: Any) -> Any:
     return found
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("mode", "x", "slots", "attrs", "wanted"),
     [

@@ -64,6 +64,7 @@ def test_sums_in_the_shape_of_open_sizes(rows: int) -> None:
     np.testing.assert_array_equal(found[1], np.broadcast_to(given[:rows], (3, 4)))
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", SAME)
 def test_a_spelling_is_the_function(name: str) -> None:
     function, wanted = SAME[name]

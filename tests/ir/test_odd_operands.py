@@ -70,6 +70,7 @@ def changed(op_class: type[PdOp], sample: Sample) -> Iterator[tuple[Groups, dict
                 yield [*groups[:field], new, *groups[field + 1 :]], attrs
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_refused_in_words(family: str) -> None:
     """Of all 55,000 changes none ends in an error of Python's own."""

@@ -230,6 +230,7 @@ def test_nested_conds_and_loops() -> None:
     assert [op.name for op in inner_ops(loop)].count("pd.if") == 1
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("start", "step", "go", "trips"),
     [

@@ -315,6 +315,7 @@ def first_open(array: Array) -> tuple[int, ...]:
     return (-1, *array.shape[1:]) if array.ndim > 1 else array.shape
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("case", CASES)
 def test_saved_operator(case: Case) -> None:
     """The numbers, with sizes known and with the first one open."""

@@ -82,6 +82,7 @@ MASKS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.usefixtures("cudnn")
 def test_cudnn_is_called(mask: str) -> None:
@@ -263,6 +264,7 @@ MASKS_OF_LATER = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", MASKS_OF_LATER)
 @pytest.mark.usefixtures("cudnn")
 def test_causal_masks_need_not_be_read(kind: str) -> None:

@@ -39,6 +39,7 @@ def test_a_seed_is_a_key(seed: int) -> None:
 
 
 # less than a block, one and a bit, more than are made at once
+@pytest.mark.every(3)
 @pytest.mark.parametrize("size", [7, random.BLOCK + 1, 9 * random.BLOCK + 3])
 @pytest.mark.parametrize("name", RULES)
 def test_numbers(name: str, size: int) -> None:

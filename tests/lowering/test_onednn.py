@@ -102,6 +102,7 @@ def test_no_instructions_for_half(monkeypatch: pytest.MonkeyPatch) -> None:
         onednn_here.why_not_half.cache_clear()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("window", "algorithm"), WINDOWS)
 def test_convolutions(window: FilterWindow, algorithm: str) -> None:
     """With strides, holes, uneven padding, and each way to compute the filter's gradient."""

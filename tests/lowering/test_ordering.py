@@ -31,6 +31,7 @@ def numbers(dtype: str) -> Any:
     return drawn
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("dtype", [*FLOATS, *WHOLE])
 @pytest.mark.parametrize("axis", [0, -1])
 @pytest.mark.parametrize("descending", [False, True])

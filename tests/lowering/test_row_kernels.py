@@ -89,6 +89,7 @@ def test_interpreted(case: Any, platform: str) -> None:
     assert_same_results(module, changed)
 
 
+@pytest.mark.every(3)
 @PLATFORMS
 @pytest.mark.parametrize("case", CHOSEN, ids=lambda case: case.title)
 def test_lowered(case: Any, platform: str) -> None:

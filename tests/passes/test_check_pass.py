@@ -38,6 +38,7 @@ PLANTABLE = [op for op in ALL if not issubclass(op, (RegionOp, Yield)) and op.na
 name_of = {op: op.name for op in ALL}.get
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("op_class", list(share(PLANTABLE, 32)), ids=name_of)
 def test_calls_are_found(op_class: type[PdOp]) -> None:
     """Operands and properties that the type rule and the lowering take."""

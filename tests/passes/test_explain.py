@@ -153,6 +153,7 @@ def mutate(case: Case, rule: Fusion, change: Callable[[ModuleOp, Match], None]) 
     return module
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(("case", "rule"), RULES)
 def test_another_reader_is_named(case: Case, rule: Fusion) -> None:
     """Mutation: an inner value gets a second reader, or is fetched."""

@@ -70,6 +70,7 @@ def test_gradients(
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("kind", ["kernel", "adaptive", "global"])
 def test_tiles(layout: str, kind: str) -> None:

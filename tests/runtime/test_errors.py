@@ -93,6 +93,7 @@ def test_last_axes_of_size_1_may_be_missing(mode: str) -> None:
     assert found == [3.0, 3.0]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("feed", [None, {}, {"y": np.zeros((4, 2), "float32")}])
 def test_missing_feeds(mode: str, feed: Any) -> None:

@@ -273,6 +273,7 @@ def test_explain_says_what_was_measured() -> None:
     assert any("nobody looks" in o.reason.text for o in report.outcomes if isinstance(o, Declined))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("kernel", "group"), [(2.0, 0.9), (0.5, 1.1), (2.0, 1.1), (2.0, 1.02)])
 def test_groups_that_cost_time(kernel: float, group: float) -> None:
     """A group stays if a step takes no longer with it; a kernel in it, if that pays."""

@@ -52,6 +52,7 @@ def test_reads_outlive_later_steps(devices: int) -> None:
     close(value("w") - before, [[-0.1 * feed["X"].mean()]])
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("devices", DEVICES)
 @pytest.mark.parametrize("even", [True, False])
 def test_feeds_may_be_overwritten_after_a_run(devices: int, even: bool) -> None:
@@ -193,6 +194,7 @@ def test_many_steps_that_nobody_waits_for() -> None:
     close(value("w"), [[2 - 200 * 0.0015]], 1e-4)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("devices", [0, 1, 2, 6])
 @pytest.mark.parametrize(
     ("dtype", "number"), [("int64", 2**40 + 1), ("float64", 1e300), ("int64", -(2**62))]

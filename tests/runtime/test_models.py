@@ -118,6 +118,7 @@ def marks(name: str, saved: Saved) -> Any:
     return pytest.mark.exhaustive if name.startswith(("infer_decode", *LARGE)) else ()
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=marks(name, saved)) for name, saved in CASES.items()]
 )

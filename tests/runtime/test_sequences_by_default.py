@@ -218,6 +218,7 @@ def test_a_program_that_cannot_be_padded_runs_exactly() -> None:
     assert "pd.sequence_pad" in stats["exact"][0]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("seconds", "often", "compiled"), [(0.01, 0, 1), (1.0, 0, 2), (1.0, 10, 1), (0.01, 5, 2)]
 )

@@ -33,6 +33,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
         yield asked
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("tier", ["auto", "full"])
 @pytest.mark.parametrize("kind", ["plain", "devices", "stacked"])
 def test_a_later_step_is_one_call_of_c(

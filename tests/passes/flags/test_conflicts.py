@@ -35,6 +35,7 @@ def fired(build: Build, **flags: Any) -> dict[str, int]:
     return dict(Counter(kind for kind in kinds if kind.startswith("fuse")))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("build", "flags", "wanted"),
     [
