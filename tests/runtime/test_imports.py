@@ -31,6 +31,7 @@ WITHOUT = {
 MODEL = Path(__file__).parents[1] / "data" / "models" / "infer_mobilenet_v2" / "model"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("names", WITHOUT)
 def test_imports_wait(names: str) -> None:
     """Until something is built, read, compiled or saved."""
