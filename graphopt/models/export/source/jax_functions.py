@@ -180,7 +180,7 @@ def pixel_shuffle(x, factor):
     return y.reshape(batch, -1, height * factor, width * factor)
 
 
-def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=False, align_mode=0):
+def interpolate(x, size=(), scale_factor=None, mode="nearest", align_corners=False, align_mode=0):
     count = x.ndim - 2
     factors = scale_factor if isinstance(scale_factor, list) else [scale_factor] * count
     for axis, factor in enumerate(factors, 2):

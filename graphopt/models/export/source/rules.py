@@ -357,11 +357,12 @@ def _subscript(
     x: SSAValue, axes: Ints, starts: Ints, ends: Ints, strides: Ints, decreased: Ints
 ) -> str:
     sizes = shape_of(x.type)
-    axes = [axis % len(sizes) for axis in axes]
-    parts = [":"] * (max(axes) + 1)
+    places = [axis % len(sizes) for axis in axes]
+    parts = [":"] * (max(places) + 1)
     steps = strides or (1,) * len(axes)
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        if axis in decreased:
+    dropped = {axis % len(sizes) for axis in decreased}
+    for axis, start, end, step in zip(places, starts, ends, steps, strict=True):
+        if axis in dropped:
             parts[axis] = str(start)
             continue
         size = sizes[axis]
