@@ -273,7 +273,8 @@ def scaled(emit: Emit, x: SSAValue, scale: float, bias: float, bias_after_scale:
     if bias == 0:
         return f"-{emit.value(x)}" if scale == -1 else f"{emit.value(x)} * {times}"
     if scale == 1:
-        return f"{emit.value(x)} - {plus[1:]}" if bias < 0 else f"{emit.value(x)} + {plus}"
+        sign, plus = ("-", literal(number_of(dtype, -bias))) if bias < 0 else ("+", plus)
+        return f"{emit.value(x)} {sign} {plus}"
     if not emit.is_jax:
         return f"paddle.scale({emit.value(x)}, {times}, {plus})"
     return f"{emit.value(x)} * {times} + {plus}"
@@ -476,7 +477,7 @@ def combined(emit: Emit, x: SSAValue, axis: Ints, keepdim: bool, dtype: DType | 
 @spells("softmax", "log_softmax")
 def softmax(emit: Emit, x: SSAValue, axis: int) -> str:
     if emit.is_jax and not rank_of(x.type):
-        raise NotReadable("it has one number")
+        raise NotReadable("JAX has none of a single number")
     given = arguments(emit.value(x), axis=(axis, -1))
     return f"{'jax.nn' if emit.is_jax else 'F'}.{emit.op.name.removeprefix('pd.')}({given})"
 
