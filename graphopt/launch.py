@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import math
 import os
 import secrets
 import signal
@@ -27,10 +28,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphopt.display.units import several
-from graphopt.runtime.distributed.member import FAULT_EXIT
-from graphopt.runtime.distributed.stopping import STOPPED
-from graphopt.runtime.distributed.wire import free_ports
-from graphopt.runtime.distributed.world import LAUNCHER, TIMEOUTS, TOKEN, Timeouts
+from graphopt.runtime.distributed.world import (
+    FAULT_EXIT,
+    STOPPED,
+    TIMEOUTS,
+    TOKEN,
+    Timeouts,
+    free_ports,
+)
 
 # Seconds that trainers have to end when another one has failed.
 TO_END = 4.0
@@ -39,6 +44,8 @@ TO_STOP = 8.0
 _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_PR_SET_PDEATHSIG = 1
 _output = threading.Lock()
 
 
@@ -54,7 +61,7 @@ class Trainer:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=_die_with_parent if _LIBC else None,
         )
         self.reader = threading.Thread(target=self._show, daemon=True)
 
@@ -80,34 +87,33 @@ class Trainer:
                 self.process.send_signal(number)
 
 
+def _die_with_parent() -> None:
+    """Ask Linux to kill this process when the launcher is killed and can do it no more."""
+    assert _LIBC is not None
+    _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+
+
 class Stop:
     """The end requested by a signal, and until when trainers may save."""
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
         self.number = 0
-        self.limit: float | None = None
+        self.limit = math.inf
         self._waiting: list[int] = []
 
-    def receive(self, number: int, _: Any) -> None:
-        """The handler of a signal, which trainers get as soon as all of them are started."""
-        self.begin(number)
-        self._waiting.append(number)
+    def receive(self, number: int, _: Any = None) -> None:
+        """The handler of a signal, which trainers get as soon as all of them are started.
 
-    def begin(self, number: int) -> None:
-        """The first signal counts; Ctrl-C sets no limit, because the user can press it again."""
+        The first signal counts; Ctrl-C sets no limit, because the user can press it again.
+        """
         self.number = self.number or number
-        if number != signal.SIGINT and self.limit is None:
-            self.limit = time.monotonic() + self.timeout
+        self._waiting.append(number)
+        if number != signal.SIGINT:
+            self.limit = min(self.limit, time.monotonic() + self.timeout)
 
-    @property
-    def is_over(self) -> bool:
-        """True when the time is over."""
-        return self.limit is not None and time.monotonic() > self.limit
-
-    def pause(self, trainers: Sequence[Trainer]) -> None:
-        """Wait a moment, and pass on the signals that have come."""
-        time.sleep(0.05)
+    def pass_on(self, trainers: Sequence[Trainer]) -> None:
+        """Send trainers the signals that have come."""
         while self._waiting:
             number = self._waiting.pop(0)
             for trainer in trainers:
@@ -191,7 +197,7 @@ def trainer_environments(
     options: argparse.Namespace, base: Mapping[str, str]
 ) -> list[dict[str, str]]:
     """The environment of each trainer; WorldError for timeouts that are not above 0."""
-    common = {**base, TOKEN: secrets.token_hex(16), LAUNCHER: str(os.getpid())}
+    common = {**base, TOKEN: secrets.token_hex(16)}
     for name, variable in TIMEOUTS.items():
         asked = getattr(options, f"{name}_timeout")
         common[variable] = f"{getattr(Timeouts.of(base), name) if asked is None else asked:g}"
@@ -219,16 +225,6 @@ def trainer_environments(
     ]
 
 
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
-_PR_SET_PDEATHSIG = 1
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to kill this process when the launcher is killed and can do it no more."""
-    assert _LIBC is not None
-    _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-
-
 def _say(text: str) -> None:
     with _output:
         print(f"graphopt.launch: {text}", file=sys.stderr, flush=True)
@@ -251,39 +247,38 @@ def _run(options: argparse.Namespace, stop: Stop) -> int:
             trainer.reader.start()
         return _watch(trainers, stop, limits.grace + 1.5)
     finally:
-        _end(trainers, 0.0 if stop.limit is not None else TO_END)
+        _end(trainers, TO_END if stop.limit == math.inf else 0.0)
 
 
 def _watch(trainers: Sequence[Trainer], stop: Stop, explain: float) -> int:
     """Wait until all have ended well, or one has not; returns the exit code.
 
-    After a failure the others have `explain` seconds to report and end; after SIGTERM
-    to one of them those of `stop`.
+    After a failure the others have `explain` seconds to report and end; after SIGTERM, also to one
+    of them, those of `stop`.
     """
-
-    def running() -> list[str]:
-        return [str(trainer.number) for trainer in trainers if trainer.code is None]
-
     ended: list[Trainer] = []
-    while not (ended or stop.is_over):
-        if not running() and all(trainer.code == 0 for trainer in trainers):
-            return 0
-        stop.pause(trainers)
-        ended = [trainer for trainer in trainers if trainer.code]
-    if any(trainer.code == STOPPED for trainer in ended):
-        stop.begin(signal.SIGTERM)
-    # a trainer that stopped because of another one is not the first failure
-    limit = stop.limit if stop.limit is not None else time.monotonic() + explain
-    while time.monotonic() < limit and running():
-        stop.pause(trainers)
-    still = ", ".join(running())
+    limit = math.inf
+    while (running := [trainer for trainer in trainers if trainer.code is None]) and (
+        time.monotonic() < min(stop.limit, limit)
+    ):
+        time.sleep(0.05)
+        if not ended and (ended := [trainer for trainer in trainers if trainer.code]):
+            if any(trainer.code == STOPPED for trainer in ended):
+                stop.receive(signal.SIGTERM)
+            limit = time.monotonic() + explain if stop.limit == math.inf else stop.limit
+        stop.pass_on(running)
+    failed = [trainer for trainer in trainers if trainer.code]
+    if not running and not failed:
+        return 0
+    still = ", ".join(str(trainer.number) for trainer in running)
     if stop.number:
-        name = signal.Signals(stop.number).name
         late = f"trainer {still} did not end within {stop.timeout:g} s (--stop-timeout); killed"
-        _say(f"{name}, and {late}" if still and stop.is_over else f"ended by {name}")
+        is_late = still and time.monotonic() > stop.limit
+        name = signal.Signals(stop.number).name
+        _say(f"{name}, and {late}" if is_late else f"ended by {name}")
         return 128 + stop.number
-    failed = [trainer for trainer in trainers if trainer.code and trainer.code != FAULT_EXIT]
-    first = next((t for t in ended if t in failed), (failed or ended)[0])
+    # a trainer that stopped because of another one is not the first failure
+    first = min([*ended, *failed], key=lambda trainer: trainer.code == FAULT_EXIT)
     code = first.code or 0
     how = f"failed with code {code}"
     if code < 0:

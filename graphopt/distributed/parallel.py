@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from graphopt.errors import UnsupportedError
-from graphopt.runtime.distributed.group import current, join
+from graphopt.runtime.distributed.job import current, join
 from graphopt.runtime.distributed.world import world_of_environment
 
 
@@ -105,7 +105,7 @@ def barrier(group: Any = None) -> None:
     Raises TrainerError (RuntimeError) when one cannot come any more.
     """
     _check_group(group)
-    joined = current() or join()
+    joined = join()
     if joined is not None:
         joined.barrier()
 

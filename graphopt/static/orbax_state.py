@@ -18,7 +18,7 @@ import numpy as np
 
 from graphopt.errors import FormatError, UnsupportedError
 from graphopt.ir.dtypes import bfloat16
-from graphopt.runtime.distributed.group import current, join
+from graphopt.runtime.distributed.job import current, join
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.state.scope import global_scope
 from graphopt.runtime.state.slots import Slot

@@ -21,7 +21,7 @@ from graphopt.display.units import several
 from graphopt.errors import DeviceError, OperandError, ProgramError
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime.devices.threads import give_xla_its_threads
-from graphopt.runtime.distributed.group import join
+from graphopt.runtime.distributed.job import join
 from graphopt.runtime.settings.flags import CUDA_PLACE, replaces_gpus
 from graphopt.runtime.settings.jax_import import import_jax
 

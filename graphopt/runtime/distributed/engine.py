@@ -1,9 +1,8 @@
 """The engine that has started this process with others: Slurm, Open MPI, Kubernetes, Cloud TPU.
 
-JAX knows how each of them says which process this is and where the first one is
-(`jax.distributed.initialize` without arguments). It is imported only where the variables of an
-engine are set, so a process that is alone imports nothing. Open MPI 5 no longer sets the variable
-by which JAX finds the first process; on one machine that is no question.
+JAX knows how each of them says which process this is and where the first one is. It is asked only
+where the variables of an engine are set, so a process that is alone imports nothing. Open MPI 5 no
+longer sets the variable by which JAX finds the first process; on one machine that is no question.
 """
 
 from __future__ import annotations
@@ -12,21 +11,20 @@ import os
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from importlib.util import find_spec
+from typing import NamedTuple
 
 from graphopt.errors import WorldError
 from graphopt.runtime.settings.jax_import import import_jax
 
-# the variables of an engine, of which each has several processes -> the module and class of JAX
+# an engine -> variables that all of its processes have, where there are several
 _ENGINES = (
-    (("OMPI_COMM_WORLD_SIZE", "OMPI_MCA_orte_hnp_uri"), "ompi_cluster", "OmpiCluster"),
-    (("SLURM_STEP_NODELIST", "SLURM_PROCID"), "slurm_cluster", "SlurmCluster"),
-    (("TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES"), "cloud_tpu_cluster", "GkeTpuCluster"),
-    (("TPU_WORKER_ID", "TPU_PROCESS_ADDRESSES"), "cloud_tpu_cluster", "GkeTpuCluster"),
-    (("KUBERNETES_SERVICE_HOST", "JOB_COMPLETION_INDEX"), "k8s_cluster", "K8sCluster"),
+    ("Open MPI", ("OMPI_COMM_WORLD_SIZE", "OMPI_MCA_orte_hnp_uri")),
+    ("Slurm", ("SLURM_STEP_NODELIST", "SLURM_PROCID")),
+    ("Cloud TPU", ("TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES")),
+    ("Cloud TPU", ("TPU_WORKER_ID", "TPU_PROCESS_ADDRESSES")),
+    ("Kubernetes", ("KUBERNETES_SERVICE_HOST", "JOB_COMPLETION_INDEX")),
 )
 # how many processes there are on this machine; Slurm writes `2(x3)` for two on each of three
 _BESIDE = ("OMPI_COMM_WORLD_LOCAL_SIZE", "LOCAL_WORLD_SIZE", "SLURM_STEP_TASKS_PER_NODE")
@@ -36,8 +34,7 @@ _MENDING = (
 )
 
 
-@dataclass(frozen=True)
-class Started:
+class Started(NamedTuple):
     """The number of this process among `processes`, and where the first one is to listen.
 
     `device` is the one accelerator that is its own, where processes share a machine.
@@ -55,42 +52,31 @@ def started_by() -> Started | None:
 
     WorldError for an engine that does not say where the first process is.
     """
-    for variables, module, name in _ENGINES:
+    for engine, variables in _ENGINES:
         if all(os.environ.get(variable) for variable in variables):
-            return _asked(module, name)
+            return _found_by_jax(engine)
     if find_spec("libtpu") is not None and os.path.exists("/dev/accel0"):
-        return _asked("cloud_tpu_cluster", "GceTpuCluster")
+        return _found_by_jax("Cloud TPU")
     return _of_open_mpi_5()
 
 
-def _asked(module: str, name: str) -> Started | None:
-    """The findings of JAX's class for an engine; None without the engine, or for one process."""
+def _found_by_jax(engine: str) -> Started | None:
+    """What `jax.distributed.initialize` finds; None without the engine, or for one process."""
     import_jax()
     try:
-        cluster = getattr(import_module(f"jax._src.clusters.{module}"), name)
-    except (ImportError, AttributeError):
-        raise WorldError(
-            f"this release of JAX has no {name}, which knows how the engine that has started this "
-            f"process numbers its processes; {_MENDING}"
-        ) from None
-    try:
-        if not cluster.is_env_present() or (processes := cluster.get_process_count()) < 2:
-            return None
-        address = cluster.get_coordinator_address(
-            timeout_secs=60, override_coordinator_port=os.environ.get("JAX_COORDINATOR_PORT")
+        from jax._src.clusters import ClusterEnv
+
+        address, processes, number, devices = ClusterEnv.auto_detect_unset_distributed_params(
+            *(None,) * 5, initialization_timeout=60
         )
-        # a machine of TPUs has one process, with all of its chips
-        alone = "tpu" in module
-        return Started(
-            processes,
-            cluster.get_process_id(),
-            address,
-            None if alone else own_device(cluster.get_local_process_id(), os.environ),
-        )
-    except (RuntimeError, KeyError, ValueError, OSError) as error:
+    except Exception as error:  # of the engine, or of a release of JAX that has no such function
         raise WorldError(
-            f"{name} of JAX does not find out which process this is: {error!r}; {_MENDING}"
+            f"JAX does not find out which process of {engine} this is: {error!r}; {_MENDING}"
         ) from error
+    if address is None or number is None or processes is None or processes < 2:
+        return None
+    local = devices[0] if devices else None
+    return Started(processes, number, address, own_device(local, os.environ))
 
 
 def _of_open_mpi_5() -> Started | None:
@@ -105,8 +91,7 @@ def _of_open_mpi_5() -> Started | None:
         )
     job = os.environ.get("PMIX_NAMESPACE", "") or str(os.getppid())
     port = os.environ.get("JAX_COORDINATOR_PORT") or 61440 + zlib.crc32(job.encode()) % 4096
-    local = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", rank))
-    return Started(int(size), int(rank), f"127.0.0.1:{port}", own_device(local, os.environ))
+    return Started(int(size), int(rank), f"127.0.0.1:{port}", own_device(int(rank), os.environ))
 
 
 def own_device(local: int | None, environment: Mapping[str, str]) -> int | None:
@@ -115,9 +100,7 @@ def own_device(local: int | None, environment: Mapping[str, str]) -> int | None:
     A process that has the machine for itself takes all of them, and one that is shown a single one
     that one.
     """
-    named = environment.get("CUDA_VISIBLE_DEVICES", "").strip()
-    shown = len(named.split(",")) if named else 0
+    shown = environment.get("CUDA_VISIBLE_DEVICES", "").strip()
     beside = next((environment[name] for name in _BESIDE if environment.get(name)), "")
-    if local is None or shown == 1 or re.match("1(?![0-9])", beside):
-        return None
-    return local
+    is_single = bool(shown) and "," not in shown
+    return None if is_single or re.match("1(?![0-9])", beside) else local

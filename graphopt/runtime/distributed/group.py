@@ -1,4 +1,4 @@
-"""The job that this process belongs to: joined once, before JAX starts, and left at exit.
+"""The trainers of a job as this one sees them: joining, steps, barriers, the end.
 
 The engine of communication is JAX's multi-process runtime; `Meeting` and `Member` stand around it,
 because by itself it answers a lost trainer with an abort after minutes, or with none.
@@ -11,21 +11,22 @@ import os
 import sys
 import time
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from graphopt.errors import TrainerError, WorldError
+from graphopt.errors import TrainerError
 from graphopt.runtime.distributed.compare import Described
 from graphopt.runtime.distributed.meeting import Meeting
-from graphopt.runtime.distributed.member import FAULT_EXIT, Member, quit_now
+from graphopt.runtime.distributed.member import Member, quit_now
 from graphopt.runtime.distributed.stopping import Stopping
-from graphopt.runtime.distributed.wire import free_ports
-from graphopt.runtime.distributed.world import World, world_of_environment
+from graphopt.runtime.distributed.wire import run
+from graphopt.runtime.distributed.world import FAULT_EXIT, World
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.state.uninterrupted import Uninterrupted
 
 # What a shell reports for a program that Ctrl-C ended.
 INTERRUPTED = 130
+# What has to be the same for every trainer.
 SOFTWARE = ("graphopt", "jax", "jaxlib", "numpy")
 
 
@@ -37,7 +38,7 @@ class Announced:
     state was taken from trainer 0.
     """
 
-    number: int
+    name: str
     about: Any
     waits: bool
     key: list[int] | None = None
@@ -45,21 +46,10 @@ class Announced:
 
 
 class TrainerGroup:
-    """The trainers of a job as this one sees them."""
+    """Joins the job of this world; TrainerError when trainers do not come, refuse or differ."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.meeting: Meeting | None = None
-        if world.trainer == 0:
-            self.meeting = Meeting(world)
-            host, _ = world.meeting_place
-            self.meeting.jax_port = world.jax_port or free_ports(host, 1)[0]
-        try:
-            self.member = Member(world, versions())
-        except TrainerError:
-            if self.meeting is not None:
-                self.meeting.close()
-            raise
         self.announced: Announced | None = None
         self._barriers = 0
         self._at_barrier = False
@@ -68,20 +58,32 @@ class TrainerGroup:
         self._pid = os.getpid()
         self._error = ""
         self._own_fault = False
+        self.meeting = Meeting(world) if world.trainer == 0 else None
+        self.member = Member(world)
+        if self.meeting is not None:
+            run(self.meeting.open())
+        try:
+            welcome = run(self.member.join({name: _version(name) for name in SOFTWARE}))
+        except TrainerError:
+            if self.meeting is not None:
+                run(self.meeting.close())
+            raise
         self._watch_exceptions()
-        self.stopping = Stopping(
-            lambda: self.member.channel.send("end"), self._is_between, quit_now
-        )
-        self.member.stopping = self.stopping.told
-        self.stopping.install()
+        self.stopping = Stopping(lambda: self.member.send("end"), self._is_between, quit_now)
+        self.member.stopping = self.stopping.begin
+        try:
+            self._start_jax(welcome["jax_port"])
+        except TrainerError as error:
+            self.member.leave(str(error))
+            raise
+        atexit.register(self.leave)
 
-    def start_jax(self) -> None:
+    def _start_jax(self, port: int) -> None:
         """Connect JAX's runtime; its own timeouts are longer, so that ours speak first."""
         import_jax()
         import jax
 
-        host, _ = self.world.meeting_place
-        address = f"{host}:{self.member.welcome['jax_port']}"
+        address = f"{self.world.meeting_place[0]}:{port}"
         limits = self.world.timeouts
         config: Any = jax.config
         # JAX would take SIGTERM for a message to scripts that ask it, and these do not
@@ -107,7 +109,6 @@ class TrainerGroup:
                 "graphopt.distributed.init_parallel_env(), or with_data_parallel with a strategy "
                 "that has trainers_endpoints, first in the script"
             ) from error
-        atexit.register(self.leave)
 
     # -- during the job ----------------------------------------------------------------------------
 
@@ -129,41 +130,29 @@ class TrainerGroup:
         """
         self.member.check()
         self.member.busy_since = time.monotonic()
+        if self.announced is None:
+            name = described.digest
+            fields: dict[str, Any] = {"digest": name, "values": values, "key": key}
+            fields["wait"] = sync or name != self._described
+            if name not in self._sent:
+                fields["description"] = described.parts
+            with Uninterrupted():
+                number = self.member.next_step()
+                if number is None:
+                    self.stopping.leave()
+                    raise TrainerError("this trainer was asked to end, but its script goes on")
+                self.announced = Announced(f"step {number}", about, fields["wait"])
+                self._described = name
+                self._sent.add(name)
+                self.member.come(self.announced.name, **fields)
         step = self.announced
-        if step is None:
-            step = self._announce(about, described, values, key, sync=sync)
-        elif step.about is not about:
+        if step.about is not about:
             raise TrainerError(
-                f"trainer {self.world.trainer} was interrupted in step {step.number}, which the "
+                f"trainer {self.world.trainer} was interrupted in {step.name}, which the "
                 "others run; it must run the same program again before another one"
             )
         if step.waits and step.key is None:
-            step.key = self.member.answer("go", step.number)["key"]
-        return step
-
-    def _announce(
-        self,
-        about: Any,
-        described: Described,
-        values: dict[str, Any],
-        key: list[int],
-        *,
-        sync: bool,
-    ) -> Announced:
-        name = described.digest
-        fields: dict[str, Any] = {"digest": name, "values": values, "key": key}
-        fields["wait"] = waits = sync or name != self._described
-        if name not in self._sent:
-            fields["description"] = described.parts
-        with Uninterrupted():
-            number = self.member.next_step()
-            if number is None:
-                self.stopping.leave()
-                raise TrainerError("this trainer was asked to end, but its script goes on")
-            step = self.announced = Announced(number, about, waits)
-            self._described = name
-            self._sent.add(name)
-            self.member.channel.send("step", number=step.number, **fields)
+            step.key = self.member.answer(step.name)["key"]
         return step
 
     def end_step(self) -> None:
@@ -176,14 +165,14 @@ class TrainerGroup:
         An `error` is what made it fail on this one.
         """
         assert self.announced is not None
-        name = f"step {self.announced.number}"
-        self.member.channel.send("barrier", name=name, error=error)
-        errors = self.member.answer("through", name)["errors"]
+        end = f"the end of {self.announced.name}"
+        self.member.come(end, error=error)
+        errors = self.member.answer(end)["errors"]
         if errors and not error:
             trainer = min(errors, key=int)
             raise TrainerError(
-                f"{name} failed on {self.world.name(int(trainer))}, so no trainer stored it: "
-                f"{errors[trainer]}"
+                f"{self.announced.name} failed on {self.world.name(int(trainer))}, so no trainer "
+                f"stored it: {errors[trainer]}"
             )
 
     def failed(self, error: Exception) -> TrainerError | None:
@@ -191,9 +180,8 @@ class TrainerGroup:
         text = str(error).lower()
         peer = any(word in text for word in ("gloo", "peer", "connection", "coordination", "nccl"))
         limits = self.world.timeouts
-        if self.member.lost(limits.silence + 2 * limits.beat if peer else 0.5):
-            return TrainerError(self.member.reason)
-        return None
+        is_lost = self.member.lost(limits.silence + 2 * limits.beat if peer else 0.5)
+        return TrainerError(self.member.reason) if is_lost else None
 
     def _is_between(self, late: bool = False) -> bool:
         """True when no step is under way, nor, unless it is `late`, will be before the end."""
@@ -205,13 +193,11 @@ class TrainerGroup:
         if self._is_between():
             self.stopping.leave()
         with Uninterrupted():
-            if (
-                not self._at_barrier
-            ):  # else an interrupt ended the last call, and the others count it
+            if not self._at_barrier:  # else an interrupt ended the last call: the others count it
                 self._barriers += 1
                 self._at_barrier = True
-                self.member.channel.send("barrier", name=f"{self._barriers}", error="")
-        self.member.answer("through", f"{self._barriers}")
+                self.member.come(f"barrier {self._barriers}")
+        self.member.answer(f"barrier {self._barriers}")
         self._at_barrier = False
 
     # -- the end -----------------------------------------------------------------------------------
@@ -230,8 +216,7 @@ class TrainerGroup:
 
     def leave(self) -> None:
         """Called at exit: wait for the others, or end at once when the job has failed."""
-        global _group
-        if os.getpid() != self._pid or _group is not self:
+        if os.getpid() != self._pid:
             return
         self.stopping.over()
         try:
@@ -241,52 +226,15 @@ class TrainerGroup:
             return
         if not parted:
             if self.meeting is not None:
-                self.meeting.outlast(self.world.timeouts.grace + 1.0)
+                run(self.meeting.outlast(self.world.timeouts.grace + 1.0))
             quit_now(1 if self._own_fault else FAULT_EXIT)
         import jax
 
         jax.distributed.shutdown()
-        _group = None
 
 
-def versions() -> dict[str, str]:
-    """The software that has to be the same for every trainer."""
-    found: dict[str, str] = {}
-    for name in SOFTWARE:
-        try:
-            found[name] = version(name)
-        except ImportError:  # PackageNotFoundError: run from a checkout
-            found[name] = "unknown"
-    return found
-
-
-_group: TrainerGroup | None = None
-
-
-def current() -> TrainerGroup | None:
-    """The job that this process has joined, None when it is alone."""
-    return _group
-
-
-def join(world: World | None = None) -> TrainerGroup | None:
-    """Join the job of `world`, by default the environment's; once, and before JAX has started.
-
-    Returns None for a process that is alone. Raises WorldError for settings that do not fit
-    together, TrainerError when trainers do not come, refuse or differ.
-    """
-    global _group
-    if _group is not None:
-        if world is not None and world != _group.world:
-            raise WorldError("this process has joined a job with other trainers already")
-        return _group
-    world = world or world_of_environment()
-    if world is None or world.trainers == 1:
-        return None
-    group = TrainerGroup(world)
+def _version(name: str) -> str:
     try:
-        group.start_jax()
-    except TrainerError as error:
-        group.member.leave(str(error))
-        raise
-    _group = group
-    return group
+        return version(name)
+    except PackageNotFoundError:  # run from a checkout
+        return "unknown"

@@ -1,13 +1,42 @@
-"""Compare a BuildStrategy's description of the trainers with the job of the environment."""
+"""The job that this process belongs to: joined once, before JAX starts, and left at exit."""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from graphopt.errors import WorldError
-from graphopt.runtime.distributed.group import TrainerGroup, current, join
-from graphopt.runtime.distributed.world import world_of
+from graphopt.runtime.distributed.world import World, world_of, world_of_environment
 from graphopt.runtime.settings.strategies import BuildStrategy
+
+if TYPE_CHECKING:  # a process that is alone does not import it
+    from graphopt.runtime.distributed.group import TrainerGroup
+
+_group: TrainerGroup | None = None
+
+
+def current() -> TrainerGroup | None:
+    """The job that this process has joined, None when it is alone."""
+    return _group
+
+
+def join(world: World | None = None) -> TrainerGroup | None:
+    """Join the job of `world`, by default the environment's; once, and before JAX has started.
+
+    Returns None for a process that is alone. Raises WorldError for settings that do not fit
+    together, TrainerError when trainers do not come, refuse or differ.
+    """
+    global _group
+    if _group is not None:
+        if world is not None and world != _group.world:
+            raise WorldError("this process has joined a job with other trainers already")
+        return _group
+    world = world or world_of_environment()
+    if world is not None and world.trainers > 1:
+        from graphopt.runtime.distributed.group import TrainerGroup
+
+        _group = TrainerGroup(world)
+    return _group
 
 
 def job_of(strategy: BuildStrategy) -> TrainerGroup | None:
@@ -16,7 +45,7 @@ def job_of(strategy: BuildStrategy) -> TrainerGroup | None:
     A strategy with `num_trainers`, `trainer_id` and `trainers_endpoints` describes a job as the
     environment does. Raises WorldError if a trainer's endpoint is unknown.
     """
-    group = current() or join()
+    group = join()
     if group is not None or strategy.num_trainers <= 1:
         return group
     if not strategy.trainers_endpoints:
@@ -26,23 +55,19 @@ def job_of(strategy: BuildStrategy) -> TrainerGroup | None:
             "PADDLE_TRAINERS_NUM, PADDLE_TRAINER_ID and PADDLE_TRAINER_ENDPOINTS, or "
             "build_strategy.trainer_id and build_strategy.trainers_endpoints"
         )
-    return join(
-        world_of(
-            strategy.num_trainers, strategy.trainer_id, strategy.trainers_endpoints, os.environ
-        )
-    )
+    told = strategy.num_trainers, strategy.trainer_id, strategy.trainers_endpoints
+    return join(world_of(*told, os.environ))
 
 
-def strategy_for(group: TrainerGroup, strategy: BuildStrategy) -> BuildStrategy:
+def strategy_for(world: World, strategy: BuildStrategy) -> BuildStrategy:
     """The strategy with the job's number of trainers; WorldError when it names another job."""
-    world, asked = group.world, strategy.values
     told = {
         "num_trainers": world.trainers,
         "trainer_id": world.trainer,
         "trainers_endpoints": list(world.endpoints),
     }
     for name, value in told.items():
-        given = asked.get(name)
+        given = strategy.values.get(name)
         if given not in (None, value) and not (name == "num_trainers" and given == 1):
             raise WorldError(
                 f"build_strategy.{name} is {given}, but the job that this process has joined says "

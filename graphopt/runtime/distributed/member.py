@@ -7,6 +7,7 @@ that never returns, where no exception reaches it.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -17,172 +18,147 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphopt.errors import TrainerError
-from graphopt.runtime.distributed.wire import Channel, Message
-from graphopt.runtime.distributed.world import LAUNCHER, World
+from graphopt.runtime.distributed.meeting import silent
+from graphopt.runtime.distributed.wire import MAX_LINE, Message, event_loop, receive, send
+from graphopt.runtime.distributed.world import FAULT_EXIT, World
 
-# How a process ends that another trainer's fault has stopped (EX_TEMPFAIL: try again).
-FAULT_EXIT = 75
 # Seconds between two attempts to reach trainer 0.
 RETRY = 0.2
 # The most answers kept for repeated requests.
 MAX_ANSWERS = 16
+CRASHED = "ended without a word: it crashed or was killed"
 
 
 class Member:
-    """Connects to trainer 0; TrainerError when it is not there in time or refuses.
+    """What a trainer knows of the job; `stop` ends the process, with an exit code."""
 
-    `stop` ends the process, with an exit code, from any thread.
-    """
-
-    def __init__(
-        self,
-        world: World,
-        versions: Mapping[str, str],
-        stop: Callable[[int], None] | None = None,
-    ) -> None:
+    def __init__(self, world: World, stop: Callable[[int], None] | None = None) -> None:
         self.world = world
         self._stop = stop or quit_now
         self.reason = ""
         self.busy_since: float | None = None
-        self._lost = threading.Event()
-        self._lock = threading.Condition()
         self.steps = 0
         self.last_step: int | None = None
-        self.stopping: Callable[[], None] = lambda: None  # called when the last step is known
-        self._halted = False
-        self._answers: dict[tuple[str, Any], Message] = {}
-        self._ended = False
-        self._launcher = int(os.environ.get(LAUNCHER, "0") or 0)
-        self._deadline = time.monotonic() + world.timeouts.start
-        self.channel = self._connect()
-        self.channel.send(
+        self.stopping: Callable[[], object] = lambda: None  # called when the last step is known
+        self._halted = self._parted = False
+        self._lost = threading.Event()
+        self._changed = threading.Condition()
+        self._answers: dict[str, Message] = {}
+
+    async def join(self, versions: Mapping[str, str]) -> Message:
+        """Come to trainer 0; its greeting, or TrainerError when it is not there or refuses."""
+        limits, (host, port) = self.world.timeouts, self.world.meeting_place
+        deadline = time.monotonic() + limits.start
+        self._reader, self._writer = await self._connect(host, port, deadline)
+        self.send(
             "hello",
-            trainer=world.trainer,
-            trainers=world.trainers,
-            token=world.token,
+            trainer=self.world.trainer,
+            trainers=self.world.trainers,
+            token=self.world.token,
             versions=dict(versions),
             pid=os.getpid(),
             host=socket.gethostname(),
         )
-        try:
-            self.welcome = self._welcome()
-        except TrainerError:
-            self.channel.close()
-            raise
-        self._seen = time.monotonic()
-        threading.Thread(target=self._listen, name="graphopt-listen", daemon=True).start()
-        threading.Thread(target=self._beat, name="graphopt-beat", daemon=True).start()
+        # trainer 0 has the same deadline and says who is missing, so let it speak first
+        left = deadline - time.monotonic() + limits.start
+        message = await receive(self._reader, max(left, 1.0))
+        if message is not None and message["kind"] == "welcome":
+            self._tasks = [asyncio.create_task(task) for task in (self._listen(), self._beat())]
+            return message
+        self._writer.close()
+        if message is None:
+            raise TrainerError(f"{self.world.name(0)} ended before all trainers had come")
+        if message["kind"] == "fault":
+            raise TrainerError(self._told(message["trainer"], message["reason"]))
+        raise TrainerError(f"trainer 0 at {host}:{port} refuses: {message.get('reason')}")
 
-    def _connect(self) -> Channel:
+    async def _connect(
+        self, host: str, port: int, deadline: float
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Try until the deadline: trainer 0 may start later."""
-        host, port = self.world.meeting_place
         problem = "no answer"
-        while (left := self._deadline - time.monotonic()) > 0:
+        while (left := deadline - time.monotonic()) > 0:
             try:
-                return Channel(socket.create_connection((host, port), timeout=min(left, 5.0)))
+                opened = asyncio.open_connection(host, port, limit=MAX_LINE)
+                return await asyncio.wait_for(opened, min(left, 5.0))
             except OSError as error:
-                problem = error.strerror or str(error)
-            time.sleep(min(RETRY, max(left, 0.0)))
+                problem = str(error) or problem
+            await asyncio.sleep(min(RETRY, left))
         raise TrainerError(
             f"trainer 0 did not come within {self.world.timeouts.start:g} s: nothing listens at "
             f"{host}:{port} ({problem}); is it running, and is PADDLE_TRAINER_ENDPOINTS the same "
             "for every trainer? GRAPHOPT_START_TIMEOUT sets how long to wait"
         )
 
-    def _welcome(self) -> Message:
-        """Trainer 0's greeting when all trainers are there."""
-        # trainer 0 has the same deadline and says who is missing, so let it speak first
-        left = self._deadline - time.monotonic() + self.world.timeouts.start
-        message = self.channel.receive(timeout=max(left, 1.0))
-        if message is not None and message["kind"] == "welcome":
-            return message
-        if message is None:
-            raise TrainerError(f"{self.world.name(0)} ended before all trainers had come")
-        if message["kind"] == "fault":
-            raise TrainerError(self._told(int(message["trainer"]), str(message["reason"])))
-        host, port = self.world.meeting_place
-        raise TrainerError(f"trainer 0 at {host}:{port} refuses: {message.get('reason')}")
-
     def _told(self, trainer: int, reason: str) -> str:
         this = " (this one)" if trainer == self.world.trainer else ""
         return f"{self.world.name(trainer)}{this} {reason}"
 
-    # -- the threads -------------------------------------------------------------------------------
+    def send(self, kind: str, **fields: Any) -> None:
+        """Send a message, from any thread; from a handler of a signal, too: it takes no lock."""
+        event_loop().call_soon_threadsafe(lambda: send(self._writer, kind, **fields))
 
-    def _listen(self) -> None:
-        for message in self.channel.messages():
+    def come(self, to: str, **fields: Any) -> None:
+        """Say that this trainer is at a step or barrier; the fields that are left out are empty."""
+        said = {"wait": True, "digest": "", "values": {}, "key": None, "error": "", **fields}
+        self.send("come", to=to, steps=self.steps, **said)
+
+    # -- what goes on beside the script ------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        while (message := await receive(self._reader)) is not None:
             self._seen = time.monotonic()
-            match message["kind"]:
-                case "fault":
-                    self.lose(int(message["trainer"]), str(message["reason"]))
-                case "halt":
-                    with self._lock:
+            with self._changed:
+                match message["kind"]:
+                    case "halt":
                         self._halted = True
-                        steps = self.steps
-                    self.channel.send("halted", steps=steps)
-                case "last":
-                    with self._lock:
+                        self.send("halted", steps=self.steps)
+                    case "last":
                         self.last_step = int(message["step"])
-                        self._lock.notify_all()
-                    self.stopping()
-                case "go" | "through" | "farewell":
-                    about = message.get("number", message.get("name"))
-                    with self._lock:
-                        self._keep(message["kind"], about, message)
-                        self._lock.notify_all()
-                case _:
-                    pass
-        self.channel.close()
-        if not self._ended:
-            self.lose(0, "ended without a word: it crashed or was killed")
+                    case "farewell":
+                        self._parted = True
+                    case "go":  # kept: an interrupt may end a waiting caller, which asks again
+                        while len(self._answers) >= MAX_ANSWERS:
+                            del self._answers[next(iter(self._answers))]
+                        self._answers[message["to"]] = message
+                self._changed.notify_all()
+            if message["kind"] == "fault":
+                self._lose(message["trainer"], message["reason"])
+            if message["kind"] == "last":
+                self.stopping()
+        self._writer.close()
+        self._lose(0, CRASHED)
 
-    def _keep(self, kind: str, about: Any, message: Message) -> None:
-        """Keep the latest answers: an interrupt may end a waiting caller, which then asks again."""
-        while len(self._answers) >= MAX_ANSWERS:
-            del self._answers[next(iter(self._answers))]
-        self._answers[kind, about] = message
-
-    def _beat(self) -> None:
-        limits, last = self.world.timeouts, time.monotonic()
-        while not self._lost.wait(limits.beat):
-            now = time.monotonic()
+    async def _beat(self) -> None:
+        limits = self.world.timeouts
+        last = self._seen = time.monotonic()
+        while not self._lost.is_set():
+            await asyncio.sleep(limits.beat)
+            now, since = time.monotonic(), self.busy_since
             if now - last > limits.silence / 2:  # this process was stopped itself
                 self._seen = now
             last = now
-            since = self.busy_since
-            self.channel.send("beat", busy=now - since if since is not None else 0.0)
-            if self._ended:
-                continue
+            self.send("beat", busy=now - since if since is not None else 0.0)
             if now - self._seen > limits.silence:
-                self.lose(
-                    0,
-                    f"gave no sign of life for {limits.silence:g} s: it is stopped, or its machine "
-                    "or network is down",
-                )
-            if self._launcher and not _lives(self._launcher):
-                self.lose(self.world.trainer, "has lost its launcher")
+                self._lose(0, silent(limits.silence))
 
-    # -- the end -----------------------------------------------------------------------------------
-
-    def lose(self, trainer: int, reason: str) -> None:
+    def _lose(self, trainer: int, reason: str) -> None:
         """The job is over: say why, wake who waits, and end this process soon."""
-        with self._lock:
-            if self._ended or self.reason:
-                return
-            self.reason = self._told(trainer, reason)
-            mine = f"graphopt: trainer {self.world.trainer} of {self.world.trainers} stops: "
-            # before any waiting thread is woken, which might end the process first
-            print(mine + self.reason, file=sys.stderr, flush=True)
+        if self._parted or self.reason:
+            return
+        self.reason = self._told(trainer, reason)
+        mine = f"graphopt: trainer {self.world.trainer} of {self.world.trainers} stops: "
+        # before any waiting thread is woken, which might end the process first
+        print(mine + self.reason, file=sys.stderr, flush=True)
+        with self._changed:
             self._lost.set()
-            self._lock.notify_all()
+            self._changed.notify_all()
         # JAX aborts the process by itself within a second when trainer 0 is gone
         grace = self.world.timeouts.grace if trainer != 0 else 0.0
         grace += 1.0 if self.world.trainer == 0 else 0.0
-        threading.Thread(target=self._exit, args=(grace,), daemon=True).start()
+        asyncio.get_running_loop().call_later(grace, self._stop, FAULT_EXIT)
 
-    def _exit(self, grace: float) -> None:
-        time.sleep(grace)
-        self._stop(FAULT_EXIT)
+    # -- what the script asks ----------------------------------------------------------------------
 
     def lost(self, wait: float = 0.0) -> bool:
         """True when the job is over; `wait` gives the news so many seconds to arrive."""
@@ -193,15 +169,19 @@ class Member:
         if self._lost.is_set():
             raise TrainerError(self.reason)
 
+    def _wait(self, until: Callable[[], bool]) -> None:
+        """Wait, with the lock, as long as all trainers live; TrainerError when one does not."""
+        while not until():
+            self.check()
+            self._changed.wait(1.0)
+
     def next_step(self) -> int | None:
         """The number of the step that this trainer is about to announce.
 
         None when the job ends before it, because its end was requested.
         """
-        with self._lock:
-            while self._halted and self.last_step is None:
-                self.check()
-                self._lock.wait(1.0)
+        with self._changed:
+            self._wait(lambda: not self._halted or self.last_step is not None)
             if self.is_last:
                 return None
             self.steps += 1
@@ -212,40 +192,23 @@ class Member:
         """True when this trainer has begun all steps of a job whose end was requested."""
         return self.last_step is not None and self.steps >= self.last_step
 
-    def answer(self, kind: str, about: Any) -> Message:
-        """Wait for an answer of trainer 0, as long as all trainers live."""
-        with self._lock:
-            while (kind, about) not in self._answers:
-                self.check()
-                self._lock.wait(1.0)
-            return self._answers[kind, about]
+    def answer(self, to: str) -> Message:
+        """Wait until all trainers have come to a step or barrier; the answer of trainer 0."""
+        with self._changed:
+            self._wait(lambda: to in self._answers)
+            return self._answers[to]
 
     def leave(self, error: str) -> bool:
         """Say goodbye and wait until all have; False when the job ended otherwise.
 
         With an `error`, which stops the others, it does not wait for long.
         """
-        self.channel.send("bye", error=error)
-        limit = time.monotonic() + (2.0 if error else float("inf"))
-        with self._lock:
-            while ("farewell", None) not in self._answers:
-                if self._lost.is_set() or time.monotonic() > limit:
-                    return False
-                self._lock.wait(0.2)
-            self._ended = True
-        return not error
-
-
-def _lives(pid: int) -> bool:
-    """True when there is such a process, or when that is unknown."""
-    try:
-        if os.name == "posix":
-            os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
-    return True
+        self.send("bye", error=error)
+        with self._changed:
+            over = self._changed.wait_for(
+                lambda: self._parted or self._lost.is_set(), timeout=2.0 if error else None
+            )
+        return over and self._parted and not error
 
 
 def quit_now(code: int) -> None:

@@ -1,90 +1,50 @@
 """Messages between trainers: JSON objects, one a line, of bounded length, over TCP.
 
-Nothing but numbers, strings, lists and objects can arrive, and nothing that arrives is run.
+Nothing but numbers, strings, lists and objects can arrive, and nothing that arrives is run. All
+messages of a process are sent and read in one event loop, on a thread of its own.
 """
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import json
-import socket
 import threading
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Coroutine
+from functools import cache
+from typing import Any, TypeVar
 
 # A message describes a program in outline, so this is plenty.
 MAX_LINE = 1 << 22
 
 Message = dict[str, Any]
+Result = TypeVar("Result")
 
 
-class Channel:
-    """One connection; `send` may be called from several threads, `receive` from one."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._connection = connection
-        self._reader = connection.makefile("rb")
-        self._lock = threading.Lock()
-
-    def send(self, kind: str, **fields: Any) -> bool:
-        """Send a message; False when the other side is gone, which the reader will notice too."""
-        data = json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode() + b"\n"
-        try:
-            with self._lock:
-                self._connection.sendall(data)
-        except OSError:
-            return False
-        return True
-
-    def receive(self, timeout: float | None = None) -> Message | None:
-        """The next message; None at the end, on anything that is no message, and when late."""
-        try:
-            self._connection.settimeout(timeout)
-            line = self._reader.readline(MAX_LINE)
-            message = json.loads(line) if line.endswith(b"\n") else None
-        except (OSError, ValueError, RecursionError):
-            return None
-        if not isinstance(message, dict) or not isinstance(message.get("kind"), str):
-            return None
-        return message
-
-    def messages(self) -> Iterator[Message]:
-        """All messages until the other side is gone."""
-        while (message := self.receive()) is not None:
-            yield message
-
-    def close(self) -> None:
-        """End the connection; the other side, and who reads here, see its end."""
-        end(self._connection)
-        self._reader.close()
+@cache
+def event_loop() -> asyncio.AbstractEventLoop:
+    """The event loop of this process's messages, which runs from now on."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="graphopt-trainers", daemon=True).start()
+    return loop
 
 
-def end(connection: socket.socket) -> None:
-    """Close a socket so that a thread that waits for it is woken."""
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
-    connection.close()
+def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine in the event loop, from another thread; its result, or what it raises."""
+    return asyncio.run_coroutine_threadsafe(coroutine, event_loop()).result()
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens on this address and no other; OSError when it cannot."""
-    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    server = socket.socket(family, socket.SOCK_STREAM)
+def send(writer: asyncio.StreamWriter, kind: str, **fields: Any) -> None:
+    """Send a message; when the other side is gone, the reader will notice it."""
+    text = json.dumps({"kind": kind, **fields}, separators=(",", ":"))
+    writer.write(text.encode() + b"\n")
+
+
+async def receive(reader: asyncio.StreamReader, timeout: float | None = None) -> Message | None:
+    """The next message; None at the end, on anything that is no message, and when late."""
     try:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        server.bind((host, port))
-        server.listen(128)
-    except OSError:
-        server.close()
-        raise
-    return server
-
-
-def free_ports(host: str, count: int) -> list[int]:
-    """So many different ports that are free now."""
-    servers = [listen(host, 0) for _ in range(count)]
-    ports = [server.getsockname()[1] for server in servers]
-    for server in servers:
-        server.close()
-    return ports
+        line = await asyncio.wait_for(reader.readline(), timeout)
+        message = json.loads(line) if line.endswith(b"\n") else None
+    except (OSError, ValueError, RecursionError):
+        return None
+    is_message = isinstance(message, dict) and isinstance(message.get("kind"), str)
+    return message if is_message else None

@@ -12,32 +12,31 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from graphopt.display.units import several
 from graphopt.errors import WorldError
-from graphopt.runtime.distributed import engine
+from graphopt.runtime.distributed.engine import Started, own_device, started_by
 
+# How a process ends that another trainer's fault has stopped (EX_TEMPFAIL: try again).
+FAULT_EXIT = 75
+# What a shell reports for a process that SIGTERM ended.
+STOPPED = 128 + 15
 TOKEN = "GRAPHOPT_JOB_TOKEN"
-LAUNCHER = "GRAPHOPT_LAUNCHER_PID"
 JAX_PORT = "GRAPHOPT_JAX_PORT"
 # the fields of Timeouts -> their variables
-TIMEOUTS = {
-    "start": "GRAPHOPT_START_TIMEOUT",
-    "silence": "GRAPHOPT_SILENCE_TIMEOUT",
-    "step": "GRAPHOPT_STEP_TIMEOUT",
-}
+TIMEOUTS = {name: f"GRAPHOPT_{name.upper()}_TIMEOUT" for name in ("start", "silence", "step")}
 
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds until a job gives up; each has an environment variable.
+    """Seconds until a job gives up; TIMEOUTS has the environment variable of each.
 
-    `start` (GRAPHOPT_START_TIMEOUT): until all trainers have come. `silence`
-    (GRAPHOPT_SILENCE_TIMEOUT): without a sign of life from a trainer. `step`
-    (GRAPHOPT_STEP_TIMEOUT): that others wait for a trainer that is alive but does not come to a
-    step, or that all of them spend in one.
+    `start`: until all trainers have come. `silence`: without a sign of life from a trainer. `step`:
+    that others wait for a trainer that is alive but does not come to a step, or that all of them
+    spend in one.
     """
 
     start: float = 120.0
@@ -106,6 +105,21 @@ def split_endpoint(endpoint: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens on this address and no other; OSError when it cannot."""
+    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    return socket.create_server((host, port), family=family, backlog=128)
+
+
+def free_ports(host: str, count: int) -> list[int]:
+    """So many different ports that are free now."""
+    servers = [listen(host, 0) for _ in range(count)]
+    ports = [server.getsockname()[1] for server in servers]
+    for server in servers:
+        server.close()
+    return ports
+
+
 def world_of(
     trainers: int, trainer: int, endpoints: Sequence[str], environment: Mapping[str, str]
 ) -> World:
@@ -134,22 +148,17 @@ def world_of(
             f"PADDLE_CURRENT_ENDPOINT is {here}, but trainer {trainer} of PADDLE_TRAINER_ENDPOINTS "
             f"is {found[trainer]}"
         )
+    # Without a token of its own a job takes one that all of its trainers know. It is no secret: it
+    # keeps away who came by mistake, such as trainers of another job and probes of ports.
+    common = hashlib.sha256(f"graphopt job at {found[0]}".encode()).hexdigest()[:32]
     return World(
         trainer,
         found,
         trainers,
-        token=environment.get(TOKEN, "") or derived_token(found[0]),
+        token=environment.get(TOKEN, "") or common,
         jax_port=_number(environment, JAX_PORT, 0),
         timeouts=Timeouts.of(environment),
     )
-
-
-def derived_token(endpoint: str) -> str:
-    """The token of trainers that are given none: all of them know trainer 0's endpoint.
-
-    It is no secret. It keeps away who came by mistake: trainers of another job, probes of ports.
-    """
-    return hashlib.sha256(f"graphopt job at {endpoint}".encode()).hexdigest()[:32]
 
 
 def world_of_environment(environment: Mapping[str, str] | None = None) -> World | None:
@@ -159,15 +168,15 @@ def world_of_environment(environment: Mapping[str, str] | None = None) -> World 
     """
     environment = os.environ if environment is None else environment
     if not environment.get("PADDLE_TRAINERS_NUM", "").strip():
-        found = _of_jax(environment) or _of_torchrun(environment) or engine.started_by()
+        found = _of_jax(environment) or _of_torchrun(environment) or started_by()
         if found is None or found.processes == 1:
             return None
         made = world_of(found.processes, found.number, [found.address], environment)
         return replace(made, device=found.device)
-    trainers = _number(environment, "PADDLE_TRAINERS_NUM", 1)
+    trainers = _number(environment, "PADDLE_TRAINERS_NUM")
     if trainers == 1:
         return None
-    trainer = _number(environment, "PADDLE_TRAINER_ID", None)
+    trainer = _number(environment, "PADDLE_TRAINER_ID")
     listed = environment.get("PADDLE_TRAINER_ENDPOINTS") or environment.get("PADDLE_MASTER", "")
     endpoints = [part.strip() for part in listed.split(",") if part.strip()]
     if not endpoints:
@@ -179,16 +188,16 @@ def world_of_environment(environment: Mapping[str, str] | None = None) -> World 
     return world_of(trainers, trainer, endpoints, environment)
 
 
-def _of_jax(environment: Mapping[str, str]) -> engine.Started | None:
+def _of_jax(environment: Mapping[str, str]) -> Started | None:
     """JAX's own variables, which Kubeflow Trainer sets; None without all of them."""
-    count, number, address = "JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "JAX_COORDINATOR_ADDRESS"
-    if not all(environment.get(name) for name in (count, number, address)):
+    address = environment.get("JAX_COORDINATOR_ADDRESS")
+    count, number = "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"
+    if not (address and environment.get(count) and environment.get(number)):
         return None
-    counted, numbered = (_number(environment, name, None) for name in (count, number))
-    return engine.Started(counted, numbered, environment[address])
+    return Started(_number(environment, count), _number(environment, number), address)
 
 
-def _of_torchrun(environment: Mapping[str, str]) -> engine.Started | None:
+def _of_torchrun(environment: Mapping[str, str]) -> Started | None:
     """The words of torchrun and of launchers like it; None without them.
 
     The agent of torchrun listens at MASTER_PORT itself, so trainer 0 takes the next one.
@@ -198,16 +207,16 @@ def _of_torchrun(environment: Mapping[str, str]) -> engine.Started | None:
     host = environment["MASTER_ADDR"]
     port = _number(environment, "MASTER_PORT", 6170)
     port += environment.get("TORCHELASTIC_USE_AGENT_STORE", "").lower() in ("true", "1")
-    local = environment.get("LOCAL_RANK", "").strip()
-    return engine.Started(
-        _number(environment, "WORLD_SIZE", None),
-        _number(environment, "RANK", None),
+    local = _number(environment, "LOCAL_RANK", -1)
+    return Started(
+        _number(environment, "WORLD_SIZE"),
+        _number(environment, "RANK"),
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
-        engine.own_device(_number(environment, "LOCAL_RANK", None), environment) if local else None,
+        own_device(local, environment) if local >= 0 else None,
     )
 
 
-def _number(environment: Mapping[str, str], name: str, default: int | None) -> int:
+def _number(environment: Mapping[str, str], name: str, default: int | None = None) -> int:
     text = environment.get(name, "").strip()
     if not text and default is not None:
         return default

@@ -90,7 +90,7 @@ class Session:
 
     def __init__(self, group: TrainerGroup, strategy: BuildStrategy) -> None:
         self.group = group
-        self.strategy = strategy_for(group, strategy)
+        self.strategy = strategy_for(group.world, strategy)
         self.keys = Keys()
         self.masked: Bounded[Hashable, Executables] = Bounded(MOST_COMPILED)
         # of executables as long as their program has them
@@ -174,11 +174,11 @@ class Session:
         parts = {
             "devices": f"{len(compilation.places)} {compilation.places[0].platform}",
             "steps": plan.steps,
-            "feed of": {name: f"{a.dtype} {list(a.shape)}" for name, a in feeds.items()},
+            **{f"feed of {name}": f"{a.dtype} {list(a.shape)}" for name, a in feeds.items()},
             "fetches": list(compilation.fetches),
-            "flag": {name: str(value) for name, value in flags.items() if name not in OWN_FLAGS},
-            "number of": dict(kinds),
-            "variable": {port.name: show(port.type) for port in state[:MAX_NAMED]},
+            **{f"flag {name}": str(flags[name]) for name in flags if name not in OWN_FLAGS},
+            **{f"number of {kind}": count for kind, count in kinds.items()},
+            **{f"variable {port.name}": show(port.type) for port in state[:MAX_NAMED]},
             "variables set by the script": [],
             "optimised program": hashlib.sha256(str(compiled.module).encode()).hexdigest()[:16],
         }

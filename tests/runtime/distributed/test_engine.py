@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jax._src.clusters import ClusterEnv
+from jax._src.clusters.k8s_cluster import K8sCluster
 
 from graphopt.errors import WorldError
 from graphopt.runtime.distributed import engine
-from graphopt.runtime.distributed.wire import free_ports
-from graphopt.runtime.distributed.world import World, world_of_environment
+from graphopt.runtime.distributed.world import World, free_ports, world_of_environment
 
 SLURM = {
     "SLURM_JOB_ID": "8193",
@@ -141,33 +142,25 @@ def test_variables_of_paddle_come_first(monkeypatch: pytest.MonkeyPatch) -> None
     assert (found.trainer, found.trainers, found.endpoints) == (1, 2, ("a:1",))
 
 
-class Cluster:
-    """A class of JAX for an engine that fails."""
-
-    @staticmethod
-    def is_env_present() -> bool:
-        raise RuntimeError("Kubernetes API Error: 403 - Forbidden")
-
-
-class Pods(Cluster):
-    """What JAX finds in a JobSet."""
-
-    is_env_present = staticmethod(lambda: True)
-    get_process_count = staticmethod(lambda: 16)
-    get_process_id = staticmethod(lambda: 3)
-    get_local_process_id = staticmethod(lambda: None)
-
-    @staticmethod
-    def get_coordinator_address(timeout_secs: int, override_coordinator_port: str | None) -> str:
-        return "train-workers-0-0.train:55527"
-
-
 JOB = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "3"}
+
+
+def forbid() -> bool:
+    """What a pod meets that may not read the API."""
+    raise RuntimeError("Kubernetes API Error: 403 - Forbidden")
 
 
 def test_a_jobset(monkeypatch: pytest.MonkeyPatch) -> None:
     """As JAX asks the API of Kubernetes, without a cluster here; pods have their devices."""
-    monkeypatch.setattr("jax._src.clusters.k8s_cluster.K8sCluster", Pods)
+    told = {
+        "is_env_present": lambda: True,
+        "get_process_count": lambda: 16,
+        "get_process_id": lambda: 3,
+        "get_local_process_id": lambda: None,
+        "get_coordinator_address": lambda **_: "train-workers-0-0.train:55527",
+    }
+    for name, answer in told.items():
+        monkeypatch.setattr(K8sCluster, name, staticmethod(answer))
     found = world(monkeypatch, JOB)
     assert found is not None
     assert (found.trainer, found.trainers, found.device) == (3, 16, None)
@@ -177,26 +170,26 @@ def test_a_jobset(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("variables", "told"),
     [
-        (JOB, "K8sCluster of JAX does not find out which process this is: .*403.*TRAINERS_NUM=1"),
+        (JOB, "does not find out which process of Kubernetes this is: .*403.*TRAINERS_NUM=1"),
         ({**OPEN_MPI_5, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "does not say where the first one is"),
         ({**TORCHRUN, "RANK": "4"}, "the trainer id is 4, but this is a job of 4 trainers"),
         ({**TORCHRUN, "WORLD_SIZE": "four"}, "WORLD_SIZE is 'four'"),
         ({**OF_JAX, "JAX_PROCESS_ID": "2"}, "the trainer id is 2, but this is a job of 2"),
         ({**OF_JAX, "JAX_COORDINATOR_ADDRESS": "train"}, "'train' is not an endpoint"),
-        ({**SLURM, "SLURM_PROCID": "first"}, "SlurmCluster of JAX does not"),
+        ({**SLURM, "SLURM_PROCID": "first"}, "which process of Slurm this is: .*'first'"),
     ],
 )
 def test_refused(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], told: str) -> None:
     """An engine that says too little, or nonsense, is named, with what to set."""
-    monkeypatch.setattr("jax._src.clusters.k8s_cluster.K8sCluster", Cluster)
+    monkeypatch.setattr(K8sCluster, "is_env_present", staticmethod(forbid))
     with pytest.raises(WorldError, match=told):
         world(monkeypatch, variables)
 
 
 def test_another_release_of_jax(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its classes for engines are not public, so a release may lack one."""
-    monkeypatch.delattr("jax._src.clusters.slurm_cluster.SlurmCluster")
-    with pytest.raises(WorldError, match="this release of JAX has no SlurmCluster"):
+    """Its detection of engines is not public, so a release may lack it."""
+    monkeypatch.delattr(ClusterEnv, "auto_detect_unset_distributed_params")
+    with pytest.raises(WorldError, match="which process of Slurm this is: AttributeError"):
         world(monkeypatch, SLURM)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from graphopt.passes.table.flags import refused_flags
 from graphopt.runtime.distributed.job import job_of, strategy_for
 from graphopt.runtime.distributed.world import World
 
-GROUP: Any = SimpleNamespace(world=World(1, ("a:1", "b:1"), 2))
+WORLD = World(1, ("a:1", "b:1"), 2)
 
 
 def strategy(**flags: Any) -> static.BuildStrategy:
@@ -35,7 +34,7 @@ def strategy(**flags: Any) -> static.BuildStrategy:
 def test_the_job_counts(flags: dict[str, Any]) -> None:
     """Its number of trainers is the strategy's from then on; the script's object stays."""
     given = strategy(**flags)
-    assert strategy_for(GROUP, given).num_trainers == 2
+    assert strategy_for(WORLD, given).num_trainers == 2
     assert given.num_trainers == flags.get("num_trainers", 1)
 
 
@@ -46,13 +45,13 @@ def test_the_job_counts(flags: dict[str, Any]) -> None:
 def test_another_job_is_refused(flag: str, value: Any) -> None:
     """A strategy that says something else is an error that names both."""
     with pytest.raises(WorldError, match=f"build_strategy.{flag} is .* has joined says"):
-        strategy_for(GROUP, strategy(**{flag: value}))
+        strategy_for(WORLD, strategy(**{flag: value}))
 
 
 def test_reduce_with_one_device_in_each_process() -> None:
     """There is nothing to spread the state over, and `explain` says so."""
     reduce = static.BuildStrategy.ReduceStrategy.Reduce
-    given = strategy_for(GROUP, strategy(reduce_strategy=reduce))
+    given = strategy_for(WORLD, strategy(reduce_strategy=reduce))
     one, two = (given.pass_context(replicas=count, data_parallel=True) for count in (1, 2))
     assert (one.reduction, two.reduction) == ("AllReduce", "Reduce")
     assert "over the devices of a process" in refused_flags(one)["reduce_strategy"]

@@ -5,6 +5,7 @@ Trainers are threads here; in place of ending the process, they record that they
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -19,8 +20,8 @@ import pytest
 from graphopt.errors import TrainerError
 from graphopt.runtime.distributed.meeting import Meeting
 from graphopt.runtime.distributed.member import Member
-from graphopt.runtime.distributed.wire import Channel, free_ports, listen
-from graphopt.runtime.distributed.world import Timeouts, World
+from graphopt.runtime.distributed.wire import MAX_LINE, event_loop, receive, run
+from graphopt.runtime.distributed.world import Timeouts, World, free_ports, listen
 
 HOST = "127.0.0.1"
 SOFTWARE = {"jax": "1.0", "graphopt": "2.0"}
@@ -34,6 +35,7 @@ class Job:
         self.port = free_ports(HOST, 1)[0]
         self.trainers, self.limits = trainers, limits
         self.meeting = Meeting(self.world(0))
+        run(self.meeting.open())
         self.members: list[Member] = []
         self.exits: list[int] = []
 
@@ -48,7 +50,9 @@ class Job:
         def one(world: World) -> Any:
             try:
                 software_of = (software or {}).get(world.trainer, SOFTWARE)
-                return Member(world, software_of, self.exits.append)
+                member = Member(world, self.exits.append)
+                run(member.join(software_of))
+                return member
             except TrainerError as error:
                 return error
 
@@ -69,23 +73,28 @@ def start() -> Iterator[Callable[..., Job]]:
 
     yield make
     for job in jobs:
-        job.meeting.close()
+        run(job.meeting.close())
         for member in job.members:
-            member._ended = True
-            member._lost.set()
-            member.channel.close()
+            close(member)
+
+
+def close(member: Member) -> None:
+    """End a member's connection without a word, and its interest in the job."""
+    member._parted = True
+    member._lost.set()
+    event_loop().call_soon_threadsafe(member._writer.close)
 
 
 def step(member: Member, number: int, *, digest: str = "d", **fields: Any) -> None:
     """Announce a step and go on."""
-    said = {"values": {}, "key": [0, 0], "wait": False, **fields}
-    member.channel.send("step", number=number, digest=digest, **said)
+    member.steps = number
+    member.come(f"step {number}", digest=digest, **{"key": [0, 0], "wait": False, **fields})
 
 
-def ask(member: Member, answer: str, about: Any, kind: str, **fields: Any) -> Any:
-    """Send a message, and wait for its answer."""
-    member.channel.send(kind, **fields)
-    return member.answer(answer, about)
+def ask(member: Member, to: str, **fields: Any) -> Any:
+    """Come to a step or barrier, and wait for the answer."""
+    member.come(to, **fields)
+    return member.answer(to)
 
 
 def reason(member: Member) -> str:
@@ -101,10 +110,9 @@ def test_steps_barriers_and_the_end(start: Callable[..., Job]) -> None:
     assert all(isinstance(member, Member) for member in members)
 
     def life(member: Member) -> tuple[Any, bool]:
-        asked = {"digest": "d", "values": {}, "key": [member.world.trainer, 7], "wait": True}
-        key = ask(member, "go", 1, "step", number=1, **asked)["key"]
+        key = ask(member, "step 1", digest="d", key=[member.world.trainer, 7])["key"]
         step(member, 2)
-        ask(member, "through", "1", "barrier", name="1")
+        ask(member, "barrier 1")
         return key, member.leave("")
 
     with ThreadPoolExecutor(3) as pool:
@@ -120,7 +128,7 @@ def test_all_end_after_the_same_step(start: Callable[..., Job]) -> None:
         for number in range(1, steps + 1):
             assert member.next_step() == number
             step(member, number)
-    members[1].channel.send("end")
+    members[1].send("end")
     limit = time.monotonic() + 5.0
     while members[1].last_step is None and time.monotonic() < limit:
         time.sleep(0.01)
@@ -135,22 +143,21 @@ def test_a_step_that_failed_is_told(start: Callable[..., Job]) -> None:
     """What one trainer says at a barrier all hear, also one that an interrupt made ask again."""
     job = start(2)
     zero, one = job.come()
-    zero.channel.send("barrier", name="step 1", error="")
-    one.channel.send("barrier", name="step 1", error="no such file")
+    zero.come("the end of step 1")
+    one.come("the end of step 1", error="no such file")
     for member in (zero, one, one):
-        assert member.answer("through", "step 1")["errors"] == {"1": "no such file"}
+        assert member.answer("the end of step 1")["errors"] == {"1": "no such file"}
 
 
 def test_a_lost_trainer_is_named(start: Callable[..., Job]) -> None:
     """A connection that ends without a goodbye is told to everybody, and ends them."""
     job = start(3, Timeouts(start=5.0, silence=0.4, step=5.0))
     zero, one, two = job.come()
-    one._ended = True
-    one.channel.close()
+    close(one)
     for member in (zero, two):
         assert reason(member) == "trainer 1 ended without a word: it crashed or was killed"
     with pytest.raises(TrainerError, match="trainer 1 ended"):
-        ask(two, "through", "1", "barrier", name="1")
+        ask(two, "barrier 1")
     limit = time.monotonic() + 5.0
     while len(job.exits) < 2 and time.monotonic() < limit:
         time.sleep(0.05)
@@ -162,7 +169,7 @@ def test_a_lost_meeting_is_named(start: Callable[..., Job]) -> None:
     job = start()
     _, one = job.come()
     for peer in job.meeting.peers.values():
-        peer.channel.close()
+        event_loop().call_soon_threadsafe(peer.writer.close)
     assert (
         reason(one)
         == f"trainer 0 ({HOST}:{job.port}) ended without a word: it crashed or was killed"
@@ -173,7 +180,7 @@ def test_a_stalled_trainer_is_named(start: Callable[..., Job]) -> None:
     """One that no longer shows signs of life, in the time that was set."""
     job = start(2, Timeouts(start=5.0, silence=0.6, step=5.0))
     zero, one = job.come()
-    one.channel.send = lambda *_, **__: True  # type: ignore[method-assign]
+    one.send = lambda *_, **__: None  # type: ignore[method-assign]
     began = time.monotonic()
     assert "trainer 1 gave no sign of life for 0.6 s" in reason(zero)
     assert time.monotonic() - began < 3.0
@@ -192,8 +199,8 @@ def test_differences_are_named(start: Callable[..., Job]) -> None:
     """What one trainer's step has and the other's has not."""
     job = start()
     zero, one = job.come()
-    step(zero, 1, digest="a", description={"feed of": {"x": "float32 [8]", "y": "int64 [8]"}})
-    step(one, 1, digest="b", description={"feed of": {"x": "float32 [4]", "y": "int64 [8]"}})
+    step(zero, 1, digest="a", description={"feed of x": "float32 [8]", "y": "int64 [8]"})
+    step(one, 1, digest="b", description={"feed of x": "float32 [4]", "y": "int64 [8]"})
     assert reason(zero) == (
         "trainer 1 does another step 1 than trainer 0: "
         "feed of x: float32 [8] on trainer 0, float32 [4] on trainer 1"
@@ -299,7 +306,7 @@ def test_nobody_listens() -> None:
     with pytest.raises(
         TrainerError, match=r"trainer 0 did not come within 0\.5 s: nothing listens"
     ):
-        Member(world, SOFTWARE)
+        run(Member(world).join(SOFTWARE))
     assert time.monotonic() - began < 3.0
 
 
@@ -316,23 +323,28 @@ def test_a_port_in_use() -> None:
     with listen(HOST, 0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(TrainerError, match=f"cannot listen on {HOST}:{port}: Address already"):
-            Meeting(World(0, (f"{HOST}:{port}",), 2))
+            run(Meeting(World(0, (f"{HOST}:{port}",), 2)).open())
 
 
 def test_messages_are_bounded() -> None:
     """What is no message, or too long, ends the connection."""
+
+    async def read(data: bytes) -> Any:
+        reader = asyncio.StreamReader(limit=MAX_LINE)
+        reader.feed_data(data)
+        reader.feed_eof()
+        return await receive(reader)
+
     for data in (b"[1]\n", b'{"kind":1}\n', b"\xff\n", b"x" * (1 << 23), b'{"kind":"a"}'):
-        with listen(HOST, 0) as server:
-            one = socket.create_connection(server.getsockname())
-            channel = Channel(server.accept()[0])
+        assert run(read(data)) is None
+    assert run(read(b'{"kind":"a"}\n')) == {"kind": "a"}
 
-        def write(to: socket.socket, what: bytes) -> None:
-            with contextlib.suppress(OSError):
-                to.sendall(what)
-            to.close()
 
-        writer = threading.Thread(target=write, args=(one, data))
-        writer.start()
-        assert channel.receive(timeout=5.0) is None
-        channel.close()
-        writer.join()
+def test_a_long_line_is_refused(start: Callable[..., Job]) -> None:
+    """A stranger that sends one without an end is not read on."""
+    job = start()
+    with socket.create_connection((HOST, job.port)) as stranger, contextlib.suppress(OSError):
+        for _ in range(64):
+            stranger.sendall(b"x" * (1 << 20))
+        raise AssertionError("all of it was read")
+    assert all(isinstance(member, Member) for member in job.come())

@@ -10,7 +10,7 @@ import numpy as np
 from graphopt.distributed.fleet.base.role_maker import RoleMakerBase
 from graphopt.distributed.parallel import barrier
 from graphopt.errors import UnsupportedError
-from graphopt.runtime.distributed.group import current, join
+from graphopt.runtime.distributed.job import current, join
 
 _REDUCTIONS = {"sum": np.sum, "min": np.min, "max": np.max}
 
@@ -84,7 +84,7 @@ def _gathered(value: Any) -> list[np.ndarray[Any, Any]]:
     A process that is alone has its own only. All trainers must call it.
     """
     own = np.asarray(value)
-    group = current() or join()
+    group = join()
     if group is None:
         return [own]
     from jax import enable_x64
