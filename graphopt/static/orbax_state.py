@@ -92,8 +92,9 @@ def start_save(folder: Path, values: Mapping[str, Slot | np.ndarray[Any, Any]]) 
         try:
             saver.wait_until_finished()
         except Exception as error:  # a script need not ask for the result
-            print(f"graphopt: {folder} was not saved: {error}", file=sys.stderr, flush=True)
-            raise
+            told = f"{folder} was not saved: {error}"
+            print(f"graphopt: {told}", file=sys.stderr, flush=True)
+            raise OSError(told) from None  # its causes are threads of Orbax, which has logged them
         finally:
             saver.close()
 

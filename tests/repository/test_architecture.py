@@ -538,7 +538,7 @@ def catching_all(tree: ast.AST, name: str = "") -> Iterator[str]:
     A handler of a signal, or another thread, may raise it between any two instructions.
     """
     for node in ast.iter_child_nodes(tree):
-        is_named = isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        is_named = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         inner = f"{name}.{node.name}".strip(".") if is_named else name
         if isinstance(node, ast.ExceptHandler):
             caught = {"Exception"} if node.type is None else names_in(node.type)

@@ -23,7 +23,7 @@ class Described:
 
 
 def differences(first: Description, second: Description, names: tuple[str, str]) -> str:
-    """What differs, separated by semicolons, "" for nothing; `names` says whose they are."""
+    """The differences, separated by semicolons, "" for none; `names` says whose they are."""
     keys = [key for key in dict.fromkeys([*first, *second]) if first.get(key) != second.get(key)]
     lines = [
         f"{key}: {_shown(first.get(key))} on {names[0]}, {_shown(second.get(key))} on {names[1]}"

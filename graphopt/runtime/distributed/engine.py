@@ -61,7 +61,7 @@ def started_by() -> Started | None:
 
 
 def _found_by_jax(engine: str) -> Started | None:
-    """What `jax.distributed.initialize` finds; None without the engine, or for one process."""
+    """The findings of `jax.distributed.initialize`; None without the engine, or for one process."""
     import_jax()
     try:
         from jax._src.clusters import ClusterEnv

@@ -19,7 +19,7 @@ from graphopt.runtime.distributed.compare import Described
 from graphopt.runtime.distributed.meeting import Meeting
 from graphopt.runtime.distributed.member import Member, quit_now
 from graphopt.runtime.distributed.stopping import Stopping
-from graphopt.runtime.distributed.wire import run
+from graphopt.runtime.distributed.wire import Message, run
 from graphopt.runtime.distributed.world import FAULT_EXIT, World
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.state.uninterrupted import Uninterrupted
@@ -60,14 +60,7 @@ class TrainerGroup:
         self._own_fault = False
         self.meeting = Meeting(world) if world.trainer == 0 else None
         self.member = Member(world)
-        if self.meeting is not None:
-            run(self.meeting.open())
-        try:
-            welcome = run(self.member.join({name: _version(name) for name in SOFTWARE}))
-        except TrainerError:
-            if self.meeting is not None:
-                run(self.meeting.close())
-            raise
+        welcome = run(self._meet())
         self._watch_exceptions()
         self.stopping = Stopping(lambda: self.member.send("end"), self._is_between, quit_now)
         self.member.stopping = self.stopping.begin
@@ -77,6 +70,17 @@ class TrainerGroup:
             self.member.leave(str(error))
             raise
         atexit.register(self.leave)
+
+    async def _meet(self) -> Message:
+        """Come to the meeting, which trainer 0 opens; its greeting, when all have come."""
+        if self.meeting is not None:
+            await self.meeting.open()
+        try:
+            return await self.member.join({name: _version(name) for name in SOFTWARE})
+        except TrainerError:
+            if self.meeting is not None:
+                self.meeting.close()
+            raise
 
     def _start_jax(self, port: int) -> None:
         """Connect JAX's runtime; its own timeouts are longer, so that ours speak first."""

@@ -13,7 +13,7 @@ import os
 import secrets
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from graphopt.display.units import several
@@ -24,6 +24,7 @@ from graphopt.runtime.distributed.world import TOKEN, World, free_ports, listen
 
 # The fields of a greeting, without the token.
 GREETING = {"trainer": int, "trainers": int, "pid": int, "host": str, "versions": dict}
+CRASHED = "ended without a word: it crashed or was killed"
 # Descriptions of steps that are remembered, to name differences.
 MAX_KNOWN = 256
 
@@ -43,21 +44,13 @@ class Peer:
     gone: bool = False
 
 
-@dataclass
-class Waiting:
-    """The trainers that have come to a step or barrier, and since when the first one waits."""
-
-    since: float
-    came: dict[int, Message] = field(default_factory=dict)
-
-
 class Meeting:
     """Listens at the endpoint of trainer 0."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.peers: dict[int, Peer] = {}
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, dict[int, Message]] = {}
         self._known: dict[str, Description] = {}
         self._halts = self._ends = self._over = False
 
@@ -76,14 +69,11 @@ class Meeting:
                 f"{os.strerror(error.errno or 0) if known else error}; is another trainer 0 or "
                 "another job running there? Give it a free port of this machine in "
                 "PADDLE_TRAINER_ENDPOINTS, the same for every trainer"
-            ) from error
+            ) from None
         self._watching = asyncio.create_task(self._watch())
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Stop listening; connections end with the process."""
-        self._end()
-
-    def _end(self) -> None:
         self._over = True
         self._server.close()
 
@@ -118,7 +108,7 @@ class Meeting:
         writer.close()
         peer.gone = True
         if not peer.done:
-            self.fault(trainer, "ended without a word: it crashed or was killed")
+            self.fault(trainer, CRASHED)
 
     def _refusal(self, hello: Message | None) -> str:
         """The reason why a process may not take part, empty when it may.
@@ -189,8 +179,8 @@ class Meeting:
             if len(self._known) >= MAX_KNOWN:
                 del self._known[next(iter(self._known))]
             self._known[message["digest"]] = message["description"]
-        came = self._waiting.setdefault(to, Waiting(time.monotonic())).came
-        came[trainer] = message
+        came = self._waiting.setdefault(to, {})
+        came[trainer] = message | {"at": time.monotonic()}
         other = next((n for n in came if n != trainer), trainer)
         first, second = sorted((other, trainer))
         if found := self._difference(came[first], came[second], first, second):
@@ -228,19 +218,19 @@ class Meeting:
             send(peer.writer, "farewell")
         elif all(other.done for other in self.peers.values()):
             self._tell_all("farewell")
-            self._end()
+            self.close()
         else:
             self._check_gone()
 
     def _check_gone(self) -> None:
         """A fault when a trainer that a step or barrier needs has ended its script."""
-        for to, waiting in self._waiting.items():
+        for to, came in self._waiting.items():
             for trainer, peer in self.peers.items():
-                if peer.done and trainer not in waiting.came and not self._ends:
+                if peer.done and trainer not in came and not self._ends:
                     self.fault(
                         trainer,
                         f"ended its script after {several(peer.steps, 'step')}, but trainer "
-                        f"{min(waiting.came)} goes on to {to}; every trainer must run equally many",
+                        f"{min(came)} goes on to {to}; every trainer must run equally many",
                     )
 
     def _tell_all(self, kind: str, **fields: Any) -> None:
@@ -250,7 +240,7 @@ class Meeting:
     def fault(self, trainer: int, reason: str) -> None:
         """Report to all trainers that the job is over because of this one."""
         if not self._over:
-            self._end()
+            self.close()
             for peer in self.peers.values():
                 if not (peer.failed or peer.gone):
                     send(peer.writer, "fault", trainer=trainer, reason=reason)
@@ -279,18 +269,21 @@ class Meeting:
         if missing:
             if age > limits.start:
                 names = ", ".join(self.world.name(trainer) for trainer in missing)
-                self.fault(missing[0], f"did not come within {limits.start:g} s: missing {names}")
+                self.fault(
+                    missing[0],
+                    f"did not come within {limits.start:g} s: missing {names}; every trainer has "
+                    "to start, and to run the program that the others run",
+                )
             return
         for trainer, peer in self.peers.items():
             if not peer.done and now - peer.seen > limits.silence:
                 self.fault(trainer, silent(limits.silence))
-        for to, waiting in self._waiting.items():
-            if now - waiting.since > limits.step:
-                late = next(trainer for trainer in everybody if trainer not in waiting.came)
+        for to, came in self._waiting.items():
+            if now - next(iter(came.values()))["at"] > limits.step:
                 self.fault(
-                    late,
-                    f"is alive but has not come to {to}, where trainer {min(waiting.came)} has "
-                    f"waited for {limits.step:g} s",
+                    next(trainer for trainer in everybody if trainer not in came),
+                    f"is alive but has not come to {to}, where trainer {min(came)} has waited for "
+                    f"{limits.step:g} s",
                 )
         peers = self.peers.values()
         if not self._waiting and min(peer.busy for peer in peers) > limits.step:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphopt.errors import TrainerError
-from graphopt.runtime.distributed.meeting import silent
+from graphopt.runtime.distributed.meeting import CRASHED, silent
 from graphopt.runtime.distributed.wire import MAX_LINE, Message, event_loop, receive, send
 from graphopt.runtime.distributed.world import FAULT_EXIT, World
 
@@ -26,11 +26,10 @@ from graphopt.runtime.distributed.world import FAULT_EXIT, World
 RETRY = 0.2
 # The most answers kept for repeated requests.
 MAX_ANSWERS = 16
-CRASHED = "ended without a word: it crashed or was killed"
 
 
 class Member:
-    """What a trainer knows of the job; `stop` ends the process, with an exit code."""
+    """A trainer's view of the job; `stop` ends the process, with an exit code."""
 
     def __init__(self, world: World, stop: Callable[[int], None] | None = None) -> None:
         self.world = world

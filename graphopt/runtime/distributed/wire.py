@@ -30,7 +30,10 @@ def event_loop() -> asyncio.AbstractEventLoop:
 
 def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine in the event loop, from another thread; its result, or what it raises."""
-    return asyncio.run_coroutine_threadsafe(coroutine, event_loop()).result()
+    future = asyncio.run_coroutine_threadsafe(coroutine, event_loop())
+    if (error := future.exception()) is not None:
+        raise error.with_traceback(None)  # its frames are the loop's
+    return future.result()
 
 
 def send(writer: asyncio.StreamWriter, kind: str, **fields: Any) -> None:

@@ -156,7 +156,7 @@ class Session:
         except Exception as error:
             fault = self.group.failed(error)
             if fault is not None:
-                raise fault from error
+                raise fault from None  # what JAX says of it has that cause
             raise
         finally:
             self.group.end_step()

@@ -73,7 +73,7 @@ def start() -> Iterator[Callable[..., Job]]:
 
     yield make
     for job in jobs:
-        run(job.meeting.close())
+        event_loop().call_soon_threadsafe(job.meeting.close)
         for member in job.members:
             close(member)
 

@@ -10,7 +10,7 @@ import numpy as np
 from graphopt.distributed.fleet.base.role_maker import RoleMakerBase
 from graphopt.distributed.parallel import barrier
 from graphopt.errors import UnsupportedError
-from graphopt.runtime.distributed.job import current, join
+from graphopt.runtime.distributed.job import join
 
 _REDUCTIONS = {"sum": np.sum, "min": np.min, "max": np.max}
 
