@@ -271,8 +271,8 @@ class Meeting:
                 names = ", ".join(self.world.name(trainer) for trainer in missing)
                 self.fault(
                     missing[0],
-                    f"did not come within {limits.start:g} s: missing {names}; every trainer has "
-                    "to start, and to run the program that the others run",
+                    f"did not come within {limits.start:g} s: missing {names}; every trainer "
+                    "has to start, and to run the program that the others run",
                 )
             return
         for trainer, peer in self.peers.items():
