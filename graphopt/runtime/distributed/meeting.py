@@ -19,7 +19,7 @@ from typing import Any
 from graphopt.display.units import several
 from graphopt.errors import TrainerError
 from graphopt.runtime.distributed.compare import Description, differences
-from graphopt.runtime.distributed.wire import MAX_LINE, Message, receive, send
+from graphopt.runtime.distributed.wire import MAX_LINE, Message, own, receive, send
 from graphopt.runtime.distributed.world import TOKEN, World, free_ports, listen
 
 # The fields of a greeting, without the token.
@@ -59,9 +59,9 @@ class Meeting:
         host, port = self.world.meeting_place
         try:
             self.jax_port = self.world.jax_port or free_ports(host, 1)[0]
-            self._server = await asyncio.start_server(
-                self._serve, sock=listen(host, port), limit=MAX_LINE
-            )
+            listening = listen(host, port)
+            own(listening)
+            self._server = await asyncio.start_server(self._serve, sock=listening, limit=MAX_LINE)
         except OSError as error:
             known = error.errno is not None and error.errno > 0
             raise TrainerError(
@@ -88,6 +88,7 @@ class Meeting:
     # -- who is there ------------------------------------------------------------------------------
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        own(writer.get_extra_info("socket"))
         hello = await receive(reader, 10.0)
         refusal = self._refusal(hello)
         if refusal or hello is None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from graphopt.errors import TrainerError
 from graphopt.runtime.distributed.meeting import CRASHED, silent
-from graphopt.runtime.distributed.wire import MAX_LINE, Message, event_loop, receive, send
+from graphopt.runtime.distributed.wire import MAX_LINE, Message, event_loop, own, receive, send
 from graphopt.runtime.distributed.world import FAULT_EXIT, World
 
 # Seconds between two attempts to reach trainer 0.
@@ -49,6 +49,7 @@ class Member:
         limits, (host, port) = self.world.timeouts, self.world.meeting_place
         deadline = time.monotonic() + limits.start
         self._reader, self._writer = await self._connect(host, port, deadline)
+        own(self._writer.get_extra_info("socket"))
         self.send(
             "hello",
             trainer=self.world.trainer,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 from collections.abc import Coroutine
 from functools import cache
@@ -19,13 +20,31 @@ MAX_LINE = 1 << 22
 Message = dict[str, Any]
 Result = TypeVar("Result")
 
+_sockets: list[Any] = []
+
 
 @cache
 def event_loop() -> asyncio.AbstractEventLoop:
     """The event loop of this process's messages, which runs from now on."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_let_go)
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="graphopt-trainers", daemon=True).start()
     return loop
+
+
+def own(socket: Any) -> None:
+    """Keep a socket from processes that this one forks: they may live longer, and hold it open."""
+    _sockets[:] = [*(known for known in _sockets if known.fileno() >= 0), socket]
+
+
+def _let_go() -> None:
+    """Close the sockets in a process that was forked, whatever has the same number later."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for socket in _sockets:
+        if socket.fileno() >= 0:
+            os.dup2(nothing, socket.fileno())
+    os.close(nothing)
 
 
 def run(coroutine: Coroutine[Any, Any, Result]) -> Result:

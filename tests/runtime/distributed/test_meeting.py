@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
 import socket
 import threading
 import time
@@ -162,6 +164,24 @@ def test_a_lost_trainer_is_named(start: Callable[..., Job]) -> None:
     while len(job.exits) < 2 and time.monotonic() < limit:
         time.sleep(0.05)
     assert job.exits == [75, 75]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes of POSIX")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_lost_trainer_is_named_while_what_it_started_runs(start: Callable[..., Job]) -> None:
+    """Workers that read data are forked, and live on for a while; they hold no connection."""
+    job = start(2)
+    zero, one = job.come()
+    child = os.fork()
+    if child == 0:
+        time.sleep(60.0)
+        os._exit(0)
+    try:
+        close(one)
+        assert reason(zero) == "trainer 1 ended without a word: it crashed or was killed"
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def test_a_lost_meeting_is_named(start: Callable[..., Job]) -> None:
