@@ -132,7 +132,7 @@ class Member:
     async def _beat(self) -> None:
         limits = self.world.timeouts
         last = self._seen = time.monotonic()
-        while not self._lost.is_set():
+        while not (self._lost.is_set() or self._parted):
             await asyncio.sleep(limits.beat)
             now, since = time.monotonic(), self.busy_since
             if now - last > limits.silence / 2:  # this process was stopped itself
