@@ -41,9 +41,6 @@ from graphopt.runtime.distributed.world import (
 TO_END = 4.0
 # Seconds that they have after SIGTERM from outside: `docker stop` kills after 10.
 TO_STOP = 8.0
-_SIGNALS = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1
 _output = threading.Lock()
@@ -121,7 +118,7 @@ class Stop:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns the exit code."""
+    """The command, the only one of its process; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m graphopt.launch",
         description=__doc__,
@@ -130,18 +127,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_arguments(parser)
     options = parser.parse_args(arguments)
     stop = Stop(options.stop_timeout)
-    before = {number: signal.signal(number, stop.receive) for number in _SIGNALS}
-    try:
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), stop.receive)
+    code = _run(options, stop)
+    for left in reversed(range(options.max_restarts)):
+        if code == 0 or stop.number:
+            break
+        _say(f"starts all trainers again; {several(left, 'restart')} left")
         code = _run(options, stop)
-        for left in reversed(range(options.max_restarts)):
-            if code == 0 or stop.number:
-                break
-            _say(f"starts all trainers again; {several(left, 'restart')} left")
-            code = _run(options, stop)
-        return code
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return code
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
