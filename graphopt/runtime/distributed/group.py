@@ -46,7 +46,10 @@ class Announced:
 
 
 class TrainerGroup:
-    """Joins the job of this world; TrainerError when trainers do not come, refuse or differ."""
+    """The trainers of a world, which this one joins.
+
+    TrainerError when trainers do not come, refuse or differ.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
