@@ -167,7 +167,7 @@ def test_a_lost_trainer_is_named(start: Callable[..., Job]) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes of POSIX")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork")
 def test_a_lost_trainer_is_named_while_what_it_started_runs(start: Callable[..., Job]) -> None:
     """Workers that read data are forked, and live on for a while; they hold no connection."""
     job = start(2)
