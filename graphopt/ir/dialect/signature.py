@@ -6,9 +6,11 @@ results, so that a runtime need compute them only when that state has changed.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -185,6 +187,11 @@ def signature_of(module: ModuleOp) -> Signature:
 
 def function_signature(function: FuncOp) -> Signature:
     """The signature of one function; ValueError when an argument has no role."""
+    parts = function.function_type, function.arg_attrs, function.res_attrs
+    known = _signatures.get(function)
+    # attributes do not change: a function whose signature is edited has others
+    if known is not None and all(map(operator.is_, known[0], parts)):
+        return known[1]
     types = function.function_type
     found = Signature(
         _ports(function.arg_attrs, types.inputs.data, "argument"),
@@ -192,7 +199,13 @@ def function_signature(function: FuncOp) -> Signature:
     )
     for ports, what in ((found.arguments, "arguments"), (found.results, "results")):
         _check_stacks(ports, what)
+    _signatures[function] = parts, found
     return found
+
+
+_signatures: WeakKeyDictionary[FuncOp, tuple[tuple[Attribute | None, ...], Signature]]
+_signatures = WeakKeyDictionary()
+"""The signatures of functions, with the attributes that each was read from."""
 
 
 def inputs_of(module: ModuleOp) -> tuple[Port, ...]:
