@@ -82,10 +82,14 @@ def test_blas_has_as_many_in_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     threads.limit_threads(3)
     runs = blas_threads.BlasThreads()
     with runs.watched():
+        assert library.threads == 1
+        for _ in range(blas_threads.ENOUGH):
+            runs.judge(0.010, 0.0099)
         assert library.threads == 3
         runs.judge(0.010, 0.004)
         assert library.threads == 1
-        runs.judge(0.010, 0.0099)
+        for _ in range(blas_threads.ENOUGH):
+            runs.judge(0.010, 0.0099)
         assert library.threads == 3
     assert library.threads == 8
     threads.limit_threads(16)

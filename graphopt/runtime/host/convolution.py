@@ -19,6 +19,8 @@ Ints: TypeAlias = "Sequence[int]"
 
 STRIP = 1 << 18
 """The most elements of the windows of a strip."""
+FEWEST = 4
+"""Of fewer channels the windows take less time than a product for each row of the filter."""
 
 
 def conv2d(
@@ -100,10 +102,15 @@ def _products(windows: Array, weights: Array, groups: int, out: Array) -> None:
     """A matrix product for each strip and group of channels."""
     own, outs = weights.shape[2], weights.shape[3] // groups
     is_last = windows.strides[-1] == windows.itemsize
+    by_rows = not is_last and own >= FEWEST and windows.strides[2] == windows.strides[0]
     for group in range(groups):
         seen = windows[..., group * own : (group + 1) * own]
         made = out[..., group * outs : (group + 1) * outs]
-        matrix = weights[..., group * outs : (group + 1) * outs].reshape(-1, outs)
+        own_weights = weights[..., group * outs : (group + 1) * outs]
+        if by_rows and len(weights) > 1:
+            _add_rows(seen, own_weights, made)
+            continue
+        matrix = own_weights.reshape(-1, outs)
         for strip in _strips(seen, len(matrix)):
             # a copy that reads and writes in the order of the image
             if is_last:
@@ -113,6 +120,28 @@ def _products(windows: Array, weights: Array, groups: int, out: Array) -> None:
                 columns = seen[strip].transpose(2, 3, 4, 0, 1).reshape(len(matrix), -1)
                 product = (matrix.T @ columns).reshape(outs, *made[strip].shape[:2])
                 made[strip] = np.moveaxis(product, 0, -1)
+
+
+def _add_rows(windows: Array, weights: Array, out: Array) -> None:
+    """A product for each row of the filter, of a step of one row, which are added up.
+
+    The windows of a row of the filter are those of the row before, a row of the image further on.
+    So they are copied once for all rows.
+    """
+    height, width, own, outs = weights.shape
+    rows, columns = windows.shape[:2]
+    matrices = np.ascontiguousarray(weights.transpose(0, 3, 1, 2)).reshape(height, outs, -1)
+    down, along, _, step, channel = windows.strides
+    shape = width, own, rows + height - 1, columns
+    one = as_strided(windows, shape, (step, channel, down, along), writeable=False)
+    for strip in _strips(windows, width * own):
+        count = len(out[strip]) * columns
+        copied = one[:, :, strip.start : strip.stop + height - 1].reshape(width * own, -1)
+        total = matrices[0] @ copied[:, :count]
+        for row in range(1, height):
+            start = row * columns
+            total += matrices[row] @ copied[:, start : start + count]
+        out[strip] = np.moveaxis(total.reshape(outs, -1, columns), 0, -1)
 
 
 def _each_channel(windows: Array, weights: Array, groups: int, out: Array) -> None:

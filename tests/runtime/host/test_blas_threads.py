@@ -12,7 +12,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.runtime.host import blas_threads as module
 from graphopt.runtime.host import body, form
-from graphopt.runtime.host.blas_threads import BlasThreads
+from graphopt.runtime.host.blas_threads import ENOUGH, BlasThreads
 from graphopt.runtime.settings.flags import TIER
 
 
@@ -36,9 +36,17 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     return found
 
 
+def show_free_cores(threads: BlasThreads) -> None:
+    for _ in range(ENOUGH):
+        threads.judge(0.010, 0.0099)
+
+
 def test_one_thread_while_cores_are_taken(library: Library) -> None:
     threads = BlasThreads()
     with threads.watched():
+        assert library.threads == 1, "nothing has shown that cores are free"
+        show_free_cores(threads)
+        assert library.threads == 2
         threads.judge(0.010, 0.009)
         assert library.threads == 2
         threads.judge(0.010, 0.004)
@@ -51,7 +59,12 @@ def test_one_thread_while_cores_are_taken(library: Library) -> None:
         assert library.threads == 1
         threads.judge(0.010, 0.008)
         assert library.threads == 1
+        for _ in range(ENOUGH - 1):
+            threads.judge(0.010, 0.0099)
+        threads.judge(0.010, 0.008)
         threads.judge(0.010, 0.0099)
+        assert library.threads == 1, "not enough of them in a row"
+        show_free_cores(threads)
         assert library.threads == 2
     assert library.threads == 2
     threads.judge(0.010, 0.004)  # an op of a startup program, which has no products
