@@ -46,9 +46,9 @@ TABLE: list[tuple[str, Facts, History, str, str]] = [
     ("inference: all runs took less than half a compilation", IN_NUMPY, CHEAP, HOST, ""),
     ("inference: they took longer, and it runs again", IN_NUMPY, History(**AGAIN), HOST, FULL),
     (
-        "inference: the first run is over, and another process met its sizes",
-        Facts(on_host=True, came_before=True),
-        History(runs=1, ended=True),
+        "inference: a run is over, and those of all processes cost more than compiling",
+        IN_NUMPY,
+        History(runs=1, ended=True, pays_later=True),
         *(HOST, FULL),
     ),
     (
@@ -276,7 +276,10 @@ def submit(step: Step, thread: str) -> None:
 
 
 def run(host: str, how: str) -> Event:
-    """A run that NumPy `ends`, gives up (TOO_LONG) or refuses; `how` compiling ends, if it must."""
+    """A run that NumPy `ends`, gives up (TOO_LONG) or refuses; `how` compiling ends, if it must.
+
+    One that `pays later` ends, too.
+    """
 
     def event(step: Step) -> None:
         seen, rival = step.seen, step.seen.rival
@@ -287,9 +290,10 @@ def run(host: str, how: str) -> Event:
         choice = step.choice()
         submit(step, choice.thread)
         form = made(step, seen.left, how)
-        if form == HOST and host == "ends":
+        if form == HOST and host in ("ends", "pays later"):
             seen.ended, seen.spent = True, 1.0
-            if step.facts.came_before:
+            if host == "pays later":
+                seen.pays_later = True
                 submit(step, step.choice().thread)
         elif form == HOST and made(step, host, how) not in ("", HOST):
             seen.left = host
@@ -336,7 +340,7 @@ def shared(step: Step) -> None:
     step.seen.shared = bool(step.facts.quick_runs)
 
 
-HOSTS = ("ends", TOO_LONG, NOT_COMPUTED)
+HOSTS = ("ends", "pays later", TOO_LONG, NOT_COMPUTED)
 HOWS = ("well", "raises", "data", "disk")
 ENDS = ("well", "raises", "quick", "slow")
 EVENTS: list[Event] = [
@@ -349,16 +353,12 @@ EVENTS: list[Event] = [
 
 def all_facts() -> Iterator[Facts]:
     """All that a step can be."""
-    flags = itertools.product((False, True), repeat=5)
-    for same_bits, seeded, on_host, loops, came_before in flags:
+    flags = itertools.product((False, True), repeat=4)
+    for same_bits, seeded, on_host, loops in flags:
         for asked in (AUTO, FAST, FULL, HOST):
             for only_full in ("", "it calls Python"):
                 for size in (TINY - 1, TINY, SMALL):
-                    yield Facts(
-                        *(asked, only_full, same_bits, seeded, size, on_host),
-                        loops=loops,
-                        came_before=came_before,
-                    )
+                    yield Facts(*(asked, only_full, same_bits, seeded, size, on_host), loops=loops)
 
 
 def reachable(facts: Facts) -> list[Step]:
@@ -387,9 +387,7 @@ def states() -> Iterator[list[Step]]:
         patched.setattr(policy, "SEEDED_RUNS", 2)
         patched.setattr(policy, "SEEDED_RUNS_PER_OP", 0.0)
         # facts that decide the same
-        distinct = {
-            (f.asked, f.first, f.loops, f.came_before, f.quick_runs): f for f in all_facts()
-        }
+        distinct = {(f.asked, f.first, f.loops, f.quick_runs): f for f in all_facts()}
         yield [state for facts in distinct.values() for state in reachable(facts)]
 
 

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from graphopt.passes.table.report import Report
 
 
+PART_AHEAD = 0.25
+"""The part of the time of NumPy that compiling several sizes for later processes may take."""
+
+
 @dataclass(eq=False)
 class Compiled:
     """An optimised module, and what its executables have to know of it."""
@@ -73,8 +77,10 @@ class Compiled:
     """The elements of feeds for which NumPy took too long."""
     host_seconds: float = 0.0
     """The seconds of all runs in NumPy."""
-    ahead: list[float] = field(default_factory=list[float])
-    """The prices of the sizes that were compiled before their runs had cost as much."""
+    missed: float = 0.0
+    """Those of NumPy for sizes whose executables are on disk."""
+    ahead: float = 0.0
+    """The seconds for compiling sizes whose runs in this process did not cost as much."""
     prepares: WeakSet[Prepare] = field(default_factory=WeakSet[Prepare])
     """Those of the forms that were compiled for the sizes of feeds."""
     note: Callable[[Compiled], None] | None = None
@@ -101,12 +107,12 @@ class Compiled:
         self.parts.append(CompilationPart(REQUESTED, 0.0, sizes, reason, fix))
 
     def may_compile_ahead(self, price: float) -> bool:
-        """True when a size that comes in process after process may be compiled after its first run.
+        """True when sizes may be compiled for later processes, which then counts as done.
 
-        One may, and others while all of them together cost no more than the runs in NumPy did.
+        One may, and others while all of them together cost a part of the runs in NumPy.
         """
-        may = not self.ahead or sum(self.ahead[1:]) + price <= self.host_seconds
-        self.ahead += [price] if may else []
+        may = not self.ahead or self.ahead + price <= PART_AHEAD * self.host_seconds
+        self.ahead += price if may else 0.0
         return may
 
     def mapped(self, count: int, *, even: bool) -> Replicated:

@@ -17,7 +17,8 @@ from graphopt.runtime.devices.cache_place import machine_directory
 from graphopt.runtime.disk.entries import MAX_BYTES
 
 MIN_SECONDS = 0.1
-"""Programs that compile faster are not kept, unless JAX's setting says otherwise.
+"""Programs that are traced, lowered and compiled faster are not kept, unless JAX's setting says
+otherwise.
 
 A small network compiles in less than JAX's own default of a second.
 """

@@ -1,4 +1,4 @@
-"""The sizes that processes met before, and those that one compiled; without JAX."""
+"""Notes of the sizes that processes meet: the seconds of NumPy, and which are compiled; no JAX."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from graphopt.runtime.state.arrays import FedArrays
 
 FOLDER = "seen"
 _COMPILED = b"compiled"
-# what this process has noted
-_own: set[Path] = set()
 
 
 def note_of(compiled: Compiled, fed: FedArrays) -> Path | None:
@@ -25,15 +23,18 @@ def note_of(compiled: Compiled, fed: FedArrays) -> Path | None:
     return directory / FOLDER / hashed((compiled.key or compiled.text, types, code_settings()))
 
 
-def came_before(note: Path | None) -> bool:
-    """True when another process has asked this. Where nothing can be written, none has."""
-    if note is None or note in _own:
-        return False
-    if read_entry(note, len) is not None:
-        return True
-    _own.add(note)
-    write_entry(note, b"", most_bytes())
-    return False
+def seconds_before(note: Path | None) -> float:
+    """The seconds that NumPy took for these sizes in earlier processes; 0 when none met them."""
+    return (None if note is None else read_entry(note, _seconds)) or 0.0
+
+
+def _seconds(payload: bytes) -> float:
+    return 0.0 if payload == _COMPILED else float(payload)
+
+
+def note_seconds(note: Path, seconds: float) -> None:
+    """NumPy has taken so long for these sizes, in all processes."""
+    write_entry(note, repr(seconds).encode(), most_bytes())
 
 
 def was_compiled(note: Path | None) -> bool:

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
-from graphopt.runtime.disk.seen import came_before
-from graphopt.runtime.settings.flags import AUTO, must_repeat, tier_flag
+from graphopt.runtime.settings.flags import must_repeat, tier_flag
 from graphopt.runtime.state.arrays import FedArrays
 from graphopt.runtime.state.generator import default_generator
 from graphopt.runtime.steps.policy import Facts
 
 
-def find_facts(
-    compiled: Compiled, replicated: Replicated, fed: FedArrays, note: Path | None
-) -> Facts:
-    """Those of a step with these feeds; `note` is that of their sizes on disk.
-
-    ValueError for an unknown flag.
-    """
+def find_facts(compiled: Compiled, replicated: Replicated, fed: FedArrays) -> Facts:
+    """Those of a step with these feeds; ValueError for an unknown flag."""
     facts = Facts(
         tier_flag(),
         _why_only_full(compiled, replicated),
@@ -36,11 +29,7 @@ def find_facts(
     if not has_host_form(compiled, count_elements(fed)):
         return facts
     loops = has_loops(compiled)
-    price = price_of(compiled)
-    # sizes may change in a loop: then there is no compiled program to keep
-    comes_again = facts.asked == AUTO and not loops and came_before(note)
-    again = comes_again and compiled.may_compile_ahead(price)
-    return replace(facts, on_host=True, price=price, loops=loops, came_before=again)
+    return replace(facts, on_host=True, price=price_of(compiled), loops=loops)
 
 
 def count_elements(fed: FedArrays) -> int:

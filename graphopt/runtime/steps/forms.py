@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import threading
 import time
 import warnings
@@ -27,7 +28,13 @@ from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.directory import most_bytes
 from graphopt.runtime.disk.entries import read_entry, write_entry
-from graphopt.runtime.disk.seen import note_compiled, note_of, was_compiled
+from graphopt.runtime.disk.seen import (
+    note_compiled,
+    note_of,
+    note_seconds,
+    seconds_before,
+    was_compiled,
+)
 from graphopt.runtime.host.failures import GivenUp, HostFailure
 from graphopt.runtime.settings.flags import (
     AUTO,
@@ -71,6 +78,15 @@ FedTypes: TypeAlias = "list[tuple[tuple[int, ...], Any]]"
 Run: TypeAlias = "Callable[[FedArrays, Scope, HostArray | None], Results]"
 """A step in a scope, and its results; it has a random key of its own, or this one."""
 FOLDER = "rivals"
+PAID = 4
+"""NumPy has taken so many times the price of compiling when sizes are compiled for later processes.
+
+With the import of JAX that takes about twice the price here, and shall take half as long at most.
+"""
+JAX_SECONDS = 0.5
+"""The time that importing JAX takes, about."""
+NOTED = 0.01
+"""The part of the time of compiling from which that of NumPy is noted: less adds up to nothing."""
 
 
 @dataclass(eq=False)
@@ -129,6 +145,10 @@ class Forms:
         self._outcome: Path | None = None
         self._note: Path | None = None
         """The note of these sizes on disk, of a step that only infers."""
+        self._seconds_before = self._noted_from = 0.0
+        """Those of NumPy for these sizes in earlier processes; those here that are noted next."""
+        self._is_missed = False
+        """True when the full form is on disk."""
         self._elements = 0
         self._has_warned = False
 
@@ -151,7 +171,7 @@ class Forms:
         compiled, replicated, self._elements = self._compiled, self._replicated, count_elements(fed)
         infers = not (compiled.plan.written or compiled.calls_python)
         self._note = note_of(compiled, fed) if infers and replicated.name == "alone" else None
-        find = partial(find_facts, compiled, replicated, fed, self._note)
+        find = partial(find_facts, compiled, replicated, fed)
         is_new = compiled.is_new or (infers and self._is_not_kept())
         # a training from a seed does not begin with what is on disk
         facts = find() if is_new or trains_from_seed(compiled) else None
@@ -176,12 +196,22 @@ class Forms:
                 from graphopt.runtime.host.form import HostForm
 
                 self._ready[HOST] = Form(HOST, HostForm.for_sizes(compiled), compiled.prepare)
+                self._seconds_before = seconds_before(self._note)
+                self._noted_from = NOTED * self._facts.price
             self._made()
             self.is_ready = True
 
     def _is_not_kept(self) -> bool:
-        """True where the disk is known to have no full form, for which JAX need not be imported."""
-        return self._note is not None and tier_flag() == AUTO and not was_compiled(self._note)
+        """True where JAX need not be imported for a full form: none is on disk, or too little.
+
+        What NumPy has begun in a process it goes on with, until it has taken as long for sizes on
+        disk as the import of JAX does.
+        """
+        if self._note is None or tier_flag() != AUTO:
+            return False
+        self._is_missed = was_compiled(self._note)
+        waits = "xdsl" in sys.modules and "jax" not in sys.modules
+        return not self._is_missed or (waits and self._compiled.missed < JAX_SECONDS)
 
     def next(self, is_shared: Callable[[], bool] = bool) -> Form:
         """The form of the run that begins, loaded or compiled here if no other one serves.
@@ -245,10 +275,21 @@ class Forms:
     def ended_on_host(self, form: Form) -> None:
         """A run in NumPy has ended."""
         seen, spent = self.seen, cast("HostForm", form.step).spent
-        self._compiled.host_seconds += spent - seen.spent
+        compiled, facts = self._compiled, self._facts
+        compiled.host_seconds += spent - seen.spent
+        compiled.missed += spent - seen.spent if self._is_missed else 0.0
         seen.spent, seen.ended = spent, True
-        if self._facts.came_before and (thread := choose(self._facts, seen).thread):
-            self._submit(thread)
+        # sizes may change in a loop: then there is no compiled program to keep
+        if facts.asked != AUTO or facts.loops or seen.pays_later or self._is_missed:
+            return
+        before, in_all = self._seconds_before, self._seconds_before + spent
+        if self._note is not None and spent >= self._noted_from:
+            note_seconds(self._note, in_all)
+            self._noted_from = 2 * spent
+        if before and in_all >= PAID * facts.price and compiled.may_compile_ahead(facts.price):
+            seen.pays_later = True
+            if thread := choose(facts, seen).thread:
+                self._submit(thread)
 
     # -- compiled forms ----------------------------------------------------------------------------
 
@@ -322,8 +363,9 @@ class Forms:
                 raise
             self.seen.needs_data = True
         else:
-            if name == FULL and xla.is_kept:
-                note_compiled(self._note)
+            if name == FULL and self._note is not None:
+                # what is not kept is not compiled for later processes again before that pays again
+                note_compiled(self._note) if xla.is_kept else note_seconds(self._note, 0.0)
             spent = None if began is None else time.monotonic() - began
             came = "" if spent is None else FROM_RUN.format(self.seen.runs + 1, spent)
             self._keep(name, step, came)

@@ -78,8 +78,6 @@ class Facts:
     """The seconds that XLA takes to compile it, about."""
     loops: bool = False
     """True with loops, in which sizes may change."""
-    came_before: bool = False
-    """True when another process met its sizes, too."""
 
     @cached_property
     def first(self) -> tuple[str, str]:
@@ -163,6 +161,8 @@ class History:
     """True when NumPy has ended a run."""
     spent: float = 0.0
     """The seconds of all runs in NumPy."""
+    pays_later: bool = False
+    """True when those and the runs of earlier processes have cost more than compiling would."""
     left: str = ""
     """The reason to have left NumPy: TOO_LONG or NOT_COMPUTED."""
     came: str = ""
@@ -210,7 +210,7 @@ def choose(facts: Facts, seen: History) -> Choice:
     if seen.thread:
         return Choice(form, f"{form}: the full form is being compiled")
     is_cheap = form == HOST and seen.spent < PATIENCE * facts.price
-    is_due = (seen.runs > 1 and not is_cheap) or (facts.came_before and seen.ended)
+    is_due = (seen.runs > 1 and not is_cheap) or (seen.pays_later and seen.ended)
     which = "a later" if is_cheap else "a second"
     return Choice(form, f"{form}: {which} run has the full form compiled", FULL if is_due else "")
 

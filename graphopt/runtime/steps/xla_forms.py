@@ -70,6 +70,7 @@ class XlaForms:
         self._sizes = sizes
         self._kept = kept
         self._lowered: Any = None
+        self._lowering_seconds = 0.0
         self.is_kept = False
         """True when the form that was made last is on disk."""
         self.now = ""
@@ -95,7 +96,7 @@ class XlaForms:
         return found
 
     def make(self, name: str) -> Step:
-        """The form, compiled now, and kept if that takes long."""
+        """The form, compiled now, and kept if that takes long, with tracing and lowering."""
         lowered, start, found = self._lower(), time.perf_counter(), times_found()
         self.now = f"{XLA}, "
         options = self._options_of(name)
@@ -107,7 +108,8 @@ class XlaForms:
         self._note(XLA, seconds, _IN_REPORTS[name])
         # what XLA has loaded it writes without its code, and fails in the next process
         is_whole = times_found() == found
-        if self.known is not None and is_whole and seconds >= least_seconds():
+        is_long = self._lowering_seconds + seconds >= least_seconds()
+        if self.known is not None and is_whole and is_long:
             self.is_kept = self.known.save(options, made)
         return made
 
@@ -146,8 +148,9 @@ class XlaForms:
                     traced = self._replicated.function.trace(*self._arguments)
                     middle, self.now = time.perf_counter(), f"{LOWER}, "
                     self._lowered = traced.lower()
+                    self._lowering_seconds = time.perf_counter() - start
                 self._note(TRACE, middle - start)
-                self._note(LOWER, time.perf_counter() - middle)
+                self._note(LOWER, start + self._lowering_seconds - middle)
             return self._lowered
 
     def _note(self, name: str, seconds: float, form: str = "") -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops.conv import Conv2d
 from graphopt.nn import functional as F
 from graphopt.reference.registry import Unsupported
+from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk import known, seen, summaries
 from graphopt.runtime.host import body, form
 from graphopt.runtime.host.rules import QUICK
@@ -547,8 +549,8 @@ def test_threads_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
             close(run.result()[0], wanted)
 
 
-def test_sizes_that_another_process_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each process compiles one of them after its first run, until all are there.
+def test_sizes_that_other_processes_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is compiled when its runs in all processes took as long, others for a part of the time.
 
     Then no program is parsed, and before that none to see that nothing is there.
     """
@@ -565,22 +567,60 @@ def test_sizes_that_another_process_met(tmp_path: Path, monkeypatch: pytest.Monk
         return compile_program(compilation)
 
     monkeypatch.setattr(summaries, "compile_program", noted)
-    net, forms, counts = infer(), list[list[str]](), list[int]()
-    for is_new_process in (True, False, True, True, True):
-        if is_new_process:
-            monkeypatch.setattr(seen, "_own", set())
+    # each run takes a second of NumPy, and compiling pays after two and a half
+    monkeypatch.setattr(form, "price_of", lambda _: 2.5 / forms.PAID)
+    spent = property(lambda _: 1.0, lambda *_: None)
+    monkeypatch.setattr(form.HostForm, "spent", spent, raising=False)
+    net, names, counts = infer(), list[list[str]](), list[int]()
+    for _ in range(5):
         net.executor = static.Executor(paddle.CPUPlace())
         parsed.clear()
         found = list[str]()
         for height in (6, 7):
             net.run(feed(height=height), net.out)
             found.append(form_of(net).partition(" from run ")[0])
-        forms.append(found)
+        names.append(found)
         counts.append(len(parsed))
     compiled, loaded = "full:", "full: it was on disk"
-    assert forms == [[WAITS] * 2, [WAITS] * 2, [compiled, WAITS], [loaded, compiled], [loaded] * 2]
+    assert names[:2] == [[WAITS] * 2] * 2
+    assert names[2:] == [[compiled, WAITS], [loaded, compiled], [loaded] * 2]
     assert counts[0] == 1, "nothing was compiled for its sizes yet"
     assert counts[-1] == 0
+
+
+def test_a_process_that_began_in_numpy_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It imports JAX for sizes on disk when NumPy has taken as long for them as the import does."""
+    net = infer()
+    monkeypatch.setattr(seen, "our_directory", lambda: tmp_path)
+    monkeypatch.setattr(forms, "sys", SimpleNamespace(modules={"xdsl": None}))
+    monkeypatch.setattr(forms, "was_compiled", lambda _: True)
+    monkeypatch.setattr(Compiled, "is_new", property(lambda _: False, lambda *_: None))
+    asked = list[Any]()
+    monkeypatch.setattr(forms.Forms, "_load", lambda *given: asked.append(given) or False)
+    spent = property(lambda _: 0.3, lambda *_: None)
+    monkeypatch.setattr(form.HostForm, "spent", spent, raising=False)
+    counts = list[int]()
+    for height in (6, 7, 8):
+        net.run(feed(height=height), net.out)
+        counts.append(len(asked))
+    assert counts == [0, 0, 1]
+
+
+def test_less_than_a_hundredth_of_compiling_is_not_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a size whose runs take a thousandth no process writes a note, and none has it compiled."""
+    for module in (seen, summaries):
+        monkeypatch.setattr(module, "our_directory", lambda: tmp_path)
+    monkeypatch.setattr(form, "price_of", lambda _: 1e6)
+    net = infer()
+    for _ in "abc":
+        net.executor = static.Executor(paddle.CPUPlace())
+        net.run(feed(height=6), net.out)
+        assert form_of(net) == WAITS
+    assert not (tmp_path / seen.FOLDER).exists()
 
 
 def test_sizes_share_what_numpy_computes_with(monkeypatch: pytest.MonkeyPatch) -> None:
