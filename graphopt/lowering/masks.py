@@ -150,22 +150,14 @@ def _keys(draws: list[_Draw], step: Array) -> tuple[Array, Array]:
 
 
 def _threefry(key: Any, first: Array, second: Array) -> tuple[Array, Array]:
-    """The hash of counters of two uint32 words, written out: one kernel computes all rounds.
-
-    By XLA's operators: those of arrays would look at the types of both sides 240 times.
-    """
-
-    def same(word: Any) -> Array:
-        return lax.broadcast(jnp.asarray(word, np.uint32), second.shape)
-
-    words = [same(word) for word in (*key, key[0] ^ key[1] ^ PARITY)]
-    first, second = lax.add(first, words[0]), lax.add(second, words[1])
+    """The hash of counters of two uint32 words, written out: one kernel computes all rounds."""
+    words = (*key, key[0] ^ key[1] ^ PARITY)
+    first, second = first + words[0], second + words[1]
     for group in range(5):
         for by in ROTATIONS[group % 2]:
-            first = lax.add(first, second)
-            left = lax.shift_left(second, same(by))
-            second = lax.bitwise_or(left, lax.shift_right_logical(second, same(32 - by)))
-            second = lax.bitwise_xor(second, first)
-        first = lax.add(first, words[(group + 1) % 3])
-        second = lax.add(lax.add(second, words[(group + 2) % 3]), same(group + 1))
+            first = first + second
+            second = (second << np.uint32(by)) | (second >> np.uint32(32 - by))
+            second = second ^ first
+        first = first + words[(group + 1) % 3]
+        second = second + words[(group + 2) % 3] + np.uint32(group + 1)
     return first, second
