@@ -7,6 +7,8 @@ module before and after a pass, `check_pass` does both for a pass and checks all
 Without hypothesis, `check_pass` and `programs` are missing, and the rest is there.
 """
 
+from typing import NoReturn
+
 from graphopt.debug.compare import assert_same_bits as assert_same_bits
 from graphopt.debug.compare import assert_same_results as assert_same_results
 from graphopt.debug.compare import check_preserves_meaning as check_preserves_meaning
@@ -27,3 +29,9 @@ except ModuleNotFoundError as error:
     # the commands use this package, and are installed without the `testing` extra
     if error.name != "hypothesis":
         raise
+
+    def __getattr__(name: str) -> NoReturn:
+        """An error that names the package which `check_pass` and `programs` need."""
+        if name not in ("check_pass", "programs"):
+            raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        raise ImportError(f"{__name__}.{name} needs hypothesis: pip install 'graphopt[testing]'")

@@ -74,7 +74,12 @@ def check_pass(
             with _naming(made, generated.module):
                 fired += check(generated.module)
 
-        each()
+        try:
+            each()
+        except AssertionError as error:
+            # Hypothesis adds the whole program to what ends with the part of it that fails
+            error.__notes__ = []
+            raise
 
     def same_meaning(module: ModuleOp) -> int:
         _check_rewrites(made, module)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from graphopt import testing
 from graphopt.ir.dialect.families import ALL
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.activation import Relu, Softplus
@@ -19,6 +22,7 @@ from graphopt.ir.dialect.ops.reduce import Argmax, Sum
 from graphopt.ir.dialect.ops.shape import Assign
 from graphopt.ir.dialect.ops.sort import Topk
 from graphopt.passes.engine.fusion import Fusion, FusionPass, Match, Node, Value
+from graphopt.passes.engine.numerics import Numerics
 from graphopt.testing import check_pass
 from graphopt.testing.calls import calls_of
 from graphopt.testing.programs import Generated, programs
@@ -128,3 +132,40 @@ def test_what_cannot_be_planted_says_so() -> None:
 
     with pytest.raises(TypeError, match=r"pd\.print cannot be planted"):
         check_pass(Pass, examples=3)
+
+
+@pytest.mark.exhaustive
+def test_a_wrong_rewrite_ends_with_a_small_program() -> None:
+    """Not with the whole one, which Hypothesis would add."""
+
+    class Dropped(Fusion):
+        x = Value()
+        root = Node(Relu, x)
+
+        def build(self, match: Match) -> PdOp:
+            return Assign.make(match.value(self.x))
+
+    class Pass(FusionPass):
+        """A relu is no op."""
+
+        name = "wrong"
+        RULES = (Dropped(),)
+        numerics = Numerics.BIT_EXACT
+
+    with pytest.raises(AssertionError, match=r"^Dropped|^wrong: the rewrite at pd\.relu") as caught:
+        check_pass(Pass, examples=3)
+    assert str(caught.value).count(" = pd.") == 1 and not caught.value.__notes__
+
+
+def test_without_hypothesis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the extra that has it; the rest of the package is there."""
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    for name in ("check", "programs"):
+        monkeypatch.delitem(sys.modules, f"graphopt.testing.{name}")
+    spec = importlib.util.spec_from_file_location("without_hypothesis", testing.__file__)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.raises(ImportError, match=r"needs hypothesis: pip install 'graphopt\[testing\]'"):
+        _ = module.check_pass
+    assert not hasattr(module, "check_passes") and hasattr(module, "load_page")

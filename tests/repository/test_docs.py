@@ -3,6 +3,7 @@ pages are what the code says."""
 
 from __future__ import annotations
 
+import code
 import contextlib
 import doctest
 import importlib.util
@@ -177,6 +178,39 @@ def test_blocks_run(page: str, names: dict[str, Any]) -> None:
         if block.language == "console":
             run_console(block, page)
     assert not printed, f"{page}: the last block prints, but it is not shown"
+
+
+class Typed(code.InteractiveConsole):
+    """A session that reads lines and runs none; `wrong` has those at which it complains."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.wrong: list[str] = []
+        for self.line in [*text.splitlines(), ""]:
+            self.push(self.line)
+
+    def runcode(self, code: object) -> None:
+        """Run nothing."""
+
+    def showsyntaxerror(self, filename: str | None = None, **_: object) -> None:
+        """Note the line."""
+        self.wrong.append(self.line)
+
+
+def test_blocks_can_be_typed() -> None:
+    """Into a session of Python, where an empty line ends a function, and only an empty line does.
+
+    A class with empty lines inside, as ruff formats it, needs a file.
+    """
+    for page in PAGES:
+        for block in blocks(page):
+            if block.language == "python" and not re.search(
+                r"^class .*\n(    .*\n)*\n    ", block.text, re.M
+            ):
+                wrong = Typed(block.text).wrong
+                assert not wrong or is_file(block), (
+                    f"{page}:{block.line}: an empty line? {wrong[0]}"
+                )
 
 
 def prose(page: str) -> str:

@@ -67,6 +67,15 @@ def test_a_misspelt_name() -> None:
         net.run(FEED, [net.loss.name.replace("0", "9", 1)])
 
 
+def test_a_variable_of_another_program() -> None:
+    """The message says so where no variable of the program has a similar name."""
+    net, other = fc_mean(), static.Program()
+    with static.program_guard(other):
+        far = static.data("far", [None, 4])
+    with pytest.raises(FetchError, match="; a variable of another program needs that one"):
+        net.run(FEED, far)
+
+
 @pytest.mark.parametrize("devices", [0, 1, 2])
 def test_unknown_names(devices: int) -> None:
     """A KeyError and RuntimeError with the name; a readable message."""

@@ -113,8 +113,8 @@ def _text_kind(data: bytes) -> str | None:
         return "a program as text, which graphopt-opt reads, not a saved model"
     if _IMPORT.search(text):
         return (
-            "a Python script, not a saved model; graphopt run runs a script, graphopt explain and "
-            "graphopt report show its programs; its name has to end with .py"
+            "a Python script, not a saved model; graphopt run SCRIPT.py runs one, and graphopt "
+            "explain and graphopt report show its programs"
         )
     return (
         "a text file, not a saved model; graphopt run SCRIPT.py runs a script, whose name ends "

@@ -239,9 +239,11 @@ class Parser(BlockParser):
                     )
         written = [n for op in ops for n in op.output_arg_names]
         near = get_close_matches(name, {*written, *self.feeds}, 1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
+        hint = (
+            f"did you mean '{near[0]}'?" if near else "a variable of another program needs that one"
+        )
         return (
-            f"the program has no variable name '{name}' that an operator writes or that was fed"
+            f"the program has no variable name '{name}' that an operator writes or that was fed; "
             f"{hint}"
         )
 
