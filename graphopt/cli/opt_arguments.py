@@ -30,16 +30,21 @@ SYNONYMS = {
 def normalized(given: Sequence[str], passes: Collection[str]) -> list[str]:
     """The arguments as the parser takes them: two dashes, no synonyms, passes after `-p`.
 
-    ValueError for an option that is none of them, with the nearest that is.
+    ValueError for an option that is none of them, with the nearest that is. Where a module is
+    imported first, it may be a pass of that.
     """
     declared = [name for action in parser()._actions for name in action.option_strings]
     pass_options = {f"--{name}" for name in passes}
+    importing = ("--import", "-import", "--load-pass-plugin", "-load-pass-plugin")
+    imports = any(arg.partition("=")[0] in importing for arg in given)
     found: list[str] = []
     for arg in given:
         name, equals, value = arg.partition("=")
         if re.match("-[a-z]", name) and f"-{name}" in {*declared, *SYNONYMS, *pass_options}:
             name = f"-{name}"
-        if name in pass_options:
+        is_option = any(each.startswith(name) for each in (*declared, *SYNONYMS))
+        near = get_close_matches(name, declared, 1, 0.85)
+        if name in pass_options or (imports and name[:2] == "--" and not is_option and not near):
             found += ["-p", f"{name[2:]}{{{value}}}" if equals else name[2:]]
             continue
         if (name, equals) == ("--explain", ""):  # an optional value would swallow the file name

@@ -22,6 +22,7 @@ from filecheck.parser import Parser
 
 from graphopt.cli import targets
 from graphopt.cli.opt import main
+from graphopt.passes.table import registry
 
 HERE = Path(__file__).parent
 RUNS = [
@@ -177,3 +178,73 @@ def test_stablehlo_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
         status, located, err = opt("--emit", "stablehlo", "--print-debuginfo", stdin=program)
         assert status == 0 and "#loc" in located
         assert ("'stablehlo{dim=8}'" in err) == is_person
+
+
+PLUGIN = """
+from graphopt.ir.dialect.ops.activation import Tanh
+from graphopt.ir.dialect.ops.shape import Assign
+from graphopt.passes.engine.fusion import Fusion, FusionPass, Node, Value
+from graphopt.passes.table.registry import register_pass
+
+class Rule(Fusion):
+    x = Value()
+    root = Node(Tanh, x)
+
+    def build(self, match):
+        return Assign.make(match.value(self.x))
+
+@register_pass
+class Plugin(FusionPass):
+    name = "drop-tanh-of-a-test"
+    RULES = (Rule(),)
+"""
+TANH = """func.func @main(feed %x: tensor<2xf32>) -> (fetch "y": tensor<2xf32>) {
+  %y = pd.tanh(%x)
+  func.return %y : tensor<2xf32>
+}
+"""
+
+
+@pytest.fixture
+def forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Passes that a test registers are gone with it, and so are files of crashes."""
+    monkeypatch.setenv("GRAPHOPT_CRASH_DIR", str(tmp_path))
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+
+
+def imported(tmp_path: Path, name: str, text: str, *args: str) -> tuple[int, str, str]:
+    """A run on a program with `--import` of a file of this text."""
+    (tmp_path / "program.mlir").write_text(TANH, "utf-8")
+    (tmp_path / name).write_text(text, "utf-8")
+    return opt(str(tmp_path / "program.mlir"), "--import", str(tmp_path / name), *args)
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_pass_of_a_file_by_its_own_option(tmp_path: Path) -> None:
+    """`--NAME` is `-p NAME` for a pass that `--import` brings; typos have their hints."""
+    status, out, err = imported(tmp_path, "plugin.py", PLUGIN, "--drop-tanh-of-a-test")
+    assert (status, err) == (0, "") and "pd.tanh" not in out
+    _, _, err = imported(tmp_path, "plugin.py", PLUGIN, "--drop-tan-of-a-test")
+    assert "did you mean drop-tanh-of-a-test?" in err
+    _, _, err = imported(tmp_path, "plugin.py", PLUGIN, "--explian")
+    assert "did you mean --explain?" in err
+
+
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("(Rule(),)", "(Rule,)", "Plugin.RULES should be a tuple such as (Rule(),)"),
+        ("(Rule(),)", "Rule()", "Plugin.RULES should be a tuple such as (Rule(),)"),
+        ("    root = ", "    last = ", "Rule needs `root`, the Node that is replaced"),
+        ("self.x)", "self.y)", "'Rule' object has no attribute 'y' [at "),
+    ],
+    ids=["a class", "no tuple", "no root", "an error inside"],
+)
+def test_mistakes_in_a_pass(tmp_path: Path, right: str, wrong: str, message: str) -> None:
+    """The message says what to write, or the line that failed and how to replay it."""
+    text = PLUGIN.replace(right, wrong)
+    status, _, err = imported(tmp_path, "wrong.py", text, "--drop-tanh-of-a-test")
+    assert status == 1 and message in err, err
+    if "[at " in message:
+        assert "wrong.py:12]" in err and err.endswith(f" --import {tmp_path / 'wrong.py'}\n"), err

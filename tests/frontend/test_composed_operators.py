@@ -1,4 +1,4 @@
-"""Operators of 1.8 by their types, as programs append them, that are several ops here."""
+"""Operators of 1.8 and 3.3 by their types, as programs have them, that are several ops here."""
 
 from __future__ import annotations
 
@@ -482,3 +482,30 @@ def test_dropouts_of_one_seed_zero_the_same_elements(fixed: int) -> None:
 def test_a_seed_that_is_fed_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="neither a constant nor drawn"):
         run("dropout", {"X": drawn(2), "Seed": np.array([3], "int32")}, "Out Mask", {})
+
+
+WHOLE = np.array([7, -7, 7, -7])
+
+
+@pytest.mark.parametrize(
+    ("type", "inputs", "out", "attrs", "wanted"),
+    [
+        ("trunc_divide", {"x": WHOLE, "y": WHOLE // 3}, "out", {}, [3, 2, 3, 2]),
+        ("trunc_divide", {"x": WHOLE / 2, "y": np.full(4, 2.0)}, "out", {}, [1, -1, 1, -1]),
+        ("svdvals", {"x": np.diag([3.0, -4.0])}, "s", {}, [4, 3]),
+        (
+            "baddbmm",
+            {"Input": np.ones((2, 1, 1)), "X": np.full((2, 1, 3), 2.0), "Y": np.ones((2, 3, 1))},
+            "Out",
+            {"Alpha": 0.5, "Beta": 2.0},
+            [[[5.0]], [[5.0]]],
+        ),
+    ],
+    ids=["trunc_divide of whole numbers", "trunc_divide", "svdvals", "baddbmm"],
+)
+def test_operators_of_saved_models_of_paddle_3(
+    type: str, inputs: Inputs, out: str, attrs: dict[str, Any], wanted: Any
+) -> None:
+    """`divide` with a rounding mode, `linalg.svdvals` and `baddbmm` of 3.3, and what they give."""
+    (found,) = run(type, inputs, out, attrs)
+    np.testing.assert_allclose(found, wanted, 1e-6)

@@ -1,7 +1,7 @@
 """Records slots, attributes and defaults of an installed Paddle into `operators.txt`.
 
-Run by Paddle's Python, with the types of new operators as arguments. The columns of other facts,
-and attributes that only another release knows, stay:
+Run by Paddle's Python: all operators, or those whose types are the further arguments, which may be
+new. The columns of other facts, and attributes that only another release knows, stay:
 
     PADDLE_PYTHON tests/ir/record_operators.py graphopt/ir/operators/operators.txt [TYPE ...]
 """
@@ -50,10 +50,11 @@ def main() -> None:
 
     file = Path(sys.argv[1])
     rows = {row.split(" ", 1)[0]: row for row in joined(file.read_text("utf-8"))}
-    rows |= {type: type for type in sys.argv[2:] if type not in rows}
+    asked = sys.argv[2:] or list(rows)
+    rows |= {type: type for type in asked if type not in rows}
     for record in core.get_all_op_protos():
         proto = framework_pb2.OpProto.FromString(bytes(record))
-        if proto.type in rows and " | only " not in rows[proto.type]:
+        if proto.type in asked and " | only " not in rows[proto.type]:
             defaults = core.get_op_attrs_default_value(proto.type.encode())
             rows[proto.type] = _recorded(proto, defaults, rows[proto.type])
     file.write_text("".join(wrapped(row) + "\n" for _, row in sorted(rows.items())), "utf-8")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import xdsl
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -108,8 +110,8 @@ class Crash:
             note = f"\n(no file was written: {type(error).__name__}: {error})"
         if isinstance(self.error, PassError):
             return PassError(f"{self.error}{note}")
-        name = type(self.error).__name__
-        return PassError(f"{step.names} failed, which is a bug there: {name}: {self.error}{note}")
+        said = f"{type(self.error).__name__}: {self.error}{_place(self.error)}"
+        return PassError(f"{step.names} failed, which is a bug there: {said}{note}")
 
     def _narrowed(self, again: Callable[[], ModuleOp]) -> tuple[ModuleOp, PassStep, int]:
         """The program before the last step, that step or one pass of it, and how many rewrites."""
@@ -138,6 +140,7 @@ class Crash:
             limit=left,
             verify_each=self.verify_each,
             versions=versions(),
+            imports=_files_of(step.passes),
             notes=f"The IR only: no parameters, no data.\n\n{shown}",
         )
         path = store(replay, Path(folder or tempfile.gettempdir()), step.names)
@@ -146,6 +149,27 @@ class Crash:
     def _fails(self, module: ModuleOp, step: PassStep, left: int) -> bool:
         with bisect.limited(left):
             return comes_again(lambda: self.apply(module, [step]), self.error)
+
+
+def _is_own(file: str | None) -> bool:
+    """True for a file of graphopt or xDSL."""
+    folders = (Path(__file__).parents[2], Path(xdsl.__file__).parent)
+    return file is None or any(Path(file).is_relative_to(folder) for folder in folders)
+
+
+def _place(error: Exception) -> str:
+    """The last line of a pass of others that an error came through; nothing if there is none."""
+    frames = [
+        each for each in traceback.extract_tb(error.__traceback__) if not _is_own(each.filename)
+    ]
+    return f" [at {frames[-1].filename}:{frames[-1].lineno}]" if frames else ""
+
+
+def _files_of(passes: Sequence[ModulePass]) -> tuple[str, ...]:
+    """The files that `--import` has to read for passes of others; not a script that ran."""
+    modules = [sys.modules.get(type(made).__module__) for made in passes]
+    files = [each.__file__ for each in modules if each is not None and each.__name__ != "__main__"]
+    return tuple(dict.fromkeys(str(file) for file in files if not _is_own(file)))
 
 
 def store(replay: ReplayFile, folder: Path, name: str) -> Path:

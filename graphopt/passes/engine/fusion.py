@@ -16,13 +16,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from graphopt.errors import PassError
 from graphopt.ir.dialect.bulk import open_operands, replace_uses
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.regions import ancestor_in
@@ -127,6 +128,16 @@ class FusionPass(ModulePass, ABC):
     RULES: ClassVar[tuple[Fusion, ...]]
     numerics: ClassVar[Numerics] = Numerics.BIT_EXACT
     """Fused ops are computed by the rules of their parts, so most fusions change no bit."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        rules: Any = vars(cls).get("RULES", ())
+        for rule in rules if isinstance(rules, tuple) else (rules,):
+            if not isinstance(rules, tuple) or not isinstance(rule, Fusion):
+                name = getattr(rule, "__name__", type(rule).__name__)
+                raise PassError(f"{cls.__name__}.RULES should be a tuple such as ({name}(),)")
+            if not hasattr(rule, "root"):
+                raise PassError(f"{type(rule).__name__} needs `root`, the Node that is replaced")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rules = [(self.name, rule) for rule in self.RULES]

@@ -9,8 +9,10 @@ from xdsl.ir import SSAValue
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.ops.activation import Hardswish, Hardtanh, Softplus, Tanh
 from graphopt.ir.dialect.ops.creation import FullLike
+from graphopt.ir.dialect.ops.elementary import Trunc
 from graphopt.ir.dialect.ops.math import (
     Add,
+    Divide,
     Exp,
     LessThan,
     Minimum,
@@ -19,7 +21,7 @@ from graphopt.ir.dialect.ops.math import (
     Where,
 )
 from graphopt.ir.dialect.ops.shape import Reshape
-from graphopt.ir.dialect.types import rank_of, shape_of, show
+from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of, show
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.table import BY_TYPE
@@ -32,6 +34,14 @@ def elementwise(emit: Emitter) -> Written:
     """`axis` says where y's dimensions start in x."""
     x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
     return emit.by_row(x, y)
+
+
+@translates("trunc_divide")
+def trunc_divide(emit: Emitter) -> Written:
+    """The quotient, towards zero, which that of whole numbers is already."""
+    quotient = emit(Divide, emit.input("x"), emit.input("y"))
+    is_whole = not dtype_of(quotient.type).is_floating
+    return emit.results(out=quotient if is_whole else emit(Trunc, quotient))
 
 
 def aligned(emit: Emitter, x: SSAValue, y: SSAValue, axis: int) -> tuple[SSAValue, SSAValue]:

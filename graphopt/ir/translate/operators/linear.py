@@ -1,4 +1,4 @@
-"""Products of matrices: operands that are flattened, factors, sums."""
+"""Products of matrices: operands that are flattened, factors, sums; singular values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError
+from graphopt.ir.dialect.ops.linalg.decompositions import Svd
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.math import Add, Multiply
 from graphopt.ir.dialect.ops.reduce import Sum
@@ -77,11 +78,17 @@ def _by_heads(
     return emit(Concat, parts, axis=rank_of(parts[0].type) - 1)
 
 
-@translates("addmm")
+@translates("addmm", "baddbmm")
 def addmm(emit: Emitter) -> Written:
     emit.only("Input", "X", "Y")
     product = emit.scaled(emit(Matmul, emit.input("X"), emit.input("Y")), emit.attr("Alpha"))
     return emit.results(Out=emit(Add, emit.scaled(emit.input("Input"), emit.attr("Beta")), product))
+
+
+@translates("svdvals")
+def svdvals(emit: Emitter) -> Written:
+    """The second result of a decomposition."""
+    return emit.results(s=emit.all(Svd, emit.input("x"))[1])
 
 
 @translates("dot")
