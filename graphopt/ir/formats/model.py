@@ -175,7 +175,8 @@ def refuse_missing_parameters(loaded: LoadedModel) -> None:
     if stored and loaded.is_inference:
         raise FormatError(
             f"{loaded.path}: expected a parameter file beside it for the program's {len(stored)} "
-            f"stored variables ({quote(stored[0].name)} ...), found none; pass it as params"
+            f"stored variables ({quote(stored[0].name)} ...), found none; name one as params "
+            "(--params)"
         )
 
 

@@ -16,7 +16,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -131,9 +131,11 @@ class FusionPass(ModulePass, ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        rules: Any = vars(cls).get("RULES", ())
-        for rule in rules if isinstance(rules, tuple) else (rules,):
-            if not isinstance(rules, tuple) or not isinstance(rule, Fusion):
+        given: Any = vars(cls).get("RULES", ())
+        is_tuple = isinstance(given, tuple)
+        rules = cast("tuple[Any, ...]", given if is_tuple else (given,))
+        for rule in rules:
+            if not is_tuple or not isinstance(rule, Fusion):
                 name = getattr(rule, "__name__", type(rule).__name__)
                 raise PassError(f"{cls.__name__}.RULES should be a tuple such as ({name}(),)")
             if not hasattr(rule, "root"):

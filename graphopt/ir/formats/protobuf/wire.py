@@ -89,7 +89,7 @@ class WireReader:
             raise self.error(
                 position,
                 f"expected field {number} to end inside its message, found a length of {length} "
-                f"with {stop - body} bytes left",
+                f"with {stop - body} bytes left: the file was cut off or damaged",
             )
         return number, wire_type, body, body + length
 
