@@ -55,9 +55,9 @@ def browser() -> Any:
 
 
 def picture(driver: Any, name: str) -> None:
-    """Write what is shown, with few colours, which make a small file."""
+    """Write what is shown, with few colours, which make a small file: those of few pixels, too."""
     shown = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
-    small = shown.quantize(COLOURS, dither=Image.Dither.NONE)
+    small = shown.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     small.save(OUT / f"{name}.png", optimize=True)
     if name in IN_GUIDES:
         small.save(ROOT / "docs" / "how-to" / IN_GUIDES[name], optimize=True)
