@@ -227,7 +227,7 @@ def test_errors_have_positions(old: str, new: str, line: int, message: str) -> N
     [
         ("pd.matmul", "pd.matmull", "pd.matmull is not registered; did you mean pd.matmul"),
         ("pd.matmul", "matmul", "did you mean pd.matmul"),
-        ("pd.matmul(%x, %w)", "pd.clip(%x)", r"\n *'pd.clip' needs the attribute"),
+        ("pd.matmul(%x, %w)", "pd.clip(%x)", r"\n *'pd.clip' needs the attribute 'max'\s*\Z"),
     ],
 )
 def test_errors_name_an_op_once(old: str, new: str, words: str) -> None:

@@ -101,7 +101,7 @@ def parse_op(cls: type[OpT], parser: Parser, words: Sequence[str], rule: TypeRul
         try:
             results = rule(types, attr_values(cls, properties))
         except ProgramError as error:
-            parser.raise_error(of_op(cls.name, error), start, parser.pos)
+            parser.raise_error(of_op(cls.name, error), start, _end(parser))
     regions: list[Region] = []
     for word in words:
         if word:
@@ -119,7 +119,7 @@ def parse_op(cls: type[OpT], parser: Parser, words: Sequence[str], rule: TypeRul
     try:
         op.verify_()
     except VerifyException as error:
-        parser.raise_error(str(error), start, parser.pos)
+        parser.raise_error(str(error), start, _end(parser))
     return op
 
 
@@ -237,6 +237,11 @@ def _parse_values(
     return operands, None
 
 
+def _end(parser: Parser) -> int:
+    """The end of what was parsed: the next token, where the parser is, may be on another line."""
+    return len(parser.lexer.input.content[: parser.pos].rstrip())
+
+
 def _known_value(parser: Parser, operand: UnresolvedOperand) -> SSAValue:
     """The value that an operand names, which must stand before it: its type is not written."""
     values = parser.ssa_values.get(operand.operand_name, ())
@@ -260,7 +265,7 @@ def _parse_types(
         return [shared] * operands, [shared]
     if len(inputs) != operands:
         found = f"expected {operands} operand types, found {len(inputs)}"
-        parser.raise_error(found, start, parser.pos)
+        parser.raise_error(found, start, _end(parser))
     parser.parse_punctuation("->")
     return list(inputs), _parse_results(parser, cls)
 
@@ -275,5 +280,5 @@ def _parse_results(parser: Parser, cls: type[IRDLOperation]) -> list[Attribute]:
     optional = sum(isinstance(field, OptResultDef) for _, field in fields)
     if not (variadic or len(fields) - optional <= len(outputs) <= len(fields)):
         found = f"expected {len(fields)} result types, found {len(outputs)}"
-        parser.raise_error(found, start, parser.pos)
+        parser.raise_error(found, start, _end(parser))
     return list(outputs)
