@@ -7,6 +7,7 @@ between the parts of graphopt do without: packages wrap only the names that they
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, MutableMapping
 from dis import opmap
 from functools import wraps
@@ -104,6 +105,18 @@ def _publish_class(owner: type) -> None:
                     setattr(base, name, called_from_outside(found))
 
 
+def _name_the_nearest(error: TypeError, function: Callable[..., Any]) -> None:
+    """Add the parameter that a wrong keyword of a call is nearest to, which Python 3.13 does."""
+    from difflib import get_close_matches  # for errors alone
+    from inspect import signature
+
+    said = str(error)
+    found = re.search(r"got an unexpected keyword argument '(\w+)'$", said)
+    if found is not None:
+        near = get_close_matches(found[1], signature(function).parameters, 1)
+        error.args = (f"{said}; did you mean '{near[0]}'?" if near else said,)
+
+
 def called_from_outside(
     function: Callable[..., Any], checks: tuple[Check, ...] = ()
 ) -> Callable[..., Any]:
@@ -119,6 +132,8 @@ def called_from_outside(
             found = function(*args, **kwargs)
         except BaseException as error:
             undo.roll_back(start)
+            if kwargs and isinstance(error, TypeError):
+                _name_the_nearest(error, function)
             kept = error.__traceback__
             if shorten(error).__traceback__ is kept:
                 raise

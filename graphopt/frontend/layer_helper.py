@@ -140,7 +140,11 @@ class LayerHelper:
         from graphopt.ir.translate.operators.table import BY_TYPE
 
         if act not in BY_TYPE and act not in TRANSLATIONS:
-            raise UnsupportedError(f"{self.layer_type}(): '{act}' is not a known activation")
+            from difflib import get_close_matches
+
+            near = get_close_matches(act, BY_TYPE, 1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise UnsupportedError(f"{self.layer_type}(): '{act}' is not a known activation{hint}")
         return self.emit(act, {"X": x})
 
     def append_bias(self, x: Variable, attr: ParamAttr | None, size: int, axis: int) -> Variable:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.errors import ScopeError
+from graphopt.errors import MissingModelError, ScopeError
 from graphopt.frontend import lazy
 from graphopt.ir.formats.commit import write_files
 from graphopt.ir.formats.files import read_one, settle_at
@@ -312,6 +312,11 @@ def load_inference_model(path_prefix: str | None, executor: Any, **kwargs: Any) 
     settle_at(Path(prefix))
     if not kwargs:
         old, new = Path(f"{prefix}.pdmodel"), Path(f"{prefix}.json")
+        if os.path.isfile(prefix) and not old.exists():
+            bare = os.path.splitext(path_prefix)[0]
+            raise MissingModelError(
+                f"no model: looked for {old}; give the path without its suffix: '{bare}'"
+            )
         loaded = load_model(new if new.exists() and not old.exists() else old)
     else:
         folder = Path(prefix)

@@ -15,7 +15,13 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static, vision
-from graphopt.errors import FormatError, ProgramError, ScopeError, UnsupportedError
+from graphopt.errors import (
+    FormatError,
+    MissingModelError,
+    ProgramError,
+    ScopeError,
+    UnsupportedError,
+)
 from graphopt.frontend import framework_io
 from graphopt.ir.formats import read_pickle, read_program, write_program
 from graphopt.ir.translate.inference import inference_program
@@ -69,6 +75,8 @@ def test_inference_model_round_trip(net: Net, tmp_path: Path):
         found = net.exe.run(program, feed={"x": X}, fetch_list=fetches)[0]
     np.testing.assert_array_equal(found, expected)
     assert sorted(os.listdir(tmp_path / "deep")) == ["m.pdiparams", "m.pdmodel"]
+    with pytest.raises(MissingModelError, match=r"without its suffix: '.*/deep/m'"):
+        static.load_inference_model(f"{prefix}.pdmodel", net.exe)
 
 
 def test_inference_model_holds_only_inference(net: Net, tmp_path: Path):

@@ -12,6 +12,7 @@ import pytest
 
 import graphopt as paddle
 from graphopt import nn
+from graphopt.errors import UnsupportedError
 from graphopt.nn.layer import of_functions
 from graphopt_tests.frontend.programs import fresh
 
@@ -53,6 +54,12 @@ def test_wrong_arguments_name_the_layer() -> None:
         nn.MaxPool2D()  # pyright: ignore[reportCallIssue]
     with pytest.raises(TypeError, match=r"ELU\(\): got an unexpected keyword argument 'beta'"):
         nn.ELU(beta=1)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match=r"'weight_decy'; did you mean 'weight_decay'\?"):
+        paddle.optimizer.Adam(weight_decy=1)  # pyright: ignore[reportCallIssue]
+    with fresh(), pytest.raises(TypeError, match="'axes'; did you mean 'axis'"):
+        paddle.mean(paddle.static.data("x", [2]), axes=0)  # pyright: ignore[reportCallIssue]
+    with fresh(), pytest.raises(UnsupportedError, match=r"'rellu' .*; did you mean 'relu'"):
+        paddle.static.nn.fc(paddle.static.data("x", [2, 3]), 2, activation="rellu")
     with pytest.raises(ValueError, match="reduction"):
         nn.NLLLoss(reduction="all")
     with pytest.raises(ValueError, match="'margin' should be in"):
