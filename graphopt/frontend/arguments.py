@@ -119,7 +119,7 @@ def integers(value: Any, name: str, function: str) -> list[int]:
     """One integer or several as a list."""
     value = constant(value, name, function)
     if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim == 1):
-        return [integer(item, name, function) for item in value]
+        return [integer(item, f"{name}[{n}]", function) for n, item in enumerate(value)]
     return [integer(value, name, function)]
 
 
@@ -186,4 +186,6 @@ def shape(value: Any, function: str, name: str = "shape") -> list[int]:
             f"found {_kind(value)}"
         )
     value = np.atleast_1d(value) if isinstance(value, np.ndarray) else value
-    return [-1 if dim is None else integer(dim, name, function) for dim in value]
+    return [
+        -1 if dim is None else integer(dim, f"{name}[{n}]", function) for n, dim in enumerate(value)
+    ]

@@ -310,6 +310,8 @@ def test_mode() -> None:
         (lambda x: paddle.concat(1), TypeError, "concat.*'x'"),
         (lambda x: paddle.concat([x, 1]), TypeError, r"'x\[1\]' must be a Variable"),
         (lambda x: paddle.sum(x, axis="0"), TypeError, "sum.*'axis' must be an int"),
+        (lambda x: paddle.sum(x, axis=[0, "1"]), TypeError, r"sum.*'axis\[1\]' must be an int"),
+        (lambda x: paddle.zeros([2, "n"]), TypeError, r"'shape\[1\]' must be an int"),
         (lambda x: paddle.sum(x, axis=5), ProgramError, "axis 5 is out of range"),
         (lambda x: paddle.sum(x, keepdim=1), TypeError, "'keepdim' must be a bool"),
         (lambda x: paddle.reshape(x, [x, 2]), TypeError, r"'shape\[0\]' must be an int32"),
