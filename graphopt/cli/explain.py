@@ -85,6 +85,9 @@ def main(arguments: argparse.Namespace) -> int:
             print(f"{subject.origin}:\n{for_stream(explanation.page(), sys.stdout)}\n")
         if arguments.strict:
             explanation.check_strict()
+    asked = arguments.build_strategy is not None or arguments.passes
+    if not asked and not arguments.json and not arguments.program.endswith(".py"):
+        print("no fusion was asked for; --build-strategy fuse_gemm_epilogue,fuse_bn_act_ops does")
     return int(failed > 0)
 
 

@@ -383,7 +383,8 @@ def test_explain(tmp_path: Path) -> None:
     assert "applied at pd." in output("explain", LENET / "model", *flags, "--of", "all")
     data = json.loads(output("explain", LENET / "model", "-p", "dce", "--json"))
     assert data["program"].endswith("model.pdmodel") and "added pass" in str(data)
-    assert "batch_norm" in output("explain", RESNET / "model", "--dim", "2")
+    told = output("explain", RESNET / "model", "--dim", "2")
+    assert "batch_norm" in told and "--build-strategy" in told.splitlines()[-1]
     script = tmp_path / "step.py"
     script.write_text(
         "import graphopt as paddle\n"
