@@ -91,8 +91,8 @@ class ImportedModel(LoadedModel):
                 )
             return dict(zip(self.feed_names, given, strict=True))
         for what, names in (
-            ("no value for the inputs", [n for n in self.feed_names if n not in given]),
             ("no inputs are called", [n for n in given if not self._may_be_fed(n)]),
+            ("no value for the inputs", [n for n in self.feed_names if n not in given]),
         ):
             if names:
                 raise FeedError(

@@ -314,7 +314,7 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     assert "--input FILE.npz, or --random" in error("run", lenet)
     assert "text.npz: no readable" in error("run", lenet, "--input", tmp_path / "text.npz")
     assert "none.npz" in error("run", lenet, "--input", tmp_path / "none.npz")
-    assert "no value for the inputs 'x'" in error("run", lenet, "--input", LENET / "outputs.npz")
+    assert "no inputs are called 'out0'" in error("run", lenet, "--input", LENET / "outputs.npz")
     assert "expected a size" in error("run", lenet, "--random", "--dim", "x")
     assert "not both" in error("run", lenet, "--random", "--dim", "2", "--dim", "x=1")
     assert "the input 'x' has the shape" in error("run", lenet, "--random", "--dim", "x=2x2")

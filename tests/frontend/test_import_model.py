@@ -214,6 +214,8 @@ def test_inputs_are_checked() -> None:
     model = paddle.import_model(LENET / "model")
     with pytest.raises(FeedError, match="no value for the inputs 'x'"):
         model.run({})
+    with pytest.raises(FeedError, match="no inputs are called 'X'; the model's inputs are 'x'"):
+        model.run({"X": X})
     with pytest.raises(FeedError, match="no inputs are called 'y'; the model's inputs are 'x'"):
         model.run({"x": X, "y": X})
     with pytest.raises(FeedError, match=r"expected 1 input \(x\), found 2"):
