@@ -157,7 +157,7 @@ def zipped(*names: str) -> bytes:
         (b"ML\xefR\x0dStableHLO", "this is bytecode of MLIR, as of StableHLO"),
         (b"<net name='x'>\n", "this is a model of OpenVINO"),
         (b'{"cells": [], "nbformat": 4}', "this is a notebook"),
-        (b"import paddle\n", "this is a Python script, not a saved model; graphopt run runs"),
+        (b"import paddle\n", "this is a Python script, not a saved model; graphopt run SCRIPT"),
         (b"some words\n", "this is a text file, not a saved model; graphopt run SCRIPT.py"),
         (b"func.func @main() {\n}\n", "this is a program as text, which graphopt-opt reads"),
     ],
