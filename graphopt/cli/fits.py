@@ -24,7 +24,7 @@ def print_fits(model: str, limit: str, dims: Sequence[str]) -> int:
 
     most, sizes, read = bytes_of(limit), sizes_of(dims), read_program_only(model)
     names = tuple(read.feed_names), tuple(read.fetch_names)
-    compilation = Compilation(read.program, *names, None, (likely_place(),))
+    compilation = Compilation(read.program, *names, None, (likely_place(),), in_one=True)
     found = memory_of(compilation, shapes_for(read.program, read.feed_names, sizes))
     print(for_stream(found.page(), sys.stdout))
     if found.peak <= most:

@@ -193,7 +193,7 @@ def _unsupported(op: Operator) -> UnsupportedOperator:
 
 def _problem(read: LoadedModel) -> str:
     try:
-        parse_program(read.program, read.feed_names, read.fetch_names)
+        parse_program(read.program, read.feed_names, read.fetch_names, in_one=True)
     except (GraphoptError, ValueError, KeyError) as error:
         return str(error)
     return ""

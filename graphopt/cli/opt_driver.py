@@ -283,7 +283,7 @@ class OptMain(xDSLOptMain):
         program = read_any_program(stream.read(), self.get_input_name())
         # training programs have no feed operators: a value that is read and never written is fed
         feeds = column_names(program, "feed") or free_names(program)
-        return parse_program(program, feeds, column_names(program, "fetch"))
+        return parse_program(program, feeds, column_names(program, "fetch"), in_one=True)
 
 
 class _Kept(StringIO):

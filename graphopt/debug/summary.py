@@ -49,7 +49,7 @@ def summary_of_program(program: Program) -> LayerSummary:
 
     ProgramError for a program that cannot be compiled.
     """
-    module = parse_program(program, *names_of_step(program))
+    module = parse_program(program, *names_of_step(program), in_one=True)
     function = main_function(module)
     body, ports = function.body.block, signature_of(module).arguments
     fed = [arg for arg, port in zip(body.args, ports, strict=True) if port.kind != STATE]

@@ -169,4 +169,4 @@ class ImportedModel(LoadedModel):
         names = tuple(item.name if isinstance(item, Variable) else item for item in wanted)
         places = () if portable else (likely_place(),)
         feeds = tuple(self.feed_names)
-        return Compilation(self.program, feeds, names, build_strategy, places)
+        return Compilation(self.program, feeds, names, build_strategy, places, in_one=True)

@@ -166,7 +166,8 @@ def explain(
         names = fetch_names(fetch_list)
     strategy = explained_strategy(program, build_strategy, passes)
     if isinstance(program, Program):
-        compilation = Compilation(program, feeds, names, strategy, (likely_place(),))
+        places = (likely_place(),)
+        compilation = Compilation(program, feeds, names, strategy, places, in_one=True)
     else:
         compilation = replace(program._compilation(feeds, names), strategy=strategy)
     report = compilation.optimized(near=True, validate=validator).report

@@ -314,8 +314,8 @@ def test_a_scan_backwards_along_another_axis(tmp_path: Path) -> None:
     np.testing.assert_array_equal(every, X[:, ::-1].cumsum(1).T)
 
 
-def test_sides_of_another_rank_by_the_sizes_that_are_fed(tmp_path: Path) -> None:
-    """As PyTorch writes `squeeze`: only one side fits what follows, and the sizes say which."""
+def squeezed_before(*after: Any) -> Any:
+    """As PyTorch writes `squeeze` of a last axis: the sizes say how many dimensions `v` has."""
     squeezed = helper.make_graph(
         [helper.make_node("Squeeze", ["x", "last"], ["s"])], "t", [], [value("s", None)]
     )
@@ -326,14 +326,48 @@ def test_sides_of_another_rank_by_the_sizes_that_are_fed(tmp_path: Path) -> None
         helper.make_node(
             *("If", ["is_one"], ["v"]), then_branch=squeezed, else_branch=branch("e", "Identity")
         ),
-        helper.make_node("Transpose", ["v"], ["y"], perm=[0]),
+        *after,
     ]
     tensors = [tensor("last", [1], "int64"), tensor("one", 1, "int64")]
-    model = made(nodes, [value("x", ["N", "M"])], [value("y", None)], tensors)
-    loaded = read(tmp_path, model)
+    return made(nodes, [value("x", ["N", "M"])], [value("y", None)], tensors)
+
+
+def ops_in(model: ImportedModel) -> list[str]:
+    return [op.name for op in model.module().walk()]
+
+
+def test_sides_of_another_rank_by_the_sizes_that_are_fed(tmp_path: Path) -> None:
+    """Only one side fits what follows: a run takes it or fails, and a module has no other one."""
+    loaded = read(tmp_path, squeezed_before(helper.make_node("Transpose", ["v"], ["y"], perm=[0])))
     np.testing.assert_array_equal(loaded.run([X[:, :1]])[0], X[:, 0])
     with pytest.raises(ProgramError):
         loaded.run([X])
+    assert "pd.squeeze" in ops_in(loaded) and "pd.if" not in ops_in(loaded)
+
+
+def test_sides_of_another_rank_that_both_fit(tmp_path: Path) -> None:
+    """A run has the side of its sizes; a module that is written has the rest in both sides."""
+    pytest.importorskip("onnx_ir")
+    from onnx.reference import ReferenceEvaluator
+
+    total = helper.make_node("ReduceSum", ["w"], ["y"], keepdims=0)
+    loaded = read(tmp_path, squeezed_before(helper.make_node("Exp", ["v"], ["w"]), total))
+    assert ops_in(loaded).count("pd.if") == 1
+    loaded.export(tmp_path / "out.onnx")
+    written: Any = ReferenceEvaluator(str(tmp_path / "out.onnx"))
+    for x in (X, X[:, :1]):
+        wanted = np.exp(x).sum()
+        np.testing.assert_allclose(loaded.run([x])[0], wanted, rtol=1e-6)
+        np.testing.assert_allclose(written.run(None, {"x": x})[0], wanted, rtol=1e-6)
+
+
+def test_results_of_two_ranks_are_known_in_a_run_only(tmp_path: Path) -> None:
+    loaded = read(tmp_path, squeezed_before(helper.make_node("Exp", ["v"], ["y"])))
+    for x in (X, X[:, :1]):
+        wanted = np.exp(x if x.shape[1] > 1 else x[:, 0])
+        np.testing.assert_allclose(loaded.run([x])[0], wanted, rtol=1e-6)
+    with pytest.raises(UnsupportedError, match="different types"):
+        loaded.module()
 
 
 # Refusals and files that cannot be trusted -----------------------------------------------------

@@ -1,15 +1,18 @@
 """`make onnx-nodes`: the tests of nodes that the package onnx has, and those of PyTorch in it.
 
-    python tests/onnx_nodes/run.py [--only TEXT]
+    python tests/onnx_nodes/run.py [--only TEXT] [--keep FILE]
 
 Each test is a model of one node, or of the nodes that a function stands for, with inputs and
 outputs. It passes, is refused by name, or is wrong. What is found is shown by operator in
-`docs/reference/onnx-nodes.md`.
+`docs/reference/onnx-nodes.md`. With `--keep` each verdict is appended to a file, and the tests that
+have one there are not run again, so that a run that was cut off goes on.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 import tempfile
 import warnings
@@ -18,6 +21,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+# Each program runs once, so it is compiled quickly; JAX reads this when it is imported.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+)
 
 import numpy as np
 import onnx
@@ -254,17 +263,32 @@ def write_page(verdicts: Mapping[str, Verdict], operators: Mapping[str, str]) ->
     PAGE.write_text("\n".join(lines) + "\n")
 
 
+def read_verdicts(file: Path) -> dict[str, Verdict]:
+    """The verdicts that a run wrote to a file, by the test's name."""
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    return {name: Verdict(outcome, why) for name, outcome, why in rows}
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the tests; with `--only` no page is written."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default="", help="the tests that have this text in their names")
-    only = parser.parse_args(arguments).only
+    parser.add_argument(
+        "--keep", type=Path, help="a file of verdicts: add to it, and go on from it"
+    )
+    options = parser.parse_args(arguments)
+    only, kept = options.only, options.keep
     cases = [*node_cases(only)]
     for kind in KINDS[1:]:
         cases += stored_cases(kind, only)
-    verdicts: dict[str, Verdict] = {}
+    verdicts = read_verdicts(kept) if kept is not None and kept.exists() else {}
     for number, case in enumerate(cases):
+        if case.name in verdicts:
+            continue
         verdicts[case.name] = verdict = judge(case)
+        if kept is not None:
+            with kept.open("a") as file:
+                print(json.dumps([case.name, verdict.outcome, verdict.why]), file=file)
         if verdict.outcome == "wrong" or only:
             print(f"{case.name}: {verdict.outcome} {verdict.why[:300]}", flush=True)
         elif number % 200 == 199:

@@ -53,7 +53,8 @@ class Compilation:
     come with rows to spare; the masks and counts of the rows are then fed as well. `types` are the
     shapes and dtypes of feeds with others than their variables, `numbers` the elements of feeds
     that are constants. With `grows`, feeds of open size that are fetched with rows joined to them
-    are buffers that have room for these rows.
+    are buffers that have room for these rows. `in_one` is of a module that is shown or written, and
+    never run: see `parse_program`.
     """
 
     program: Program
@@ -70,6 +71,7 @@ class Compilation:
     types: tuple[tuple[str, tuple[int, ...], str], ...] = ()
     numbers: tuple[tuple[str, tuple[float, ...]], ...] = ()
     grows: bool = False
+    in_one: bool = False
 
     def for_feeds(self, feeds: Mapping[str, Any]) -> Compilation | None:
         """The compilation for feeds like these arrays, or types of arrays, with their sizes.
@@ -123,6 +125,7 @@ class Compilation:
             dict(self.numbers),
             # replicas may be fed different values, and state has one
             keeps_fed_state=len(self.places) == 1 and not self.data_parallel,
+            in_one=self.in_one,
         )
         if self.grows:
             return module, _grown(module)

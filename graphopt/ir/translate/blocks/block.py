@@ -85,6 +85,10 @@ class BlockParser(ABC):
         self.known = KnownValues()
         self.reader: Operator | None = None
         self.unrolled = 0
+        self.in_one = False
+        """True where an open branch in the function itself takes the rest of it into its sides."""
+        self.wanted: frozenset[str] = frozenset()
+        """The names that are read after the last operator."""
         self.sides_read: dict[Operator, int] = {}
         """The number of sides of each open branch that were looked up."""
         self.translator.trains = any(

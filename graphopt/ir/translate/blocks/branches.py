@@ -24,7 +24,7 @@ from graphopt.ir.program import Operator
 from graphopt.ir.program.sub_blocks import sub_block
 from graphopt.ir.translate.blocks.arrays import opened
 from graphopt.ir.translate.blocks.block import BlockFrame, BlockParser, Handler
-from graphopt.ir.translate.blocks.inline import add_op, arrays_written, inlined
+from graphopt.ir.translate.blocks.inline import add_op, arrays_written, count_unfolded, inlined
 from graphopt.ir.translate.blocks.open_branches import (
     OpenBranch,
     is_in_main,
@@ -61,12 +61,16 @@ def _conditional_block(parser: BlockParser, op: Operator) -> Mapping[str, SSAVal
         return _inlined_branch(parser, both, holds=holds)
     condition = parser.read(both.condition)
     try:
-        if is_in_main(parser):
+        if is_in_main(parser) and not parser.in_one:
             return _branch(parser, both, arrays)
         try:
             with undone(parser):
                 return _branch(parser, both, arrays)
         except OpenBranch as error:
+            return _with_the_rest(parser, both, error)
+        except ProgramError as error:
+            if not parser.in_one:
+                raise
             return _with_the_rest(parser, both, error)
     except ProgramError as error:
         error.conditions = (*error.conditions, condition)
@@ -74,22 +78,30 @@ def _conditional_block(parser: BlockParser, op: Operator) -> Mapping[str, SSAVal
 
 
 def _with_the_rest(
-    parser: BlockParser, both: _Branches, error: OpenBranch
+    parser: BlockParser, both: _Branches, error: OpenBranch | ProgramError
 ) -> Mapping[str, SSAValue]:
     """One `pd.if` whose sides have the rest of the block, where the results have one type again.
 
     So a body of a loop computes with what comes; OpenBranch again where types differ at its end.
+    In a module that is all of a program (`in_one`), a side whose operators do not fit the values
+    there is none that a run could take: the other one alone is left, without an op.
     """
     condition, outer = parser.read(both.condition), parser.frame
     blocks = IrBlock(), IrBlock()
-    rest = ops_after(both.ops[-1])
     sides: list[BlockFrame] = []
+    misfits: list[tuple[bool, ProgramError]] = []
     for block, holds in zip(blocks, (True, False), strict=True):
-        parser.enter(outer.block, block)
-        for name, value in _inlined_branch(parser, both, holds=holds).items():
-            parser.bind(name, value)
-        parser.run(rest)
-        sides.append(parser.leave())
+        try:
+            with undone(parser):
+                sides.append(_side_with_the_rest(parser, both, block, holds=holds))
+        except ProgramError as misfit:
+            if not parser.in_one:
+                raise
+            misfits.append((holds, misfit))
+    if len(misfits) == 2:
+        raise misfits[0][1]
+    if misfits:
+        return _inlined_branch(parser, both, holds=not misfits[0][0])
     then, otherwise = sides
     if then.arrays or otherwise.arrays:
         raise error
@@ -99,11 +111,24 @@ def _with_the_rest(
         yes, no = then.values.get(name, before), otherwise.values.get(name, before)
         if yes is None or no is None:
             outer.partial[name] = both.condition if no is None else f"not {both.condition}"
-        elif not outer.owns(name) or widen_type(yes.type, no.type) is not None:
+        elif name in parser.wanted or not outer.owns(name) or widen_type(yes.type, no.type):
             results[name] = yes, no
     made = _make_if(parser, both.ops, condition, blocks, results)
     outer.ended = True
     return {str(name): value for name, value in zip(results, made, strict=True)}
+
+
+def _side_with_the_rest(
+    parser: BlockParser, both: _Branches, target: IrBlock, *, holds: bool
+) -> BlockFrame:
+    """One side, and the rest of the block after it, in a block of its own."""
+    rest = ops_after(both.ops[-1])
+    count_unfolded(parser, len(rest), "branches that have the rest of the program in each side")
+    parser.enter(parser.frame.block, target)
+    for name, value in _inlined_branch(parser, both, holds=holds).items():
+        parser.bind(name, value)
+    parser.run(rest)
+    return parser.leave()
 
 
 @dataclass(frozen=True)

@@ -30,16 +30,24 @@ def inlined(parser: BlockParser, block: Block) -> dict[str, SSAValue]:
     frame = parser.enter(block)
     parser.run(block.ops)
     parser.leave()
-    parser.unrolled += len(block.ops)
-    if parser.unrolled > _MOST_UNROLLED:
-        raise UnsupportedError(
-            f"a loop over tensor arrays that unfolds into more than {_MOST_UNROLLED} operators; "
-            "carry a tensor of fixed size through paddle.static.nn.while_loop instead"
-        )
+    count_unfolded(parser, len(block.ops), "a loop over tensor arrays")
     for name, elements in frame.arrays.items():
         if not frame.owns(name):
             parser.frame.arrays[name] = elements
     return {name: frame.values[name] for name in frame.outer_names()}
+
+
+def count_unfolded(parser: BlockParser, count: int, what: str) -> None:
+    """Add operators to those that a program unfolds into; UnsupportedError where it has too many.
+
+    `what` names that which is unfolded.
+    """
+    parser.unrolled += count
+    if parser.unrolled > _MOST_UNROLLED:
+        raise UnsupportedError(
+            f"{what}: more than {_MOST_UNROLLED} operators when they are unfolded; carry a tensor "
+            "of fixed size through paddle.static.nn.while_loop instead"
+        )
 
 
 def add_op(parser: BlockParser, source: Operator, made: RegionOp) -> RegionOp:

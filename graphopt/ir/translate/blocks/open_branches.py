@@ -12,7 +12,7 @@ from typing import NoReturn
 from xdsl.ir import Block as IrBlock
 from xdsl.ir import Operation, SSAValue
 
-from graphopt.errors import GraphoptError, UnsupportedError
+from graphopt.errors import GraphoptError, ProgramError, UnsupportedError
 from graphopt.ir.dialect.ops.callback import Assert, Print, PyFunc
 from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.program import Operator
@@ -60,12 +60,12 @@ def ops_after(last: Operator) -> list[Operator]:
 
 @contextmanager
 def undone(parser: BlockParser) -> Generator[None]:
-    """Regions parsed in here, which are removed again after an OpenBranch."""
+    """Regions parsed in here, which are removed again after an OpenBranch or a ProgramError."""
     frame, depth, known = parser.frame, len(parser.frames), len(parser.targets)
     held = [dict(getattr(frame, name)) for name in _NAMES]
     try:
         yield
-    except OpenBranch:
+    except (OpenBranch, ProgramError):
         del parser.frames[depth:]
         parser.translator.block = frame.target
         for name, values in zip(_NAMES, held, strict=True):

@@ -52,6 +52,7 @@ def parse_program(
     numbers: Mapping[str, Numbers] | None = None,
     *,
     keeps_fed_state: bool = False,
+    in_one: bool = False,
 ) -> ModuleOp:
     """The `pd` module that runs `program` with these feeds and fetches.
 
@@ -59,17 +60,21 @@ def parse_program(
     Fetches are read after the last operator. `types` are the shapes and dtypes of feeds that come
     in others than their variables'. Feeds with `numbers`, whole ones, are constants, and stay
     arguments that nothing reads. With `keeps_fed_state` a persistable variable that is fed is a
-    result, too. Raises FeedError when the program reads a variable that nothing gives a value,
-    FetchError for an unknown fetch, UnsupportedError for operators without a translation;
-    OpenBranchError where a branch gives results of different types, unless the only fetch is
-    `TAKEN`: then the module computes its condition; OpenSizeError, with the feeds that decide
-    them, where sizes or numbers have to be known.
+    result, too. With `in_one` a branch whose results have two types takes the rest of the program
+    into its sides, and where the rest fits one side only, this side is what there is: a module to
+    show or to write, whose condition is not computed before.
+
+    Raises FeedError when the program reads a variable that nothing gives a value, FetchError for an
+    unknown fetch, UnsupportedError for operators without a translation; OpenBranchError where a
+    branch gives results of different types, unless the only fetch is `TAKEN`: then the module
+    computes its condition; OpenSizeError, with the feeds that decide them, where sizes or numbers
+    have to be known.
     """
     feeds = list(feeds)
     kept = feeds if keeps_fed_state else ()
     parser = Parser(program, frozenset(feeds), types or {}, numbers or {})
     try:
-        return parser.run_main(fetches, kept)
+        return parser.run_main(fetches, kept, in_one=in_one)
     except OpenSizeError as error:
         error.feeds = parser.deciding_feeds(error.values)
         raise
@@ -102,7 +107,9 @@ class Parser(BlockParser):
         self.arg_attrs: list[DictionaryAttr] = []
         self.kept_gradients: Sequence[str] = ()
 
-    def run_main(self, fetches: Sequence[str], kept_feeds: Sequence[str]) -> ModuleOp:
+    def run_main(
+        self, fetches: Sequence[str], kept_feeds: Sequence[str], *, in_one: bool = False
+    ) -> ModuleOp:
         """The module for these fetches, which also gives these feeds if they are state."""
         wanted = self.gradients_on_demand(fetches)
 
@@ -111,6 +118,8 @@ class Parser(BlockParser):
 
         block = self.program.global_block()
         plan = plan_gradients(block.ops, block, fetches)
+        self.in_one = in_one and plan.flow is None and not wanted
+        self.wanted = frozenset(fetches)
         try:
             if plan.flow is None:
                 self.run(map(prepare, block.ops))
