@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Write a model in another format; returns 1 when the check finds different numbers."""
-    from graphopt.models.export.write import format_of
+    from graphopt.models.export.write import OPTIMISED, format_of
     from graphopt.models.feeds import sizes_of
     from graphopt.models.model import import_model
     from graphopt.runtime.settings.progress import announced
@@ -95,6 +95,8 @@ def main(arguments: argparse.Namespace) -> int:
     if format in PROGRAMS:
         platforms = arguments.platforms.split(",") if arguments.platforms else None
         options = {"sizes": sizes, "parameters": arguments.parameters, "platforms": platforms}
+    elif sizes is not None and format in OPTIMISED:
+        options["sizes"] = sizes
     if arguments.opset is not None:
         options["opset"] = arguments.opset
     if arguments.reader is not None:

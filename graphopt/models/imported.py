@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from graphopt.display.units import several
-from graphopt.errors import FeedError
+from graphopt.errors import FeedError, OpenSizeError
 from graphopt.ir.formats.model import LoadedModel
 from graphopt.ir.formats.quote import quote
 from graphopt.ir.program import Variable
+from graphopt.models.feeds import Sizes, shapes_for
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.devices.places import likely_place
@@ -120,12 +121,23 @@ class ImportedModel(LoadedModel):
         fetch: Sequence[str | Variable] | None = None,
         *,
         portable: bool = False,
+        sizes: Sizes = None,
     ) -> ModuleOp:
         """The `pd` module of the program as `run` compiles it with this BuildStrategy.
 
         With `portable` no pass for a kind of device has changed it: state is as the parameters are.
+        `sizes`, one for all open ones or shapes by input, are taken where some cannot stay open.
         """
-        return self._compilation(build_strategy, fetch, portable=portable).optimized().module
+        compilation = self._compilation(build_strategy, fetch, portable=portable)
+        try:
+            return compilation.optimized().module
+        except OpenSizeError:
+            if sizes is None:
+                raise
+        block = self.program.global_block()
+        shapes = shapes_for(self.program, self.feed_names, sizes)
+        types = tuple((name, shape, str(block.var(name).dtype)) for name, shape in shapes.items())
+        return replace(compilation, types=types).optimized().module
 
     def explain(
         self, build_strategy: BuildStrategy | None = None, *, portable: bool = False
@@ -154,7 +166,7 @@ class ImportedModel(LoadedModel):
         from graphopt.models.export import export
 
         def module(strategy: BuildStrategy | None) -> ModuleOp:
-            return self.module(strategy, portable=True)
+            return self.module(strategy, portable=True, sizes=options.get("sizes"))
 
         return export(self, module, path, format, build_strategy, **options)
 

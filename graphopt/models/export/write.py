@@ -79,6 +79,7 @@ def export(
       `.onnx` and `.py` have those of `build_strategy`, or else of a plain one, which cleans up;
       `.pdmodel` and parameters have none.
     * `sizes`: numbers for sizes that the program leaves open: one for all, or shapes by input.
+      `.onnx`, `.py` and `.mlir` take them only where an operator has to know them.
     * `symbolic`: whether open sizes may vary in what is written, where the ops allow it; `sizes`
       are for where they do not. The default of `.jaxexport`, not of StableHLO, because XLA compiles
       only modules whose sizes are numbers.
@@ -105,6 +106,8 @@ def export(
             f"effect there; it has in {', '.join(OPTIMISED)}"
         )
     given = {"sizes": sizes, "symbolic": symbolic, "parameters": parameters, "platforms": platforms}
+    if name in OPTIMISED:  # where sizes cannot stay open
+        del given["sizes"]
     unused = [key for key, value in given.items() if value is not None]
     if unused and name not in PROGRAMS:
         raise ValueError(f"the format {name} has no {', '.join(unused)}; {PROGRAMS} have")

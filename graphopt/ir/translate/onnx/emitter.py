@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from graphopt.errors import OpenSizeError, UnsupportedError
 from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.control import Scan, Yield
 from graphopt.ir.dialect.ops.creation import AssignValue, Full, FullLike
 from graphopt.ir.dialect.ops.math import Add, Cast, LogicalOr, Scale
 from graphopt.ir.dialect.ops.shape import Expand, Reshape, ShapeOf, Squeeze, Transpose, Unsqueeze
-from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of, tensor
 from graphopt.ir.dtypes import DType
 from graphopt.ir.translate.onnx.naming import OPSET, element_type
 from graphopt.ir.translate.operators.emitter import Emitter
@@ -70,10 +71,15 @@ class OnnxEmitter(Emitter):
             raise self.open(f"its {what} depend on what is fed, and have to be known", value)
         return found
 
-    def sizes(self, value: SSAValue, what: str = "the sizes of its input") -> tuple[int, ...]:
-        """The shape of a value; OpenSizeError when one of its sizes is open."""
+    def sizes(
+        self,
+        value: SSAValue,
+        what: str = "the sizes of its input",
+        along: Sequence[int] | None = None,
+    ) -> tuple[int, ...]:
+        """The shape of a value; OpenSizeError when a size is open, or one `along` these axes."""
         shape = shape_of(value.type)
-        if UNKNOWN in shape:
+        if UNKNOWN in (shape if along is None else [shape[axis] for axis in along]):
             raise self.open(f"{what} {list(shape)} are open, and have to be known")
         return shape
 
@@ -110,6 +116,34 @@ class OnnxEmitter(Emitter):
         """A tensor of one number in the shape of another."""
         wanted = dtype_of(like.type) if dtype is None else dtype
         return self(FullLike, like, value=float(value), dtype=wanted)
+
+    # Ops with a region -----------------------------------------------------------------------
+
+    def scan(
+        self,
+        memories: Sequence[SSAValue],
+        sequences: Sequence[SSAValue],
+        step: Callable[..., Sequence[SSAValue]],
+        *,
+        is_back: bool = False,
+    ) -> Sequence[SSAValue]:
+        """Walk over sequences along their first axis, from the end where `is_back`.
+
+        `step` is called with the memories and an item of each sequence, as ops of the body; it
+        gives the next memories, then the items of the results.
+        """
+        items = [tensor(shape_of(s.type)[1:], dtype_of(s.type)) for s in sequences]
+        body = Block(arg_types=[*(m.type for m in memories), *items])
+        outer, self.builder.block = self.builder.block, body
+        values = step(*body.args)
+        body.add_op(Yield.make(values))
+        self.builder.block = outer
+        length = shape_of(sequences[0].type)[0]
+        types = [
+            tensor((length, *shape_of(v.type)), dtype_of(v.type)) for v in values[len(memories) :]
+        ]
+        made = Scan.build_with([memories, sequences], types, [body], reverse=is_back)
+        return self.builder.place(made, self.op).results
 
     # Ops that many rules need ----------------------------------------------------------------
 

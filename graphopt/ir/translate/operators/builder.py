@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
 from xdsl.ir import Block, SSAValue
@@ -13,6 +13,8 @@ from graphopt.ir.dialect.ops.random import RandomOp
 from graphopt.ir.dialect.types import check_size
 from graphopt.ir.program import Operator
 from graphopt.ir.translate.operators.properties import constant_property, make_dynamic
+
+Placed = TypeVar("Placed", bound=PdOp)
 
 
 class OpBuilder:
@@ -35,7 +37,7 @@ class OpBuilder:
     ) -> PdOp:
         """Make an op at the end of the block."""
         self._number(op_class, attrs)
-        return self._placed(op_class.make(*operands, **attrs), source)
+        return self.place(op_class.make(*operands, **attrs), source)
 
     def emit_dynamic(
         self,
@@ -53,7 +55,7 @@ class OpBuilder:
             return self.emit(op_class, source, *operands, **merged)
         self._number(op_class, merged)
         made = make_dynamic(op_class, operands, merged, dynamic)
-        return self._placed(made, source)
+        return self.place(made, source)
 
     def _number(self, op_class: type[PdOp], attrs: dict[str, Any]) -> None:
         """Give a random op without a seed the next number, unless it draws what another does."""
@@ -61,7 +63,8 @@ class OpBuilder:
             self.random_ops += 1
             attrs["rng_id"] = self.random_ops
 
-    def _placed(self, made: PdOp, source: Operator | None) -> PdOp:
+    def place(self, made: Placed, source: Operator | None) -> Placed:
+        """Append an op that is made already, with the location of its operator."""
         for result in made.results:
             check_size(result.type)
         if source is not None and source.location is not None:

@@ -5,10 +5,11 @@ The ops before the last one are written, too, and left out where nothing else re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xdsl.ir import SSAValue
 
+from graphopt.ir.dialect.known import constant
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.conv import (
     Conv2d,
@@ -18,7 +19,16 @@ from graphopt.ir.dialect.ops.conv import (
     DepthwiseConv2d,
 )
 from graphopt.ir.dialect.ops.linear import Matmul
-from graphopt.ir.dialect.ops.math import Add, Multiply, Pow, Rsqrt, Scale, Square
+from graphopt.ir.dialect.ops.math import (
+    Add,
+    Cast,
+    Multiply,
+    Pow,
+    Rsqrt,
+    Scale,
+    Square,
+    Subtract,
+)
 from graphopt.ir.dialect.ops.reduce import Max, Mean, Min, Sum
 from graphopt.ir.dialect.ops.shape import Squeeze
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axes, rank_of, shape_of
@@ -172,7 +182,106 @@ class FlatReduction:
         return emit(found.op_type, *found.inputs, keepdims=0)
 
 
-PATTERNS = (RmsNorm, BiasedConv, BiasedProduct, FlatReduction)
+class IntegerConv:
+    """A convolution of bytes less their zero points, as it came in: in float64, which is exact."""
+
+    OPSET = 0
+    x, filter = Hole(), Hole()
+    conv = Node((Conv2d, DepthwiseConv2d, Conv3d), x, filter)
+    root = Node(Cast, conv)
+
+    @classmethod
+    def check(cls, match: Match) -> bool:
+        """True for bytes, and one zero point for each operand."""
+        wide, whole = match[cls.conv].results[0], match[cls.root].results[0]
+        operands = (match.value(cls.x), match.value(cls.filter))
+        return (
+            dtype_of(wide.type) == "float64"
+            and dtype_of(whole.type) == "int32"
+            and match[cls.conv].attr("data_format") in ("NCHW", "NCDHW")
+            and wide.has_one_use()
+            and all(_bytes_of(operand) is not None for operand in operands)
+        )
+
+    @classmethod
+    def write(cls, emit: Nodes, match: Match, values: Mapping[SSAValue, Value]) -> Value | None:
+        """The operator; None where the convolution is no single node."""
+        found = values[match[cls.conv].results[0]].producer()
+        if found is None or found.op_type != "Conv":
+            return None
+        operands = _operands_of_bytes(
+            emit, [match.value(hole) for hole in (cls.x, cls.filter)], values
+        )
+        attributes = {name: each.value for name, each in found.attributes.items()}
+        return emit("ConvInteger", *operands, dtype="int32", **attributes)
+
+
+class IntegerProduct:
+    """A product of bytes less their zero points."""
+
+    OPSET = 0
+    x, y = Hole(), Hole()
+    root = Node(Matmul, x, y)
+
+    @classmethod
+    def check(cls, match: Match) -> bool:
+        """True for bytes, and one zero point for each operand."""
+        product = match[cls.root]
+        return (
+            dtype_of(product.results[0].type) == "int32"
+            and not (product.attr("transpose_x") or product.attr("transpose_y"))
+            and all(_bytes_of(match.value(hole)) is not None for hole in (cls.x, cls.y))
+        )
+
+    @classmethod
+    def write(cls, emit: Nodes, match: Match, values: Mapping[SSAValue, Value]) -> Value | None:
+        """The operator."""
+        operands = _operands_of_bytes(emit, [match.value(cls.x), match.value(cls.y)], values)
+        return emit("MatMulInteger", *operands, dtype="int32")
+
+
+def _operands_of_bytes(
+    emit: Nodes, centred: Sequence[SSAValue], values: Mapping[SSAValue, Value]
+) -> list[Value | None]:
+    """The bytes of each value, then the zero point of each."""
+    operands: list[Value | None] = []
+    zeros: list[Value | None] = []
+    for value in centred:
+        numbers, zero = _bytes_of(value) or (value, None)
+        operands.append(values[numbers])
+        if isinstance(zero, SSAValue):
+            zeros.append(values[zero])
+        else:
+            zeros.append(emit.number(zero, values[numbers]) if zero else None)
+    return [*operands, *zeros]
+
+
+def _bytes_of(value: SSAValue) -> tuple[SSAValue, SSAValue | float | None] | None:
+    """The bytes that a value has the numbers of, and the zero point that was subtracted."""
+    inner = _before_casts(value)
+    if dtype_of(inner.type) in ("int8", "uint8"):
+        return inner, None
+    if not isinstance(inner.owner, Subtract):
+        return None
+    numbers, zero = (_before_casts(operand) for operand in inner.owner.operands)
+    kind = dtype_of(numbers.type)
+    if kind not in ("int8", "uint8") or rank_of(zero.type):
+        return None
+    least = -128 if kind == "int8" else 0
+    number = constant(zero)
+    if number is not None and least <= number < least + 256:
+        return numbers, number
+    return (numbers, zero) if dtype_of(zero.type) == kind else None
+
+
+def _before_casts(value: SSAValue) -> SSAValue:
+    """The value before it was cast, from bytes or between numbers that have all of them."""
+    while isinstance(value.owner, Cast) and dtype_of(value.type) in ("int32", "int64", "float64"):
+        value = value.owner.operands[0]
+    return value
+
+
+PATTERNS = (RmsNorm, BiasedConv, BiasedProduct, FlatReduction, IntegerConv, IntegerProduct)
 
 
 def as_one(emit: Nodes, op: PdOp, values: Mapping[SSAValue, Value]) -> Value | None:

@@ -72,8 +72,8 @@ def _scalar(emit: Nodes, name: str, type_: ir.DataType) -> Value:
 def _scan(write: RegionWriter, emit: Nodes, op: Any) -> Sequence[Value]:
     memories, sequences = write.read(op.memories), write.read(op.sequences)
     body = write.subgraph(emit, op.body.block)
-    stacked, way = len(op.results) - len(memories), int(op.attr("reverse"))
-    return emit.all(
+    stacked, way = len(op.results), int(op.attr("reverse"))
+    found = emit.all(
         "Scan",
         *memories,
         *sequences,
@@ -84,6 +84,8 @@ def _scan(write: RegionWriter, emit: Nodes, op: Any) -> Sequence[Value]:
         # an empty list of them has no type
         scan_output_directions=[way] * stacked or None,
     )
+    # the last memories come first, and are no results here
+    return found[len(memories) :]
 
 
 def _layers(write: RegionWriter, emit: Nodes, op: Any) -> Sequence[Value]:

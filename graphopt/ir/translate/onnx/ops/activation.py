@@ -149,7 +149,7 @@ def hardmax(emit: OnnxEmitter, x: SSAValue, *, axis: int | None = None) -> SSAVa
     count = rank(flat)
     last = [i for i in range(count) if i != at] + [at]
     moved = emit.transposed(flat, last)
-    depth = emit.sizes(moved)[-1]
+    depth = emit.sizes(moved, along=(-1,))[-1]
     best = emit(Argmax, moved, axis=-1)
     ones = emit.cast(emit(OneHot, best, depth=depth), dtype(x))
     back = [last.index(i) for i in range(count)]

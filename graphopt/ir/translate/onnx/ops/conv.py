@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops import conv as ops
-from graphopt.ir.dialect.ops.math import Add
+from graphopt.ir.dialect.ops.math import Add, FloorDivide, Maximum, Multiply, Subtract
 from graphopt.ir.dialect.ops.rearrange import Pad
+from graphopt.ir.dialect.ops.shape import Concat, Slice, Stack
+from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.ir.translate.onnx.emitter import OnnxEmitter, rank, shape
 from graphopt.ir.translate.onnx.registry import reads
 
@@ -34,11 +36,50 @@ def window_pads(
             raise emit.refuse(f"{len(given)} numbers of padding for {count} dimensions")
         return tuple(zip(given[:count], given[count:], strict=True))
     found: list[tuple[int, int]] = []
-    for size, window, stride in zip(emit.sizes(x)[2:], windows, strides, strict=True):
-        total = max((-(-size // stride) - 1) * stride + window - size, 0)
+    sizes = emit.sizes(x, along=[2 + i for i in range(count) if strides[i] != 1])[2:]
+    for size, window, stride in zip(sizes, windows, strides, strict=True):
+        # by steps of 1 the size is of no account
+        last = 0 if stride == 1 else (-(-size // stride) - 1) * stride - size + 1
+        total = max(last + window - 1, 0)
         less, more = total // 2, total - total // 2
         found.append((less, more) if kind == "SAME_UPPER" else (more, less))
     return tuple(found)
+
+
+def same_padded(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    auto_pad: str,
+    kernel: Sequence[int],
+    strides: Sequence[int] | None,
+    dilations: Sequence[int] | None,
+    value: float = 0.0,
+) -> tuple[SSAValue, str]:
+    """x with its padding where open sizes decide it, and the kind of padding that is left."""
+    count = rank(x) - 2
+    steps, apart = tuple(strides or (1,) * count), tuple(dilations or (1,) * count)
+    is_open = any(
+        size == UNKNOWN and step != 1 for size, step in zip(shape(x)[2:], steps, strict=True)
+    )
+    if not is_open or not auto_pad.startswith("SAME"):
+        return x, auto_pad
+    wide = [d * (k - 1) + 1 for k, d in zip(kernel, apart, strict=True)]
+    step, window, two, zero = (
+        emit.constant(numbers, "int64") for numbers in (steps, wide, (2,) * count, (0,) * count)
+    )
+    sizes = emit(Slice, emit.shape(x), axes=(0,), starts=(2,), ends=(2 + count,))
+    # the last window begins at the last step that is within x
+    start = emit(FloorDivide, emit.plus(sizes, -1), step)
+    total = emit(Subtract, emit(Add, emit(Multiply, start, step), window), sizes)
+    total = emit(Maximum, total, zero)
+    less = emit(FloorDivide, total, two)
+    sides = [less, emit(Subtract, total, less)]
+    if auto_pad == "SAME_LOWER":
+        sides.reverse()
+    pairs = emit.reshaped(emit(Stack, sides, axis=1), 2 * count)
+    around = emit(Concat, [emit.constant((0,) * 4, "int64"), pairs], axis=0)
+    padded = emit.dynamic(Pad, [x], {"value": value}, {"paddings": around})[0]
+    return padded, "VALID"
 
 
 def flat(pads: Pairs) -> tuple[int, ...]:
@@ -98,6 +139,7 @@ def convolved(
     steps, apart = tuple(strides or (1,) * count), tuple(dilations or (1,) * count)
     kernel = emit.sizes(filter, "the sizes of its filter")[2:]
     windows = [d * (k - 1) + 1 for k, d in zip(kernel, apart, strict=True)]
+    x, auto_pad = same_padded(emit, x, auto_pad, kernel, steps, apart)
     around = window_pads(emit, x, auto_pad, pads, windows, steps)
     if count == 1:
         x, filter = as_images(emit, x), as_images(emit, filter)
@@ -172,7 +214,7 @@ def _transposed_pads(
         if output_shape is None and kind.startswith("SAME"):
             total = window - stride + more
         else:
-            size = emit.sizes(x)[2 + i]
+            size = emit.sizes(x, along=(2 + i,))[2 + i]
             wanted = list(output_shape or ())[-count:][i]
             total = stride * (size - 1) + more + window - wanted
         less = total // 2

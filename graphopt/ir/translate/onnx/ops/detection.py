@@ -117,7 +117,7 @@ def roi_align(
     ways = ("half_pixel", "output_half_pixel")
     default = "half_pixel" if emit.opset >= 16 else "output_half_pixel"
     way = emit.one_of(coordinate_transformation_mode or default, ways)
-    images = emit.sizes(x)[0]
+    images = emit.sizes(x, along=(0,))[0]
     order = emit.all(Argsort, batch, axis=0)[1]
     back = emit.all(Argsort, order, axis=0)[1]
     hot = emit(OneHot, emit.cast(batch, "int64"), depth=images, dtype="int32")

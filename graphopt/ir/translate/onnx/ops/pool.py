@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import reduce
 from itertools import product as places
 from math import prod
@@ -18,7 +19,7 @@ from graphopt.ir.dialect.ops.reduce import Max, Mean, Sum
 from graphopt.ir.dialect.ops.scatter import PutAlongAxis
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
-from graphopt.ir.translate.onnx.ops.conv import Pairs, as_images, flat, window_pads
+from graphopt.ir.translate.onnx.ops.conv import Pairs, as_images, flat, same_padded, window_pads
 from graphopt.ir.translate.onnx.registry import reads
 
 
@@ -61,6 +62,16 @@ class _Windows:
         pairs = zip(self.pads, self.over, strict=True)
         return tuple((before, after + over) for (before, after), over in pairs)
 
+    def along(self, axis: int) -> _Windows:
+        """The windows along one axis, which leave the others as they are."""
+        found = copy(self)
+        for name, neutral in (("kernel", 1), ("strides", 1), ("dilations", 1), ("over", 0)):
+            own = [neutral] * len(self.kernel)
+            own[axis] = getattr(self, name)[axis]
+            setattr(found, name, tuple(own))
+        found.pads = tuple(p if i == axis else (0, 0) for i, p in enumerate(self.pads))
+        return found
+
     @property
     def is_dilated(self) -> bool:
         """True where a window leaves elements out."""
@@ -85,7 +96,7 @@ def _padded(emit: OnnxEmitter, x: SSAValue, pads: Pairs, value: float) -> SSAVal
 
 def _parts(emit: OnnxEmitter, x: SSAValue, windows: _Windows, value: float) -> list[SSAValue]:
     """For each place in a window, the elements there of all windows."""
-    sizes = emit.sizes(x)[2:]
+    sizes = emit.sizes(x, along=range(2, rank(x)))[2:]
     emit.bounded("elements in a window that leaves some out", *windows.kernel, most=1024)
     padded = _padded(emit, x, windows.whole, value)
     axes = tuple(range(2, rank(x)))
@@ -139,12 +150,16 @@ def max_pool(
     storage_order: int = 0,
     strides: Sequence[int] | None = None,
 ) -> Sequence[SSAValue]:
+    if not any(emit.used[1:]):
+        x, auto_pad = same_padded(emit, x, auto_pad, kernel_shape, strides, dilations, _least(x))
     windows = _Windows(emit, x, kernel_shape, auto_pad, pads, strides, dilations, ceil_mode)
     if len(emit.used) > 1 and emit.used[1]:
         return _with_places(emit, x, windows, column_major=bool(storage_order))
     if windows.is_dilated:
-        parts = _parts(emit, x, windows, _least(x))
-        return [reduce(lambda a, b: emit(Maximum, a, b), parts)]
+        for axis in range(len(windows.kernel)):  # a largest number is found along one at a time
+            parts = _parts(emit, x, windows.along(axis), _least(x))
+            x = reduce(lambda a, b: emit(Maximum, a, b), parts)
+        return [x]
     return [_pooled(emit, x, windows, windows.whole, pooling_type="max")]
 
 

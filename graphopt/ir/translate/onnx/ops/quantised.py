@@ -14,10 +14,12 @@ from graphopt.ir.dialect.ops.math import (
     Add,
     Clip,
     Divide,
+    Equal,
     Maximum,
     Minimum,
     Multiply,
     Subtract,
+    Where,
 )
 from graphopt.ir.dialect.ops.rearrange import RepeatInterleave
 from graphopt.ir.dialect.ops.reduce import Max, Min
@@ -109,6 +111,8 @@ def dynamic_quantize(emit: OnnxEmitter, x: SSAValue) -> Sequence[SSAValue]:
     low = emit(Minimum, emit(Min, x, axis=axes), zero)
     high = emit(Maximum, emit(Max, x, axis=axes), zero)
     scale = emit(Divide, emit(Subtract, high, low), emit.number(255, x))
+    # zeros alone have no range, and ONNX Runtime's scale for them
+    scale = emit(Where, emit(Equal, scale, zero), emit.number(1, x), scale)
     start = half_to_even(emit, emit(Divide, emit(Subtract, zero, low), scale))
     point = emit.cast(emit(Clip, start, min=0.0, max=255.0), "uint8")
     return [quantised(emit, x, scale, point, "uint8"), scale, point]
@@ -137,6 +141,18 @@ def matmul_integer(
 ) -> SSAValue:
     left = _centred(emit, x, x_zero, max(rank(x) - 2, 0))
     return emit(Matmul, left, _centred(emit, y, y_zero, rank(y) - 1))
+
+
+def dynamic_product(
+    emit: OnnxEmitter, x: SSAValue, y: SSAValue, scale: SSAValue, zero: SSAValue | None
+) -> SSAValue:
+    """x, which is quantised as a whole, by quantised weights: floats.
+
+    The scale and zero point of the weights are one for all, or one for each column.
+    """
+    bytes_, own, point = dynamic_quantize(emit, x)
+    total = emit.cast(matmul_integer(emit, bytes_, y, point, zero), dtype(scale))
+    return emit(Multiply, total, emit(Multiply, own, scale))
 
 
 @reads("QLinearMatMul")

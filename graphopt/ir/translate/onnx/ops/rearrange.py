@@ -87,22 +87,22 @@ def depth_to_space(
     """The block of a pixel is the outermost part of its channels (DCR), or the innermost."""
     if emit.one_of(mode, ("DCR", "CRD")) == "CRD":
         return emit(PixelShuffle, x, upscale_factor=blocksize)
-    n, c, h, w = emit.sizes(x)
+    _, c, h, w = emit.sizes(x, along=(1, 2, 3))
     each = c // blocksize**2
-    apart = emit.to_shape(x, (n, blocksize, blocksize, each, h, w))
+    apart = emit.to_shape(x, (0, blocksize, blocksize, each, h, w))
     moved = emit.transposed(apart, (0, 3, 4, 1, 5, 2))
-    return emit.to_shape(moved, (n, each, h * blocksize, w * blocksize))
+    return emit.to_shape(moved, (0, each, h * blocksize, w * blocksize))
 
 
 @reads("SpaceToDepth")
 def space_to_depth(
     emit: OnnxEmitter, x: SSAValue, *, blocksize: int, mode: str = "DCR"
 ) -> SSAValue:
-    n, c, h, w = emit.sizes(x)
+    _, c, h, w = emit.sizes(x, along=(1, 2, 3))
     rows, columns = h // blocksize, w // blocksize
-    apart = emit.to_shape(x, (n, c, rows, blocksize, columns, blocksize))
+    apart = emit.to_shape(x, (0, c, rows, blocksize, columns, blocksize))
     order = (0, 3, 5, 1, 2, 4) if emit.one_of(mode, ("DCR", "CRD")) == "DCR" else (0, 1, 3, 5, 2, 4)
-    return emit.to_shape(emit.transposed(apart, order), (n, c * blocksize**2, rows, columns))
+    return emit.to_shape(emit.transposed(apart, order), (0, c * blocksize**2, rows, columns))
 
 
 @reads("Dropout")
@@ -140,7 +140,7 @@ def center_crop_pad(
     """The middle of each axis, or zeros around it."""
     wanted = emit.numbers(target, "sizes")
     at = [emit.axis(axis, rank(x)) for axis in (axes if axes is not None else range(rank(x)))]
-    sizes = emit.sizes(x)
+    sizes = emit.sizes(x, along=at)
     around = [0] * (2 * rank(x))
     for axis, size in zip(at, map(int, wanted), strict=True):
         less = size - sizes[axis]

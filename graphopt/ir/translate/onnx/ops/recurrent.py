@@ -1,4 +1,4 @@
-"""Recurrent networks: one op where Paddle has such a cell, else written out step by step."""
+"""Recurrent networks: one op where Paddle has such a cell, else a scan over the steps."""
 
 from __future__ import annotations
 
@@ -10,19 +10,37 @@ from xdsl.ir import SSAValue
 from graphopt.ir.dialect.ops import activation
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.linear import Matmul
-from graphopt.ir.dialect.ops.math import Add, Clip, LessThan, Multiply, Scale, Subtract, Where
+from graphopt.ir.dialect.ops.math import Add, Clip, LessEqual, Multiply, Scale, Subtract, Where
+from graphopt.ir.dialect.ops.reduce import Cumsum
 from graphopt.ir.dialect.ops.sequence.recurrent import Rnn
 from graphopt.ir.dialect.ops.shape import Concat, Slice, Stack
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
+from graphopt.ir.translate.onnx.ops.quantised import dynamic_product
 from graphopt.ir.translate.onnx.registry import reads
 
-_MOST_STEPS = 1024
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 # the gates of ONNX in the order of Paddle
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
 _DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 _DIRECTIONS = ("forward", "reverse", "bidirectional")
+
+
+@dataclass
+class _Weights:
+    """Weights of each direction, rows of gates by columns; quantised ones with their scale."""
+
+    values: SSAValue
+    scale: SSAValue | None = None
+    zero: SSAValue | None = None
+
+    def product(self, emit: OnnxEmitter, x: SSAValue, at: int) -> SSAValue:
+        """x by the weights of one direction; a quantised x is one with all its rows."""
+        values = _row(emit, self.values, at)
+        if self.scale is None:
+            return emit(Matmul, x, values, transpose_y=True)
+        zero = None if self.zero is None else _row(emit, self.zero, at)
+        return dynamic_product(emit, x, values, _row(emit, self.scale, at), zero)
 
 
 @dataclass
@@ -32,8 +50,8 @@ class _Network:
     emit: OnnxEmitter
     kind: str
     x: SSAValue
-    weights: SSAValue
-    recurrent: SSAValue
+    weights: _Weights
+    recurrent: _Weights
     bias: SSAValue | None
     lengths: SSAValue | None
     states: list[SSAValue]
@@ -53,45 +71,28 @@ class _Network:
         return 2 if self.direction == "bidirectional" else 1
 
 
-def _run(
-    emit: OnnxEmitter,
-    kind: str,
-    operands: Sequence[SSAValue | None],
-    *,
-    activation_alpha: Sequence[float] = (),
-    activation_beta: Sequence[float] = (),
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    input_forget: int = 0,
-    layout: int = 0,
-    linear_before_reset: int = 0,
-) -> Sequence[SSAValue]:
-    x, weights, recurrent, bias, lengths, first, cell, peepholes = (*operands, *(None,) * 8)[:8]
-    assert x is not None and weights is not None and recurrent is not None
-    emit.one_of(direction, _DIRECTIONS)
-    if layout:
-        x = emit.transposed(x, (1, 0, 2))
-        first, cell = (v if v is None else emit.transposed(v, (1, 0, 2)) for v in (first, cell))
-    directions = 2 if direction == "bidirectional" else 1
-    hidden = hidden_size or emit.sizes(recurrent, "the sizes of its weights")[2]
-    count = 2 if kind == "LSTM" else 1
-    states = [
-        _zeros(emit, x, directions, hidden) if state is None else state
-        for state in (first, cell)[:count]
-    ]
-    chosen = tuple(activations or _DEFAULTS[kind] * directions)
-    network = _Network(
-        *(emit, kind, x, weights, recurrent, bias, lengths, states, peepholes, hidden, direction),
-        *(chosen, tuple(activation_alpha), tuple(activation_beta), clip),
-        *(bool(linear_before_reset), bool(input_forget)),
-    )
-    every, *last = _as_op(network) if _is_paddles(network) else _written_out(network)
+def _computed(network: _Network, layout: int) -> Sequence[SSAValue]:
+    """The outputs of all steps and the last states of a network; with `layout` batches are first.
+
+    Its operands have their steps first.
+    """
+    emit = network.emit
+    every, *last = _as_op(network) if _is_paddles(network) else _scanned(network)
     if layout:
         every = emit.transposed(every, (2, 0, 1, 3))
         last = [emit.transposed(state, (1, 0, 2)) for state in last]
     return [every, *last]
+
+
+def _states(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    given: Sequence[SSAValue | None],
+    directions: int,
+    hidden: int,
+) -> list[SSAValue]:
+    """The states before the first step: zeros where they are not given."""
+    return [_zeros(emit, x, directions, hidden) if each is None else each for each in given]
 
 
 def _zeros(emit: OnnxEmitter, x: SSAValue, directions: int, hidden: int) -> SSAValue:
@@ -112,6 +113,7 @@ def _zeros(emit: OnnxEmitter, x: SSAValue, directions: int, hidden: int) -> SSAV
 def _is_paddles(network: _Network) -> bool:
     """True for a network that Paddle has an operator for."""
     plain = network.clip is None and network.peepholes is None and not network.couples
+    plain = plain and network.weights.scale is None
     if not plain or (network.kind == "GRU" and not network.is_linear):
         return False
     if network.kind == "RNN":
@@ -126,7 +128,7 @@ def _as_op(network: _Network) -> Sequence[SSAValue]:
     biases: list[SSAValue] = []
     for i in range(network.directions):
         weights += [
-            _ordered(network, _row(emit, w, i)) for w in (network.weights, network.recurrent)
+            _ordered(network, _row(emit, w.values, i)) for w in (network.weights, network.recurrent)
         ]
         biases += _biases(network, i)
     mode = kind
@@ -137,7 +139,7 @@ def _as_op(network: _Network) -> Sequence[SSAValue]:
         *(network.x, network.states, [*weights, *biases], network.lengths),
         is_bidirec=network.directions == 2,
         is_reverse=network.direction == "reverse",
-        input_size=emit.sizes(network.weights, "the sizes of its weights")[2],
+        input_size=emit.sizes(network.weights.values, "the sizes of its weights")[2],
         hidden_size=network.hidden,
         mode=mode,
         is_test=True,
@@ -178,46 +180,59 @@ def _biases(network: _Network, at: int) -> list[SSAValue]:
     return [_ordered(network, _part(emit, row, i, size)) for i in (0, 1)]
 
 
-def _written_out(network: _Network) -> Sequence[SSAValue]:
-    """Every step by itself, as often as there are steps."""
+def _scanned(network: _Network) -> Sequence[SSAValue]:
+    """A scan over the steps for each direction."""
     emit = network.emit
-    steps = emit.sizes(network.x)[0]
-    if steps > _MOST_STEPS:
-        raise emit.refuse(
-            f"{steps} steps of a cell that Paddle has no operator for, and at most {_MOST_STEPS} "
-            "are written out; use the default activations, and linear_before_reset = 1"
-        )
-    outs: list[list[SSAValue]] = []
+    outs: list[SSAValue] = []
     ends: list[list[SSAValue]] = []
     for at in range(network.directions):
-        is_back = network.direction == "reverse" or at == 1
-        every, states = _direction(network, at, steps, is_back=is_back)
+        every, states = _direction(network, at, is_back=network.direction == "reverse" or at == 1)
         outs.append(every)
         ends.append(states)
-    whole = [emit(Stack, list(each), axis=0) for each in zip(*outs, strict=True)]
     finals = [emit(Stack, list(each), axis=0) for each in zip(*ends, strict=True)]
-    return [emit(Stack, whole, axis=0), *finals]
+    return [emit(Stack, outs, axis=1), *finals]
 
 
-def _direction(
-    network: _Network, at: int, steps: int, *, is_back: bool
-) -> tuple[list[SSAValue], list[SSAValue]]:
+def _direction(network: _Network, at: int, *, is_back: bool) -> tuple[SSAValue, list[SSAValue]]:
     """The outputs of all steps of one direction, and its last states."""
     emit = network.emit
-    states = [_row(emit, state, at) for state in network.states]
+    states = [_beside(emit, _row(emit, state, at), network.x) for state in network.states]
     cell = _Cell(network, at)
-    outs: dict[int, SSAValue] = {}
-    for step in reversed(range(steps)) if is_back else range(steps):
-        new = cell.step(_row(emit, network.x, step), states)
-        if network.lengths is not None:
-            here = emit.constant([step], dtype(network.lengths), ())
-            inside = emit.unsqueezed(emit(LessThan, here, network.lengths), 1)
-            outs[step] = emit(Where, inside, new[0], emit.filled(new[0], 0))
-            new = [emit(Where, inside, n, s) for n, s in zip(new, states, strict=True)]
-        else:
-            outs[step] = new[0]
-        states = new
-    return [outs[step] for step in range(steps)], states
+    sequences = [cell.projected(network.x)]
+    if network.lengths is not None:
+        sequences.append(_inside(emit, network.x, network.lengths))
+
+    def step(*values: SSAValue) -> list[SSAValue]:
+        before, (x, *inside) = list(values[: len(states)]), values[len(states) :]
+        after = cell.step(x, before)
+        out = after[0]
+        if inside:
+            out = emit(Where, inside[0], out, emit.filled(out, 0))
+            after = [emit(Where, inside[0], n, b) for n, b in zip(after, before, strict=True)]
+        # each state at each step, so that the last ones are there
+        return [*after, out, *after]
+
+    every, *stacked = emit.scan(states, sequences, step, is_back=is_back)
+    ends = {"starts": (0,), "ends": (1,)} if is_back else {"starts": (-1,), "ends": (2**31 - 1,)}
+    return every, [emit(Slice, x, axes=(0,), decrease_axis=(0,), **ends) for x in stacked]
+
+
+def _beside(emit: OnnxEmitter, state: SSAValue, x: SSAValue) -> SSAValue:
+    """A state whose batch has the type of that of x."""
+    batch, (rows, hidden) = shape(x)[1], shape(state)
+    if batch == rows:
+        return state
+    if batch != UNKNOWN:
+        return emit.expanded(state, (batch, hidden))
+    size = emit(Slice, emit.shape(x), axes=(0,), starts=(1,), ends=(2,))
+    return emit.expanded(state, emit(Concat, [size, emit.constant([hidden], "int64")], axis=0))
+
+
+def _inside(emit: OnnxEmitter, x: SSAValue, lengths: SSAValue) -> SSAValue:
+    """True for each step [time, batch, 1] that is within the length of its sequence."""
+    first = emit(Slice, x, axes=(1, 2), starts=(0, 0), ends=(1, 1))
+    number = emit(Cumsum, emit.filled(first, 1, dtype(lengths)), axis=0)
+    return emit(LessEqual, number, emit.unsqueezed(lengths, 0, 2))
 
 
 class _Cell:
@@ -225,8 +240,7 @@ class _Cell:
 
     def __init__(self, network: _Network, at: int) -> None:
         emit, self.network, self.emit = network.emit, network, network.emit
-        self.weights = _row(emit, network.weights, at)
-        self.recurrent = _row(emit, network.recurrent, at)
+        self.at = at
         size = _GATES[network.kind] * network.hidden
         self.biases: list[SSAValue] | None = None
         if network.bias is not None:
@@ -251,13 +265,19 @@ class _Cell:
         limit = self.network.clip
         return x if limit is None else self.emit(Clip, x, min=-limit, max=limit)
 
-    def product(self, x: SSAValue, weights: SSAValue, bias: int) -> SSAValue:
-        """x by weights, and the bias of the input (0) or the state (1)."""
-        out = self.emit(Matmul, x, weights, transpose_y=True)
+    def projected(self, x: SSAValue) -> SSAValue:
+        """x by its weights, with the bias of the input: all steps at once."""
+        return self._biased(self.network.weights.product(self.emit, x, self.at), 0)
+
+    def _recurring(self, hidden: SSAValue) -> SSAValue:
+        """A state by its weights, with the bias of the state."""
+        return self._biased(self.network.recurrent.product(self.emit, hidden, self.at), 1)
+
+    def _biased(self, out: SSAValue, bias: int) -> SSAValue:
         return out if self.biases is None else self.emit(Add, out, self.biases[bias])
 
     def step(self, x: SSAValue, states: list[SSAValue]) -> list[SSAValue]:
-        """The states after a step."""
+        """The states after a step; `x` is `projected`."""
         return {"LSTM": self._lstm, "GRU": self._gru, "RNN": self._rnn}[self.network.kind](
             x, states
         )
@@ -267,14 +287,12 @@ class _Cell:
         return [_part(self.emit, x, i, size, rank(x) - 1) for i in range(count)]
 
     def _rnn(self, x: SSAValue, states: list[SSAValue]) -> list[SSAValue]:
-        total = self.emit(
-            Add, self.product(x, self.weights, 0), self.product(states[0], self.recurrent, 1)
-        )
+        total = self.emit(Add, x, self._recurring(states[0]))
         return [self.curves[0](self.clipped(total))]
 
     def _lstm(self, x: SSAValue, states: list[SSAValue]) -> list[SSAValue]:
         emit, (hidden, cell) = self.emit, states
-        total = emit(Add, self.product(x, self.weights, 0), self.product(hidden, self.recurrent, 1))
+        total = emit(Add, x, self._recurring(hidden))
         enter, leave, forget, new = self._gates(total)
         sigma, tanh, last = self.curves
         if self.peepholes:
@@ -292,8 +310,8 @@ class _Cell:
 
     def _gru(self, x: SSAValue, states: list[SSAValue]) -> list[SSAValue]:
         emit, (hidden,) = self.emit, states
-        x_z, x_r, x_h = self._gates(self.product(x, self.weights, 0))
-        h_z, h_r, h_h = self._gates(self.product(hidden, self.recurrent, 1))
+        x_z, x_r, x_h = self._gates(x)
+        h_z, h_r, h_h = self._gates(self._recurring(hidden))
         sigma, tanh = self.curves
         z = sigma(self.clipped(emit(Add, x_z, h_z)))
         r = sigma(self.clipped(emit(Add, x_r, h_r)))
@@ -304,7 +322,7 @@ class _Cell:
             inner = emit(
                 Matmul,
                 emit(Multiply, r, hidden),
-                _part(emit, self.recurrent, 2, size),
+                _part(emit, _row(emit, self.network.recurrent.values, self.at), 2, size),
                 transpose_y=True,
             )
             if self.biases is not None:
@@ -343,10 +361,18 @@ def _activated(
     raise emit.refuse(f"the activation {name!r}")
 
 
-@reads("LSTM")
-def lstm(
+@reads("LSTM", "GRU", "RNN")
+def recurrent(
     emit: OnnxEmitter,
-    *operands: SSAValue | None,
+    x: SSAValue,
+    weights: SSAValue,
+    recurrence: SSAValue,
+    bias: SSAValue | None = None,
+    lengths: SSAValue | None = None,
+    hidden: SSAValue | None = None,
+    cell: SSAValue | None = None,
+    peepholes: SSAValue | None = None,
+    *,
     activation_alpha: Sequence[float] = (),
     activation_beta: Sequence[float] = (),
     activations: Sequence[str] | None = None,
@@ -355,71 +381,62 @@ def lstm(
     hidden_size: int | None = None,
     input_forget: int = 0,
     layout: int = 0,
-) -> Sequence[SSAValue]:
-    return _run(
-        emit,
-        "LSTM",
-        operands,
-        activation_alpha=activation_alpha,
-        activation_beta=activation_beta,
-        activations=activations,
-        clip=clip,
-        direction=direction,
-        hidden_size=hidden_size,
-        input_forget=input_forget,
-        layout=layout,
-    )
-
-
-@reads("GRU")
-def gru(
-    emit: OnnxEmitter,
-    *operands: SSAValue | None,
-    activation_alpha: Sequence[float] = (),
-    activation_beta: Sequence[float] = (),
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
     linear_before_reset: int = 0,
 ) -> Sequence[SSAValue]:
-    return _run(
-        emit,
-        "GRU",
-        operands,
-        activation_alpha=activation_alpha,
-        activation_beta=activation_beta,
-        activations=activations,
-        clip=clip,
-        direction=direction,
-        hidden_size=hidden_size,
-        layout=layout,
-        linear_before_reset=linear_before_reset,
+    kind = emit.op.type.rpartition(".")[2]
+    emit.one_of(direction, _DIRECTIONS)
+    if layout:
+        x = emit.transposed(x, (1, 0, 2))
+        hidden, cell = (v if v is None else emit.transposed(v, (1, 0, 2)) for v in (hidden, cell))
+    directions = 2 if direction == "bidirectional" else 1
+    size = hidden_size or emit.sizes(recurrence, "the sizes of its weights")[2]
+    given = (hidden, cell) if kind == "LSTM" else (hidden,)
+    network = _Network(
+        *(emit, kind, x, _Weights(weights), _Weights(recurrence), bias, lengths),
+        *(_states(emit, x, given, directions, size), peepholes, size, direction),
+        tuple(activations or _DEFAULTS[kind] * directions),
+        *(tuple(activation_alpha), tuple(activation_beta), clip),
+        *(bool(linear_before_reset), bool(input_forget)),
     )
+    return _computed(network, layout)
 
 
-@reads("RNN")
-def rnn(
+@reads("DynamicQuantizeLSTM", domain="com.microsoft")
+def dynamic_quantize_lstm(
     emit: OnnxEmitter,
-    *operands: SSAValue | None,
+    x: SSAValue,
+    weights: SSAValue,
+    recurrence: SSAValue,
+    bias: SSAValue | None,
+    lengths: SSAValue | None,
+    hidden: SSAValue | None,
+    cell: SSAValue | None,
+    peepholes: SSAValue | None,
+    weights_scale: SSAValue,
+    weights_zero: SSAValue | None,
+    recurrence_scale: SSAValue,
+    recurrence_zero: SSAValue | None,
+    *,
     activation_alpha: Sequence[float] = (),
     activation_beta: Sequence[float] = (),
     activations: Sequence[str] | None = None,
     clip: float | None = None,
     direction: str = "forward",
     hidden_size: int | None = None,
-    layout: int = 0,
+    input_forget: int = 0,
 ) -> Sequence[SSAValue]:
-    return _run(
-        emit,
-        "RNN",
-        operands,
-        activation_alpha=activation_alpha,
-        activation_beta=activation_beta,
-        activations=activations,
-        clip=clip,
-        direction=direction,
-        hidden_size=hidden_size,
-        layout=layout,
+    """An LSTM of ONNX Runtime that quantises the input as a whole, and the state at each step."""
+    if lengths is not None:
+        # its state is quantised with that of sequences that have ended
+        raise emit.refuse("lengths of sequences; pad them all to one length, or leave it out")
+    emit.one_of(direction, _DIRECTIONS)
+    directions = 2 if direction == "bidirectional" else 1
+    size = hidden_size or emit.sizes(recurrence, "the sizes of its weights")[1]
+    network = _Network(
+        *(emit, "LSTM", x, _Weights(weights, weights_scale, weights_zero)),
+        *(_Weights(recurrence, recurrence_scale, recurrence_zero), bias, None),
+        *(_states(emit, x, (hidden, cell), directions, size), peepholes, size, direction),
+        tuple(activations or _DEFAULTS["LSTM"] * directions),
+        *(tuple(activation_alpha), tuple(activation_beta), clip, False, bool(input_forget)),
     )
+    return _computed(network, 0)

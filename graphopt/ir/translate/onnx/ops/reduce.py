@@ -123,7 +123,7 @@ def _extreme(op_class: type[PdOp]) -> Rule:
         if not select_last_index:
             return emit(op_class, x, axis=at, keepdim=bool(keepdims))
         last = emit(op_class, emit(Flip, x, axis=(at,)), axis=at, keepdim=bool(keepdims))
-        size = emit.constant([emit.sizes(x)[at] - 1], "int64", ())
+        size = emit.constant([emit.sizes(x, along=(at,))[at] - 1], "int64", ())
         return emit(Subtract, size, last)
 
     return rule

@@ -51,7 +51,7 @@ def dft(
 
 def _back_to_real(emit: OnnxEmitter, x: SSAValue, at: int, length: SSAValue | None) -> SSAValue:
     """Real numbers of one side of what they are transformed to."""
-    sides = emit.sizes(x)[at]
+    sides = emit.sizes(x, along=(at,))[at]
     count = 2 * (sides - 1) if length is None else int(emit.numbers(length, "length")[0])
     number = emit(AsComplex, _sized(emit, x, at, count // 2 + 1))
     out = emit(FftC2r, number, axes=(at,), last_dim_size=count, forward=False)
@@ -60,7 +60,7 @@ def _back_to_real(emit: OnnxEmitter, x: SSAValue, at: int, length: SSAValue | No
 
 def _sized(emit: OnnxEmitter, x: SSAValue, at: int, count: int) -> SSAValue:
     """x with so many elements along an axis: cut, or with zeros at the end."""
-    size = emit.sizes(x)[at]
+    size = emit.sizes(x, along=(at,))[at]
     if size > count:
         return emit(Slice, x, axes=(at,), starts=(0,), ends=(count,))
     if size == count:
@@ -87,7 +87,7 @@ def stft(
     else:
         assert window is not None
         size = emit.sizes(window, "the size of its window")[0]
-    total = emit.sizes(x)[1]
+    total = emit.sizes(x, along=(1,))[1]
     count = (total - size) // hop + 1
     sides = size // 2 + 1 if onesided else size
     emit.bounded("numbers of waves", size, sides, most=1 << 22)

@@ -113,7 +113,7 @@ def _in_proportion(
     emit: OnnxEmitter, x: SSAValue, wanted: list[int], axes: Sequence[int], policy: str
 ) -> tuple[list[int], list[float]]:
     """The sizes that keep the proportions: none larger than wanted, or none smaller."""
-    sizes, whole, factors = emit.sizes(x), list(wanted), [1.0] * len(wanted)
+    sizes, whole, factors = emit.sizes(x, along=axes), list(wanted), [1.0] * len(wanted)
     ratios = [wanted[axis] / sizes[axis] for axis in axes]
     is_smaller = emit.one_of(policy, ("not_larger", "not_smaller")) == "not_larger"
     ratio = min(ratios) if is_smaller else max(ratios)

@@ -1,0 +1,220 @@
+"""Nodes of ONNX that come in and go out again, compared with ONNX Runtime on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphopt.errors import OpenSizeError, UnsupportedError
+from graphopt.models.model import ImportedModel, read_model
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx_ir")
+runtime = pytest.importorskip("onnxruntime")
+from onnx import helper, numpy_helper  # noqa: E402  (needs the package)
+
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(0)
+
+
+def saved(
+    folder: Path,
+    type: str,
+    inputs: Mapping[str, Sequence[int | str]],
+    tensors: Mapping[str, Array],
+    names: list[str],
+    *,
+    kind: int = 1,
+    results: int = 1,
+    domain: str = "",
+    **attrs: Any,
+) -> Path:
+    """A file with one node, which reads these names."""
+    outputs = [f"y{i}" for i in range(results)]
+    node = helper.make_node(type, names, outputs, domain=domain, **attrs)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info(name, kind, shape) for name, shape in inputs.items()],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+        [numpy_helper.from_array(array, name) for name, array in tensors.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    path = folder / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def by_runtime(path: Path, feed: dict[str, Array]) -> list[Array]:
+    """What ONNX Runtime computes, in one thread."""
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return runtime.InferenceSession(str(path), options).run(None, feed)
+
+
+def check(path: Path, *feeds: dict[str, Array], **options: Any) -> tuple[ImportedModel, Any]:
+    """Numbers of a run, and of the model that is written again, as in ONNX Runtime."""
+    model, again = read_model(path), path.with_name("again.onnx")
+    model.export(again, **options)
+    for feed in feeds:
+        wanted = by_runtime(path, feed)
+        for found in (model.run(feed), by_runtime(again, feed)):
+            for new, old in zip(found, wanted, strict=True):
+                assert (new.dtype, new.shape) == (old.dtype, old.shape)
+                np.testing.assert_allclose(new, old, rtol=1e-5, atol=1e-5)
+    return model, onnx.load(again)
+
+
+def floats(*shape: int) -> Array:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("directions", "by_column", "zero"),
+    [(1, False, 5), pytest.param(2, True, 0, marks=pytest.mark.exhaustive)],
+)
+def test_quantised_lstm(directions: int, by_column: bool, zero: int, tmp_path: Path) -> None:
+    """Weights of 7 bits: with 8 the sums of two products are too large for some processors."""
+    size, hidden, steps = 5, 6, 7
+    scales = (directions, 4 * hidden) if by_column else (directions,)
+    tensors: dict[str, Array] = {
+        "w": RNG.integers(-63, 64, (directions, size, 4 * hidden)).astype(np.int8),
+        "r": RNG.integers(-63, 64, (directions, hidden, 4 * hidden)).astype(np.int8),
+        "b": floats(directions, 8 * hidden) / 3,
+    }
+    for name in ("ws", "rs"):
+        tensors[name] = RNG.uniform(0.005, 0.02, scales).astype(np.float32)
+    for name in ("wz", "rz"):
+        tensors[name] = np.full(scales, zero, np.int8)
+    path = saved(
+        *(tmp_path, "DynamicQuantizeLSTM", {"x": ["time", "batch", size]}, tensors),
+        ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"],
+        results=3,
+        domain="com.microsoft",
+        hidden_size=hidden,
+        direction="bidirectional" if directions == 2 else "forward",
+    )
+    model, again = check(path, {"x": floats(steps, 3, size)}, {"x": floats(2, 1, size)})
+    # the steps stay open, so they are a loop
+    assert [op.name for op in model.module().walk()].count("pd.scan") == directions
+    assert [node.op_type for node in again.graph.node].count("Scan") == directions
+    weights = [each for each in again.graph.initializer if len(each.dims) > 1]
+    assert sum(each.data_type == onnx.TensorProto.INT8 for each in weights) >= 2
+    assert not any(each.data_type == onnx.TensorProto.INT32 for each in weights)
+
+
+def test_the_lengths_of_a_quantised_lstm_are_refused(tmp_path: Path) -> None:
+    tensors: dict[str, Array] = {
+        "w": np.ones((1, 2, 8), np.int8),
+        "r": np.ones((1, 2, 8), np.int8),
+        "b": floats(1, 16),
+        "s": np.ones(1, np.float32),
+        "z": np.zeros(1, np.int8),
+        "l": np.array([1], np.int32),
+    }
+    path = saved(
+        *(tmp_path, "DynamicQuantizeLSTM", {"x": [3, 1, 2]}, tensors),
+        ["x", "w", "r", "b", "l", "", "", "", "s", "z", "s", "z"],
+        domain="com.microsoft",
+        hidden_size=2,
+    )
+    with pytest.raises(UnsupportedError, match="lengths of sequences"):
+        read_model(path)
+
+
+@pytest.mark.parametrize(
+    "direction", ["forward", pytest.param("bidirectional", marks=pytest.mark.exhaustive)]
+)
+def test_a_gru_that_is_no_op_of_pd(direction: str, tmp_path: Path) -> None:
+    """Without `linear_before_reset`, with lengths, over sizes that stay open."""
+    count = 2 if direction == "bidirectional" else 1
+    tensors: dict[str, Array] = {
+        "w": floats(count, 12, 3),
+        "r": floats(count, 12, 4),
+        "b": floats(count, 24),
+        "l": np.array([5, 2, 4], np.int32),
+    }
+    path = saved(
+        *(tmp_path, "GRU", {"x": ["time", "batch", 3]}, tensors, ["x", "w", "r", "b", "l"]),
+        results=2,
+        hidden_size=4,
+        direction=direction,
+    )
+    check(path, {"x": floats(5, 3, 3)}, {"x": floats(6, 3, 3)})
+
+
+@pytest.mark.parametrize("type", ["MaxPool", "Conv"])
+@pytest.mark.parametrize("side", ["SAME_UPPER", "SAME_LOWER"])
+def test_padding_that_open_sizes_decide(type: str, side: str, tmp_path: Path) -> None:
+    tensors = {"w": floats(4, 2, 3, 3)} if type == "Conv" else {}
+    path = saved(
+        *(tmp_path, type, {"x": ["n", 2, "h", "w_"]}, tensors, ["x", *tensors]),
+        kernel_shape=[3, 3],
+        strides=[2, 3],
+        auto_pad=side,
+    )
+    check(path, {"x": floats(2, 2, 5, 8)}, {"x": floats(1, 2, 6, 4)})
+
+
+def test_padding_does_not_need_the_size_of_the_batch(tmp_path: Path) -> None:
+    path = saved(
+        *(tmp_path, "AveragePool", {"x": ["n", 2, 5, 6]}, {}, ["x"]),
+        kernel_shape=[2, 2],
+        strides=[2, 2],
+        auto_pad="SAME_UPPER",
+    )
+    check(path, {"x": floats(3, 2, 5, 6)})
+
+
+def test_maxima_of_windows_that_leave_elements_out(tmp_path: Path) -> None:
+    """Along one axis after the other: 80 and 60 parts, not 4,800."""
+    path = saved(
+        *(tmp_path, "MaxPool", {"x": [1, 1, 170, 130]}, {}, ["x"]),
+        kernel_shape=[80, 60],
+        dilations=[2, 2],
+        strides=[2, 3],
+        pads=[3, 2, 3, 2],
+    )
+    check(path, {"x": floats(1, 1, 170, 130)})
+
+
+@pytest.mark.parametrize("zero", [None, 7])
+def test_a_convolution_of_bytes_is_one_node_again(zero: int | None, tmp_path: Path) -> None:
+    tensors: dict[str, Array] = {"w": RNG.integers(-99, 99, (4, 3, 3, 3)).astype(np.int8)}
+    if zero is not None:
+        tensors |= {"xz": np.array(zero, np.uint8), "wz": np.array(-zero, np.int8)}
+    path = saved(
+        *(tmp_path, "ConvInteger", {"x": ["n", 3, 8, 8]}, tensors, ["x", *tensors]),
+        kind=onnx.TensorProto.UINT8,
+        pads=[1, 1, 1, 1],
+        strides=[2, 1],
+    )
+    _, again = check(path, {"x": RNG.integers(0, 256, (2, 3, 8, 8)).astype(np.uint8)})
+    assert [node.op_type for node in again.graph.node] == ["ConvInteger"]
+
+
+def test_a_product_of_bytes_is_one_node_again(tmp_path: Path) -> None:
+    tensors: dict[str, Array] = {
+        "w": RNG.integers(-63, 63, (16, 5)).astype(np.int8),
+        "xz": np.array(7, np.uint8),
+        "wz": np.array(-3, np.int8),
+    }
+    path = saved(
+        *(tmp_path, "MatMulInteger", {"x": ["n", 4, 16]}, tensors, ["x", *tensors]),
+        kind=onnx.TensorProto.UINT8,
+    )
+    _, again = check(path, {"x": RNG.integers(0, 256, (2, 4, 16)).astype(np.uint8)})
+    assert [node.op_type for node in again.graph.node] == ["MatMulInteger"]
+
+
+def test_sizes_are_given_where_they_cannot_stay_open(tmp_path: Path) -> None:
+    """The rank of a result may depend on them: `Squeeze` without axes."""
+    path = saved(tmp_path, "Squeeze", {"x": ["n", 1, 4]}, {}, ["x"])
+    with pytest.raises(OpenSizeError, match="are open"):
+        read_model(path).export(tmp_path / "again.onnx")
+    check(path, {"x": floats(3, 1, 4)}, sizes={"x": (3, 1, 4)})
