@@ -112,6 +112,22 @@ def test_tensors_without_elements(tmp_path: Path) -> None:
     check_outputs(exported, model, ({"x": nothing}, [nothing.reshape(0, 6)]))
 
 
+@pytest.mark.parametrize(("sizes", "operator"), [([-1, 3, 4], "Reshape"), ([-1, -1, 4], "Flatten")])
+def test_an_empty_batch_is_flattened(sizes: list[int], operator: str, tmp_path: Path) -> None:
+    """ONNX Runtime refuses `Reshape` to [0, -1] of a tensor without elements."""
+
+    def build(x: Any) -> Any:
+        return paddle.flatten(x, 1), paddle.exp(paddle.reshape(x, [0, -1]))
+
+    model = program(build, ("x", sizes, "float32"))
+    exported = model.export(tmp_path / "m.onnx")
+    assert operator in operators(exported)
+    for rows in (0, 2):
+        x = np.ones((rows, 3, 4), np.float32)
+        wanted = [x.reshape(rows, 12), np.exp(x.reshape(rows, 12))]
+        check_outputs(exported, model, ({"x": x}, wanted))
+
+
 def test_images_that_are_so_many_times_as_large(tmp_path: Path) -> None:
     """Their batch may be open without being asked for."""
 

@@ -20,7 +20,20 @@ def assign(emit: Nodes, x: Value) -> Value:
 
 @exports(ops.Reshape, open=("shape",))
 def reshape(emit: Nodes, x: Value, shape: Ints, types: Sequence[Tensor]) -> Value:
-    return _of_none(emit, x, types[0]) or emit.reshape(x, emit.ints(shape))
+    if not isinstance(shape, Value):
+        return _reshaped(emit, x, shape, types[0])
+    return _of_none(emit, x, types[0]) or emit.reshape(x, shape)
+
+
+def _reshaped(emit: Nodes, x: Value, sizes: Sequence[int | Value], type_: Tensor) -> Value:
+    """x in these sizes, with numbers where the type knows them: -1 fails for an empty batch."""
+    known = [
+        new if new != UNKNOWN and size == -1 else size
+        for size, new in zip(sizes, shape_of(type_), strict=True)
+    ]
+    if known == [0, -1]:
+        return _of_none(emit, x, type_) or emit("Flatten", x, axis=1)
+    return _of_none(emit, x, type_) or emit.reshape(x, known)
 
 
 def _of_none(emit: Nodes, x: Value, type_: Tensor) -> Value | None:
@@ -52,7 +65,7 @@ def flatten(
     start, stop = normalize_axis(start_axis, rank), normalize_axis(stop_axis, rank)
     after = [emit.size(x, axis) for axis in range(stop + 1, rank)]
     sizes = [*[0] * start, -1, *after]
-    return _of_none(emit, x, types[0]) or emit.reshape(x, sizes)
+    return _reshaped(emit, x, sizes, types[0])
 
 
 @exports(ops.Squeeze)
