@@ -46,17 +46,11 @@ REFUSED = {
     ("infer_static_attr_types", "jax"): "pd.dynamic",
     ("infer_static_attr_types/model.json", "paddle"): "pd.set_value",
     ("infer_static_attr_types/model.json", "jax"): "pd.dynamic",
-    ("infer_decode_cache/model.json", "jax"): "a value grows in it",
     **{
         (name, style): reason
         for style in ("paddle", "jax")
         for name, reason in {
-            "infer_collect_in_branch/model.json": "pd.array_to_tensor",
-            "infer_decode_array/model.json": "pd.array_to_tensor",
             "infer_decode_beam": "pd.gather_tree",
-            "infer_decode_break": "its condition is not the same",
-            "infer_decode_greedy/model.json": "its condition is not the same",
-            "infer_llama_cache": "slice is known only when the program runs",
         }.items()
     },
 }

@@ -82,7 +82,9 @@ def call_network(path: Path, feed: Mapping[str, Any]) -> list[Array]:
         script = runpy.run_path(str(path), run_name="checked")
         read = script.get("read_weights", lambda _: dict[str, Any]())
         weights = read(path.with_suffix(".safetensors"))
-        network = jax.jit(script["network"], compiler_options=quickly(None))
+        network = script["network"]
+        if "growing_loop" not in script:
+            network = jax.jit(network, compiler_options=quickly(None))
         found = network(weights, *(feed[name] for name in script["INPUTS"]))
     finally:
         config.update("jax_enable_x64", before)

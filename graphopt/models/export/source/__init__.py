@@ -77,6 +77,7 @@ def source_of(program: SourceProgram, title: str, weights: str, style: str) -> s
         inputs=_inputs(program.inputs, style),
         names=", ".join(names),
         read=_read(program, style) if has_weights else "",
+        call="network" if "growing_loop" in body else "jax.jit(network)",
         load=f"read_weights(Path(__file__).with_name({literal(weights)}))" if has_weights else "{}",
         one="[outputs]" if len(program.outputs) == 1 else "list(outputs)",
         imports=_imports("\n\n".join([*helpers, body]), style, has_weights),
@@ -194,7 +195,7 @@ if __name__ == "__main__":
         np.zeros([2 if size is None else size for size in shape], dtype)
         for shape, dtype in INPUTS.values()
     ]
-    outputs = jax.jit(network)(weights, *example)
+    outputs = {call}(weights, *example)
     for output in jax.tree.leaves(outputs):
         print(output.shape, output.dtype)
 '''

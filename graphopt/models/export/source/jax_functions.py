@@ -21,6 +21,22 @@ def embedding(ids, weight, padding_idx=-1):
     return rows if padding_idx < 0 else jnp.where(ids[..., None] == padding_idx, 0, rows)
 
 
+def growing_loop(goes_on, turn, now):
+    """Turns while a condition holds. What they carry may grow, so this is not for jax.jit."""
+    while goes_on(*now):
+        now = turn(*now)
+        now = now if isinstance(now, tuple) else (now,)
+    return now
+
+
+def array_write(array, position, x):
+    """An array with another element at a position, which may be the one after its last."""
+    at = int(position.reshape(()))
+    if array.shape[0] == 0:
+        return x[None]
+    return jnp.concatenate([array[:at], x[None], array[at + 1 :]])
+
+
 def numbers(value, count):
     """One number for each dimension of a window."""
     return [value] * count if isinstance(value, int) else list(value)

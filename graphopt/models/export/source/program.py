@@ -17,10 +17,11 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule
 from graphopt.ir.dialect.ops.control import If, While, Yield
-from graphopt.ir.dialect.ops.dynamic import Dynamic
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded
+from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.signature import STATE, Port, main_function, signature_of
-from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, element_count, rank_of, shape_of
 from graphopt.models.export.source import rules as rules  # every rule is registered
 from graphopt.models.export.source.calls import (
     RULES,
@@ -85,7 +86,8 @@ def read_program(module: ModuleOp, feeds: Sequence[str], style: str) -> SourcePr
     names: dict[SSAValue, str] = {
         value: port.name for value, port in ports.items() if port.kind == STATE
     }
-    reader = _Reader(style, _layers(block, names))
+    is_stepwise = style == "jax" and any(map(_is_growing, module.walk()))
+    reader = _Reader(style, _layers(block, names), is_stepwise)
     last = block.last_op
     assert isinstance(last, ReturnOp)
     outputs = list(last.operands)
@@ -317,6 +319,8 @@ class _Reader:
 
     style: str
     weights: Weights
+    is_stepwise: bool = False
+    """True for JAX without `jax.jit`: a loop carries what grows, and sizes are Python's numbers."""
     sizes: dict[SSAValue, list[Size]] = field(default_factory=dict[SSAValue, list[Size]])
     together: dict[Operation, Operation] = field(default_factory=dict[Operation, Operation])
 
@@ -445,10 +449,18 @@ class _Reader:
 
     def _listed(self, emit: Emit, value: SSAValue, kept: SSAValue | None = None) -> str:
         """Sizes as a list of numbers and sizes of values; -1 stands for a size of `kept`."""
+        texts = self._texts(emit, value, kept)
+        return emit.value(value) if texts is None else f"[{', '.join(texts)}]"
+
+    def _texts(self, emit: Emit, value: SSAValue, kept: SSAValue | None = None) -> list[str] | None:
+        """Each size of a list of sizes; None for a tensor of them, which only Paddle takes."""
         if value not in self.sizes:
-            if emit.is_jax:
+            if not emit.is_jax:
+                return None
+            if not self.is_stepwise or UNKNOWN in shape_of(value.type):
                 raise NotReadable("its sizes depend on data")
-            return emit.value(value)
+            flat = f"{emit.value(value)}.reshape(-1)"
+            return [f"int({flat}[{at}])" for at in range(element_count(shape_of(value.type)))]
         texts: list[str] = []
         for at, size in enumerate(self.sizes[value], -len(self.sizes[value])):
             if size == -1 and kept is not None:
@@ -459,25 +471,40 @@ class _Reader:
                 texts.append(f"{emit.value(size[0])}.shape[{size[1]}]")
             else:
                 texts.append(f"paddle.shape({emit.value(size[0])})[{size[1]}]")
-        return f"[{', '.join(texts)}]"
+        return texts
+
+    def _slice(self, emit: Emit, op: Dynamic, x: SSAValue, bounds: Sequence[SSAValue]) -> str:
+        """A part of x between places that other values give."""
+        given = dict(zip(op.attr("dynamic"), bounds, strict=True))
+        known = decoded(Slice, op.attr("attrs"))
+        axes, gone = list(known["axes"]), list(known["decrease_axis"])
+        sides: list[list[str] | str] = []
+        for name in ("starts", "ends"):
+            texts = [str(number) for number in known[name]] if name not in given else None
+            if texts is None:
+                texts = self._texts(emit, given[name]) or emit.value(given[name])
+            sides.append(texts)
+        if not emit.is_jax:
+            starts, ends = (s if isinstance(s, str) else f"[{', '.join(s)}]" for s in sides)
+            text = f"paddle.slice({emit.value(x)}, {axes}, {starts}, {ends})"
+            return f"paddle.squeeze({text}, {gone})" if gone else text
+        places = [":"] * rank_of(x.type)
+        for axis, start, end in zip(axes, *sides, strict=True):
+            last = "" if end.isdigit() and int(end) >= 2**31 - 1 else end
+            places[axis] = f"{'' if start == '0' else start}:{last}"
+        text = f"{emit.value(x)}[{', '.join(places[: max(axes) + 1])}]"
+        return f"{text}.squeeze({tuple(gone)})" if gone else text
 
     def _dynamic(self, emit: Emit, op: Dynamic) -> str:
         names, kind = op.attr("dynamic"), op.attr("op").removeprefix("pd.")
         inputs, values = op.operand_groups()
-        if kind == "slice" and not emit.is_jax and list(names) == ["starts"]:
-            known = {
-                each: [n.value.data for n in op.attr("attrs").data[each].data]
-                for each in ("axes", "ends")
-            }
-            start = emit.value(values[0])
-            return (
-                f"paddle.slice({emit.value(inputs[0])}, {known['axes']}, {start}, {known['ends']})"
-            )
+        emit.call.hint = kind
+        if kind == "slice" and set(names) <= {"starts", "ends"}:
+            return self._slice(emit, op, inputs[0], values)
         if list(names) != ["shape"] or kind not in ("full", "expand", "reshape"):
             raise NotReadable(f"{', '.join(names)} of {kind} is known only when the program runs")
         sizes = self._listed(emit, values[0])
         module = "jnp" if emit.is_jax else "paddle"
-        emit.call.hint = kind
         if kind == "full":
             attrs = op.attr("attrs").data
             number = float(attrs["value"].value.data)
@@ -507,12 +534,14 @@ class _Reader:
         if emit.is_jax:
             ends = [region.block.last_op for region in op.regions]
             kinds = [[value.type for value in end.operands] for end in ends if end is not None]
-            if kinds[0] != kinds[1]:
+            if kinds[0] != kinds[1] and not self.is_stepwise:
                 raise NotReadable("its branches give results of different types")
         name = "lax.cond" if emit.is_jax else "paddle.static.nn.cond"
         call = emit.call
         call.text, call.results, call.functions = (
-            f"{name}({condition}, @0, @1)",
+            f"(@0 if {condition} else @1)()"
+            if emit.is_jax and self.is_stepwise
+            else f"{name}({condition}, @0, @1)",
             list(op.results),
             functions,
         )
@@ -542,27 +571,32 @@ class _Reader:
         assert last is not None
         again, *new = last.operands
         copies = self._condition(condition, again, carried, new, block)
+        arguments, results = list[SSAValue](block.args), list[SSAValue](op.results)
         if copies is None:
-            raise NotReadable("its condition is not the same at its start and after each turn")
-        if self.style == "jax" and any(map(_grows, carried, block.args, new)):
-            raise NotReadable("a value grows in it, which a loop of JAX cannot carry")
+            # the condition is one more value that the loop carries
+            first, last = Block(arg_types=[again.type] * 2).args
+            copies = [], first
+            carried, new = [condition, *carried], [again, *new]
+            arguments, results = [first, *arguments], [last, *results]
         ops, flag = copies
         calls = [call for each in ops for call in self.op(each)]
         emit = Emit(self.style, self.weights, op, range(len(op.results)))
         text = self._flag(emit, flag)
-        test = Inner(
-            "goes_on", list(block.args), pruned(calls, [flag]), [text], list(emit.call.operands)
-        )
+        test = Inner("goes_on", arguments, pruned(calls, [flag]), [text], list(emit.call.operands))
         body = self._inner(block, "turn", new)
+        body.parameters = arguments
         emit = Emit(self.style, self.weights, op, range(len(op.results)))
         start = ", ".join(emit.value(value) for value in carried)
+        one_tuple = f"({start},)" if len(carried) == 1 else f"({start})"
         call = emit.call
-        if emit.is_jax:
+        if emit.is_jax and _is_growing(op):
+            call.text = f"growing_loop(@0, @1, {one_tuple})"
+        elif emit.is_jax:
             # the loop of JAX carries one tuple
-            call.text = f"lax.while_loop(lambda now: @0(*now), lambda now: @1(*now), ({start},))"
+            call.text = f"lax.while_loop(lambda now: @0(*now), lambda now: @1(*now), {one_tuple})"
         else:
             call.text = f"paddle.static.nn.while_loop(@0, @1, [{start}])"
-        call.results, call.functions, call.hint = list(op.results), [test, body], "looped"
+        call.results, call.functions, call.hint = results, [test, body], "looped"
         return call
 
     def _condition(
@@ -604,8 +638,19 @@ class _Reader:
         return made, copies.get(before, before)
 
 
+_GROWING = ("pd.concat", "pd.array_write")
 _SEVERAL = ("split", "unbind", "topk", "rnn")
 """The ops whose calls give all their results."""
+
+
+def _is_growing(op: Operation) -> bool:
+    """True for a loop that carries a value which grows: the loop of JAX cannot."""
+    if not isinstance(op, While):
+        return False
+    block = op.regions[0].block
+    last = block.last_op
+    assert last is not None
+    return any(map(_grows, op.operands[1:], block.args, last.operands[1:]))
 
 
 def _grows(start: SSAValue, carried: SSAValue, new: SSAValue) -> bool:
@@ -614,4 +659,4 @@ def _grows(start: SSAValue, carried: SSAValue, new: SSAValue) -> bool:
     if len(known) != len(own) or any(a != b for a, b in zip(known, own, strict=True)):
         return True
     owner = new.owner
-    return isinstance(owner, PdOp) and owner.name == "pd.concat" and carried in owner.operands
+    return isinstance(owner, PdOp) and owner.name in _GROWING and carried in owner.operands

@@ -396,6 +396,34 @@ def set_value(
     return f"{emit.value(input)}.at[{part}].set({emit.value(value)}{first})"
 
 
+@spells("array_to_tensor")
+def array_to_tensor(emit: Emit, array: SSAValue, axis: int, use_stack: bool) -> str:
+    """An array is one tensor here, of elements along its first axis."""
+    rank = rank_of(array.type)
+    at = axis % (rank if use_stack else rank - 1)
+    order = [*range(1, at + 1), 0, *range(at + 1, rank)]
+    module, text = "jnp" if emit.is_jax else "paddle", emit.value(array)
+    if at:
+        text = f"{module}.transpose({text}, {literal(order)})"
+    if not use_stack:
+        text = f"{'' if emit.is_jax else 'paddle.'}flatten({text}, {at}, {at + 1})"
+    if text == emit.value(array) and not emit.is_jax:
+        return f"paddle.assign({text})"
+    return text
+
+
+@spells("array_write")
+def array_write(emit: Emit, array: SSAValue, position: SSAValue, x: SSAValue) -> str:
+    """The elements before the position, the new one, and those after it."""
+    old, at, new = map(emit.value, (array, position, x))
+    if emit.is_jax:
+        return f"array_write({old}, {at}, {new})"
+    at = at if rank_of(position.type) else f"paddle.reshape({at}, [1])"
+    before = f"paddle.slice({old}, [0], [0], {at})"
+    after = f"paddle.slice({old}, [0], {at} + 1, [{2**31 - 1}])"
+    return f"paddle.concat([{before}, paddle.unsqueeze({new}, 0), {after}])"
+
+
 @spells("split")
 def split(emit: Emit, x: SSAValue, axis: int, num: int, sections: Ints) -> str:
     if not emit.is_jax:

@@ -99,6 +99,10 @@ CALLS: Mapping[str, tuple[str, str]] = {
     "digamma": ("paddle.digamma({x})", "lax.digamma({x})"),
     "logical_not": ("paddle.logical_not({x})", "jnp.logical_not({x})"),
     "numel": ("paddle.numel({x})", "jnp.array({x}.size)"),
+    "array_read": (
+        "paddle.index_select({array}, paddle.reshape({position}, [1])).squeeze(0)",
+        "{array}[{position}.reshape(())]",
+    ),
     "pixel_shuffle": (
         "F.pixel_shuffle({x}, {upscale_factor})",
         "pixel_shuffle({x}, {upscale_factor})",
@@ -113,6 +117,7 @@ CALLS: Mapping[str, tuple[str, str]] = {
         "F.softplus({x}, beta={beta=1.0}, threshold={threshold=20.0})",
         "softplus({x}, beta={beta=1.0}, threshold={threshold=20.0})",
     ),
+    "shape": ("paddle.shape({input})", 'jnp.array({input}.shape, "int32")'),
     "softshrink": ("F.softshrink({x}, threshold={threshold=0.5})", ""),
     "softsign": ("F.softsign({x})", "jax.nn.soft_sign({x})"),
     "stack": ("paddle.stack({inputs}, axis={axis=0})", "jnp.stack({inputs}, axis={axis=0})"),
