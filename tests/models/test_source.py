@@ -42,6 +42,7 @@ REFUSED = {
     ("infer_lstm_classifier/model_pir_v3.json", "paddle"): "pd.rnn",
     ("infer_crnn_ctc", "paddle"): "pd.rnn",
     ("infer_dtype_zoo", "paddle"): "bfloat16",
+    ("infer_decode_array/model.json", "paddle"): "an array in it begins without the sizes",
     ("infer_static_attr_types", "paddle"): "pd.set_value",
     ("infer_static_attr_types", "jax"): "pd.dynamic",
     ("infer_static_attr_types/model.json", "paddle"): "pd.set_value",

@@ -309,8 +309,18 @@ def _beginning(names: Sequence[str]) -> str:
     return first[: same.index(False) if False in same else len(same)]
 
 
-# the size of an axis of a value, or a number
-Size: TypeAlias = int | tuple[SSAValue, int]
+@dataclass(frozen=True)
+class _Computed:
+    """A size that is computed of two others by an operator of Python."""
+
+    left: Size
+    operator: str
+    right: Size
+
+
+# the size of an axis of a value, a number, or what is computed of these
+Size: TypeAlias = "int | tuple[SSAValue, int] | _Computed"
+_ON_SIZES = {"add": "+", "subtract": "-", "multiply": "*", "floor_divide": "//"}
 
 
 @dataclass
@@ -445,6 +455,10 @@ class _Reader:
         if kind == "slice":
             (start,), (end,) = op.attr("starts"), op.attr("ends")
             return parts[0][start:end]
+        if kind in _ON_SIZES and all(len(part) == 1 for part in parts):
+            return [_Computed(parts[0][0], _ON_SIZES[kind], parts[1][0])]
+        if kind == "scale" and op.attr("scale") == 1 and len(parts[0]) == 1:
+            return [_Computed(parts[0][0], "+", int(op.attr("bias")))]
         return None
 
     def _listed(self, emit: Emit, value: SSAValue, kept: SSAValue | None = None) -> str:
@@ -465,13 +479,25 @@ class _Reader:
         for at, size in enumerate(self.sizes[value], -len(self.sizes[value])):
             if size == -1 and kept is not None:
                 texts.append(f"{emit.value(kept)}.shape[{at}]")
-            elif isinstance(size, int):
-                texts.append(str(size))
-            elif emit.is_jax:
-                texts.append(f"{emit.value(size[0])}.shape[{size[1]}]")
             else:
-                texts.append(f"paddle.shape({emit.value(size[0])})[{size[1]}]")
+                texts.append(self._text(emit, size))
         return texts
+
+    def _text(self, emit: Emit, size: Size) -> str:
+        """A size in Python."""
+        if isinstance(size, int):
+            return str(size)
+        if isinstance(size, _Computed):
+            sides = [
+                f"({self._text(emit, side)})"
+                if isinstance(side, _Computed)
+                else self._text(emit, side)
+                for side in (size.left, size.right)
+            ]
+            return f"{sides[0]} {size.operator} {sides[1]}"
+        value, axis = size
+        x = emit.value(value)
+        return f"{x}.shape[{axis}]" if emit.is_jax else f"paddle.shape({x})[{axis}]"
 
     def _slice(self, emit: Emit, op: Dynamic, x: SSAValue, bounds: Sequence[SSAValue]) -> str:
         """A part of x between places that other values give."""
@@ -567,6 +593,8 @@ class _Reader:
     def _while(self, op: While) -> SourceCall:
         condition, *carried = op.operands
         block = op.regions[0].block
+        if self.style == "paddle" and any(map(_is_of_other_rows, carried, block.args)):
+            raise NotReadable("an array in it begins without the sizes of its elements")
         last = block.last_op
         assert last is not None
         again, *new = last.operands
@@ -641,6 +669,12 @@ class _Reader:
 _GROWING = ("pd.concat", "pd.array_write")
 _SEVERAL = ("split", "unbind", "topk", "rnn")
 """The ops whose calls give all their results."""
+
+
+def _is_of_other_rows(start: SSAValue, carried: SSAValue) -> bool:
+    """True for a value without rows, whose other sizes are not those of what the loop makes."""
+    sizes = shape_of(start.type)
+    return sizes[:1] == (0,) and sizes[1:] != shape_of(carried.type)[1:]
 
 
 def _is_growing(op: Operation) -> bool:

@@ -412,6 +412,16 @@ def array_to_tensor(emit: Emit, array: SSAValue, axis: int, use_stack: bool) -> 
     return text
 
 
+@spells("reshape_like")
+def reshape_like(emit: Emit, x: SSAValue, like: SSAValue, shape: Ints) -> str:
+    """0 is the size of the other value at this place."""
+    module = "jnp" if emit.is_jax else "paddle"
+    old, other = emit.value(x), emit.value(like)
+    size = f"{other}.shape" if emit.is_jax else f"paddle.shape({other})"
+    sizes = [f"{size}[{at}]" if each == 0 else str(each) for at, each in enumerate(shape)]
+    return f"{module}.reshape({old}, [{', '.join(sizes)}])"
+
+
 @spells("array_write")
 def array_write(emit: Emit, array: SSAValue, position: SSAValue, x: SSAValue) -> str:
     """The elements before the position, the new one, and those after it."""
