@@ -76,9 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tools", required=True, metavar="PYTHON")
-    parser.add_argument(
-        "--only", default="", help="the packages that have this text in their names"
-    )
+    parser.add_argument("--only", default="", help="a part of a package name")
     arguments = parser.parse_args()
     columns = ("original", *TOOLS, "graphopt")
     print("| model |", " | ".join(f"{name}: nodes, kB, time" for name in columns), "|")

@@ -13,8 +13,8 @@ from graphopt.errors import FeedError
 from graphopt.ir.formats.foreign import foreign_arrays
 
 if TYPE_CHECKING:
+    from graphopt.ir.formats.model import LoadedModel
     from graphopt.ir.program import Program
-    from graphopt.models.model import ImportedModel
 
 Sizes = int | dict[str, tuple[int, ...]] | None
 BATCH, OTHER = 2, 32
@@ -41,7 +41,7 @@ def sizes_of(entries: Sequence[str]) -> Sizes:
     return shapes or number
 
 
-def random_feed(model: ImportedModel, sizes: Sizes, seed: int) -> dict[str, np.ndarray[Any, Any]]:
+def random_feed(model: LoadedModel, sizes: Sizes, seed: int) -> dict[str, np.ndarray[Any, Any]]:
     """Random inputs of the right shapes; unknown dimensions become 2 rows, and 32 elsewhere."""
     rng = np.random.default_rng(seed)
     block = model.program.global_block()
@@ -83,7 +83,7 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any
     return rng.standard_normal(shape).astype(dtype)
 
 
-def file_feed(model: ImportedModel, files: Sequence[str]) -> dict[str, Any]:
+def file_feed(model: LoadedModel, files: Sequence[str]) -> dict[str, Any]:
     """The inputs in `.npz` files (by name) and `.npy` files (`NAME=FILE`, or the only input)."""
     feed: dict[str, Any] = {}
     for entry in files:
@@ -114,7 +114,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]] | np.ndarray[Any,
         raise ValueError(f"{path}: no readable .npz or .npy file: {error}") from None
 
 
-def feed_of(model: ImportedModel, arguments: argparse.Namespace) -> dict[str, Any]:
+def feed_of(model: LoadedModel, arguments: argparse.Namespace) -> dict[str, Any]:
     """The inputs of the arguments; FeedError when the arguments name no inputs."""
     if arguments.random:
         return random_feed(model, sizes_of(arguments.dim), arguments.seed)

@@ -22,7 +22,7 @@ def embedding(ids, weight, padding_idx=-1):
 
 
 def growing_loop(goes_on, turn, now):
-    """Turns while a condition holds. What they carry may grow, so this is not for jax.jit."""
+    """Repeat while a condition holds. What is carried may grow, so this is not for jax.jit."""
     while goes_on(*now):
         now = turn(*now)
         now = now if isinstance(now, tuple) else (now,)
