@@ -35,7 +35,7 @@ def main(arguments: argparse.Namespace) -> int:
     if not measures_kernels():
         raise ValueError(f"nothing is measured here: set {KERNELS}=auto")
     model = import_model(arguments.model, arguments.params)
-    feed = feed_of(model, arguments)
+    feed = model.feed(feed_of(model, arguments))
     text = arguments.build_strategy
     executor = Executor()
     compiled = None if text is None else model.optimize(strategy_of(text))

@@ -119,7 +119,7 @@ def feed_of(model: LoadedModel, arguments: argparse.Namespace) -> dict[str, Any]
     if arguments.random:
         return random_feed(model, sizes_of(arguments.dim), arguments.seed)
     if arguments.input or not model.feed_names:
-        return model.feed(file_feed(model, arguments.input))
+        return file_feed(model, arguments.input)
     raise FeedError(
         f"the model has the inputs {', '.join(model.feed_names)}: give --input FILE.npz, or "
         f"--random"
