@@ -107,6 +107,39 @@ def saved(folder: Path, build: Any, *shape: int | None) -> ImportedModel:
         return paddle.import_model(folder / "saved")
 
 
+def decoder(folder: Path) -> ImportedModel:
+    """Its cache grows, and its condition is not that of the first step."""
+
+    def build(x: Any) -> Any:
+        def step(going: Any, cache: Any) -> list[Any]:
+            return [paddle.sum(cache) < 10, paddle.concat([cache, x])]
+
+        x = paddle.abs(static.nn.fc(x, 2)) + 1
+        start = paddle.sum(x) < 100
+        return paddle.static.nn.while_loop(lambda going, cache: going, step, [start, x])[1]
+
+    return saved(folder, build, 1, 2)
+
+
+def test_a_decoder_is_a_loop(tmp_path: Path) -> None:
+    """What JAX's cannot carry is in one of Python; both carry the condition."""
+    model = decoder(tmp_path)
+    for style, loop in (("jax", "growing_loop("), ("paddle", "paddle.static.nn.while_loop(")):
+        assert loop in model.export(tmp_path / "m.py", style=style).path.read_text("utf-8")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("style", ["paddle", "jax"])
+def test_a_decoder(style: str, tmp_path: Path) -> None:
+    model = decoder(tmp_path)
+    exported = model.export(tmp_path / "m.py", style=style)
+    for value in (1.0, 3.0, 60.0):
+        feed = {"x": np.full((1, 2), value, np.float32)}
+        found = exported_outputs(exported, model, feed)
+        assert found is not None
+        np.testing.assert_allclose(found[0], model.run(feed)[0], rtol=1e-6)
+
+
 def network(path: Path) -> str:
     """The functions of a script but those that are the same in each."""
     text = path.read_text("utf-8")
