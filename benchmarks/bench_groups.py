@@ -121,7 +121,7 @@ class Training:
         ]
         with jax.enable_x64(True):
             key = jax.ShapeDtypeStruct((2,), np.uint32)
-            lowered = compiled.mapped(1, even=True).function.lower(*types, key)
+            lowered = compiled.map_replicas(1, even=True).function.lower(*types, key)
             made = lowered.compile(compiled.options())
         costs: Any = made.cost_analysis()
         return made.memory_analysis().temp_size_in_bytes, costs["bytes accessed"]

@@ -247,7 +247,7 @@ def stages(task: Task) -> dict[str, float]:
         for ports in (plan.updated, (*plan.read_only, *plan.prepared))
     ]
     feeds = tuple(jax.ShapeDtypeStruct(shapes[p.name][1], shapes[p.name][0]) for p in plan.feeds)
-    function = compiled.mapped(1, even=True).function
+    function = compiled.map_replicas(1, even=True).function
     # sizes that depend on data are never compiled as a whole
     with jax.enable_x64(True), contextlib.suppress(NeedsData):
         key = jax.ShapeDtypeStruct((2,), np.uint32)

@@ -162,7 +162,7 @@ def build_strategy_page() -> str:
     )
     execution = (
         (code(name), type_of(setting), code(default_of(setting)), setting.effect)
-        for name, setting in ExecutionStrategy.declared().items()
+        for name, setting in ExecutionStrategy.declared_settings().items()
         if not name.startswith("_")
     )
     return page(

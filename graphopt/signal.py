@@ -54,7 +54,7 @@ def _check_known(function: str, size: int, shape: Any) -> int:
     return size
 
 
-def _framed(x: Variable, n: int) -> Variable:
+def _mirror_ends(x: Variable, n: int) -> Variable:
     """x [b, t] with n more elements at both ends, the mirror images of those inside."""
     size = x.shape[1]
     ends = slice_(x, [1], [1], [n + 1]), slice_(x, [1], [size - n - 1], [size - 1])
@@ -129,7 +129,7 @@ def stft(
     if center:
         half = n_fft // 2
         mirrored = arguments.choice(pad_mode, "pad_mode", function, _PADS) == "reflect"
-        rows = _framed(rows, half) if mirrored else pad(rows, [0, 0, half, half])
+        rows = _mirror_ends(rows, half) if mirrored else pad(rows, [0, 0, half, half])
         size += 2 * half
     count = 1 + (size - n_fft) // hop
     frames = reshape(gather(rows, _places(count, n_fft, hop), 1), [0, count, n_fft])

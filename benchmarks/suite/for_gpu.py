@@ -105,7 +105,7 @@ def traced_program(job: Job, place: Any = None, places: Sequence[Any] = ()) -> A
         fetch = append_model(paddle, job).fetch
     main = main if job.workload.training else main.clone(for_test=True)
     made = Compilation(main, tuple(sorted(job.feed)), (fetch.name,), strategy)
-    module = made.parsed()
+    module = made.parse()
     count = max(len(places), 1)
     optimize(module, pass_context_for(strategy, "gpu", replicas=count, data_parallel=count > 1))
     plan = Plan.of(module, apart=count == 1)

@@ -83,7 +83,7 @@ def main(arguments: argparse.Namespace) -> int:
     from graphopt.models.export.write import OPTIMISED, format_of
     from graphopt.models.feeds import sizes_of
     from graphopt.models.model import import_model
-    from graphopt.runtime.settings.progress import announced
+    from graphopt.runtime.settings.progress import announce
     from graphopt.runtime.settings.strategy_text import strategy_of
 
     format = format_of(Path(arguments.output), arguments.format)
@@ -103,7 +103,7 @@ def main(arguments: argparse.Namespace) -> int:
         options["reader"] = arguments.reader
     if arguments.style is not None:
         options["style"] = arguments.style
-    with announced(lambda: f"writing {arguments.output}", files=False):
+    with announce(lambda: f"writing {arguments.output}", files=False):
         exported = model.export(arguments.output, arguments.format, strategy, **options)
     for file in exported.files:
         print(f"wrote {file} ({size(file.stat().st_size)})")
@@ -214,7 +214,7 @@ def _check(
         return _check_parameters(model, exported)
     from graphopt.models.export.check import difference, exported_outputs, model_outputs
     from graphopt.models.feeds import file_feed, random_feed
-    from graphopt.runtime.settings.progress import announced
+    from graphopt.runtime.settings.progress import announce
 
     if exported.function is not None and exported.function.is_random:
         print("not checked: the program draws random numbers")
@@ -224,7 +224,7 @@ def _check(
     else:
         feed = random_feed(model, sizes, arguments.seed)
     try:
-        with announced(lambda: "running the model", files=False):
+        with announce(lambda: "running the model", files=False):
             expected = model_outputs(model, feed)
     except Exception as error:
         if arguments.input:
@@ -232,7 +232,7 @@ def _check(
         reason = str(error).strip().partition("\n")[0]
         print(f"not checked: the model does not accept random inputs ({reason}); give --input")
         return 0
-    with announced(lambda: f"running {arguments.output}", files=False):
+    with announce(lambda: f"running {arguments.output}", files=False):
         found = exported_outputs(exported, model, feed)
     if found is None:
         print("not checked: onnxruntime, which runs it, is not installed")

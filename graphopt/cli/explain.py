@@ -87,7 +87,7 @@ def main(arguments: argparse.Namespace) -> int:
             explanation.check_strict()
     asked = arguments.build_strategy is not None or arguments.passes
     if not asked and not arguments.json and not arguments.program.endswith(".py"):
-        print("no fusion was asked for; --build-strategy fuse_gemm_epilogue,fuse_bn_act_ops does")
+        print("no fusion was requested; --build-strategy fuse_gemm_epilogue,fuse_bn_act_ops does")
     return int(failed > 0)
 
 
@@ -97,7 +97,7 @@ def _report(subject: Subject, arguments: argparse.Namespace) -> Report:
     from graphopt.passes.table.manager import optimize
     from graphopt.passes.table.pipeline import passes_of
     from graphopt.runtime.compile.compilation import pass_context_for
-    from graphopt.runtime.settings.progress import announced
+    from graphopt.runtime.settings.progress import announce
     from graphopt.runtime.settings.strategy_text import strategy_of
 
     text = arguments.build_strategy
@@ -106,7 +106,7 @@ def _report(subject: Subject, arguments: argparse.Namespace) -> Report:
     context = subject.context_or(given, by_flags=strategy is not None)
     context = replace(context, added=(*context.added, *passes_of(arguments.passes))).quiet()
     validator = standard_validator() if arguments.validate else None
-    with announced(lambda: f"explaining {subject.origin}", files=False):
+    with announce(lambda: f"explaining {subject.origin}", files=False):
         report = optimize(subject.module.clone(), context, near=True, validate=validator)
     report.parts += subject.parts
     return report

@@ -63,7 +63,7 @@ def _print_refusals(path: str) -> int:
 
     read = read_program_only(path)
     names = tuple(read.feed_names), tuple(read.fetch_names)
-    module = Compilation(read.program, *names, BuildStrategy(), (), in_one=True).optimized().module
+    module = Compilation(read.program, *names, BuildStrategy(), (), in_one=True).optimize().module
     found = refusals(module)
     if not found:
         print("every op can be written as ONNX: graphopt convert MODEL -o MODEL.onnx")

@@ -50,7 +50,7 @@ class IRPrinting(Instrumentation):
         if wanted:
             self._print("After", names, text)
 
-    def failed(self, names: Sequence[str], module: ModuleOp) -> None:
+    def note_failure(self, names: Sequence[str], module: ModuleOp) -> None:
         if self.after_failure:
             self._print("After", names, self._text(module), " Failed")
 
@@ -80,7 +80,7 @@ class Timing(Instrumentation):
         self._add(", ".join(names), time.perf_counter() - self.step)
 
     @contextmanager
-    def timed(self, name: str) -> Generator[None]:
+    def time_block(self, name: str) -> Generator[None]:
         """Time what is done in the block."""
         start = time.perf_counter()
         try:

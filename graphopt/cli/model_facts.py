@@ -22,7 +22,7 @@ from graphopt.ir.translate.blocks.block import SKIPPED
 from graphopt.ir.translate.blocks.program import HANDLERS, parse_program
 from graphopt.ir.translate.inference import block_indices
 from graphopt.ir.translate.onnx.naming import opset_of
-from graphopt.ir.translate.operators.registry import TRANSLATIONS, registered
+from graphopt.ir.translate.operators.registry import TRANSLATIONS, translation_of
 from graphopt.ir.translate.operators.table import BY_TYPE
 from graphopt.models.model import read_parameters, read_program_only
 
@@ -68,7 +68,7 @@ def info_of(path: str, params: str | None = None) -> Info:
     program = read.program
     ops = [op for block in program.blocks for op in block.ops]
     problem = _problem(read)
-    unsupported = [_unsupported(op) for op in _unknown(ops)] if problem else []
+    unsupported = [_describe_unsupported(op) for op in _unknown(ops)] if problem else []
     format, version = _format(read)
     return Info(
         path=str(read.path),
@@ -163,10 +163,10 @@ def _unknown(ops: Sequence[Operator]) -> list[Operator]:
 
 def _is_known(type: str) -> bool:
     kinds = (BY_TYPE, HANDLERS, SKIPPED, (GRAD_TYPE, "feed", "fetch"))
-    return registered(type) is not None or any(type in kind for kind in kinds)
+    return translation_of(type) is not None or any(type in kind for kind in kinds)
 
 
-def _unsupported(op: Operator) -> UnsupportedOperator:
+def _describe_unsupported(op: Operator) -> UnsupportedOperator:
     outputs = [name for name in op.output_arg_names if name != EMPTY]
     if _GRADIENT.search(op.type):
         forward = _GRADIENT.sub("", op.type)

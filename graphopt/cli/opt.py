@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from graphopt.cli.opt_arguments import normalized, parser
+from graphopt.cli.opt_arguments import normalize_arguments, parser
 from graphopt.errors import GraphoptError
 from graphopt.passes.table.registry import all_passes
 
@@ -18,14 +18,14 @@ from graphopt.passes.table.registry import all_passes
 def main(args: Sequence[str] | None = None) -> int:
     """Run the tool; 0 on success, else 1 with one message on stderr."""
     try:
-        given = normalized(sys.argv[1:] if args is None else args, all_passes())
+        given = normalize_arguments(sys.argv[1:] if args is None else args, all_passes())
     except (GraphoptError, ValueError) as error:
         print(f"graphopt-opt: error: {error}", file=sys.stderr)
         return 1
     if not {"-h", "--help"}.isdisjoint(given):
-        from graphopt.cli.pass_summaries import listed
+        from graphopt.cli.pass_summaries import list_passes
 
-        parser(listed()).parse_args(given)  # prints the help and ends
+        parser(list_passes()).parse_args(given)  # prints the help and ends
     from graphopt.cli.opt_driver import run
 
     return run(given)

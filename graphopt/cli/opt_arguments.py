@@ -27,7 +27,7 @@ SYNONYMS = {
 }
 
 
-def normalized(given: Sequence[str], passes: Collection[str]) -> list[str]:
+def normalize_arguments(given: Sequence[str], passes: Collection[str]) -> list[str]:
     """The arguments as the parser takes them: two dashes, no synonyms, passes after `-p`.
 
     ValueError for an option that is none of them, with the nearest that is. Where a module is

@@ -144,7 +144,7 @@ class OptMain(xDSLOptMain):
     def parse_chunk(
         self, chunk: IO[bytes], file_extension: str, start_offset: int = 0
     ) -> ModuleOp | None:
-        with self._timed("Parser"):
+        with self._time_block("Parser"):
             data = chunk.read()
             expected = []
             if self.args.verify_diagnostics and file_extension == "mlir":
@@ -177,7 +177,7 @@ class OptMain(xDSLOptMain):
             print(f"{self.get_input_name()}: {sentence}", file=sys.stderr)
 
     def output_resulting_program(self, prog: ModuleOp) -> str:
-        with self._timed("Output"):
+        with self._time_block("Output"):
             if self.args.target == MODEL_EXPLORER:
                 from graphopt.report.model_explorer import model_explorer_json
 
@@ -188,8 +188,8 @@ class OptMain(xDSLOptMain):
                 return to_svg(prog, self.stages.origins.labels)
             return super().output_resulting_program(prog)
 
-    def _timed(self, name: str) -> AbstractContextManager[None]:
-        return nullcontext() if self.timing is None else self.timing.timed(name)
+    def _time_block(self, name: str) -> AbstractContextManager[None]:
+        return nullcontext() if self.timing is None else self.timing.time_block(name)
 
     def apply_passes(self, prog: ModuleOp) -> None:
         from graphopt.cli.reporting import bisection, validation

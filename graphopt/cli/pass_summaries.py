@@ -47,7 +47,7 @@ def summaries() -> dict[str, dict[str, str]]:
     return found
 
 
-def listed() -> str:
+def list_passes() -> str:
     """The passes as lists under their titles."""
     lines: list[str] = []
     for title, passes in summaries().items():

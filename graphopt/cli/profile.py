@@ -57,7 +57,7 @@ def main(arguments: argparse.Namespace) -> int:
     from graphopt.debug.program_source import subjects
     from graphopt.display.table import for_stream
     from graphopt.models.feeds import sizes_of
-    from graphopt.runtime.settings.progress import announced
+    from graphopt.runtime.settings.progress import announce
     from graphopt.runtime.settings.strategy_text import strategy_of
 
     if arguments.program.endswith(".mlir") or arguments.program == "-":
@@ -73,7 +73,7 @@ def main(arguments: argparse.Namespace) -> int:
     inputs = Inputs(arguments.data, sizes_of(arguments.dim), arguments.seed)
     profiles = []
     for subject in fed:
-        with announced(lambda origin=subject.origin: f"profiling {origin}", files=False):
+        with announce(lambda origin=subject.origin: f"profiling {origin}", files=False):
             made, made_up = profile_of(subject, strategy, inputs, arguments.steps)
         profiles.append(made)
         print(subject.origin + (f", with random {', '.join(made_up)}" if made_up else ""))

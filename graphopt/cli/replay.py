@@ -37,7 +37,7 @@ def add_import(parser: argparse._ActionsContainer) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Run the file."""
     from graphopt.debug.program_source import load_imports
-    from graphopt.debug.replay import replayed
+    from graphopt.debug.replay import replay
     from graphopt.errors import FeedError, UnsupportedError
     from graphopt.ir.formats.files import read_file
     from graphopt.ir.formats.foreign import foreign_kind, is_ir
@@ -59,6 +59,6 @@ def main(arguments: argparse.Namespace) -> int:
     loaded = load_arrays(Path(arguments.data)) if arguments.data else {}
     if not isinstance(loaded, dict):
         raise FeedError(f"{arguments.data}: expected an .npz file with inputs by name")
-    found = replayed(file, loaded)
+    found = replay(file, loaded)
     print(f"now: {found}" if found is not None else "now: nothing is wrong")
     return int(found is not None)

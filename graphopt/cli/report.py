@@ -75,7 +75,7 @@ def main(arguments: argparse.Namespace) -> int:
     from graphopt.report.stages import Other, optimization
     from graphopt.report.write import write_report
     from graphopt.runtime.compile.compilation import pass_context_for
-    from graphopt.runtime.settings.progress import announced
+    from graphopt.runtime.settings.progress import announce
     from graphopt.runtime.settings.strategy_text import strategy_of
 
     check_platform_of(arguments.program, arguments)
@@ -89,7 +89,7 @@ def main(arguments: argparse.Namespace) -> int:
         found = [for_sizes(each, sizes_of(arguments.dim)) for each in found]
     others = fed_first(arguments.against, []) if arguments.against else []
     programs: list[Optimization] = []
-    with announced(lambda: f"explaining {several(len(found), 'program')}", files=False):
+    with announce(lambda: f"explaining {several(len(found), 'program')}", files=False):
         for each, other in zip_longest(found, others[: len(found)]):
             made = optimization(
                 each.origin,
@@ -131,9 +131,9 @@ def _run(arguments: argparse.Namespace, strategy: BuildStrategy | None) -> Repor
         return None  # each of its programs has its own report
     from graphopt.debug.made_up_run import report_of_run
     from graphopt.models.feeds import sizes_of
-    from graphopt.runtime.settings.progress import announced
+    from graphopt.runtime.settings.progress import announce
 
-    with announced(lambda: f"running {arguments.program}", files=False):
+    with announce(lambda: f"running {arguments.program}", files=False):
         return report_of_run(arguments.program, strategy, sizes_of(arguments.dim))
 
 
@@ -149,7 +149,7 @@ def for_sizes(subject: Subject, sizes: Sizes) -> Subject:
     compilation = compilation.for_feeds({name: arrays[name] for name in compilation.feeds})
     if compilation is None:
         return subject
-    return replace(subject, compilation=compilation, module=compilation.parsed())
+    return replace(subject, compilation=compilation, module=compilation.parse())
 
 
 def _measure_step(

@@ -16,13 +16,13 @@ from xdsl.passes import ModulePass
 
 from graphopt.cli.report_options import ON_ONE_SCREEN, platform_of
 from graphopt.display.table import for_stream
-from graphopt.passes.engine.bisect import limited
+from graphopt.passes.engine.bisect import limit_rewrites
 from graphopt.passes.engine.validation import Validation, validating
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.instrumentation import Instrumentation
 from graphopt.passes.table.manager import PassRun
 from graphopt.passes.table.report import Report
-from graphopt.runtime.settings.progress import announced
+from graphopt.runtime.settings.progress import announce
 
 
 def needs_near(args: argparse.Namespace) -> bool:
@@ -36,7 +36,7 @@ def bisection(args: argparse.Namespace) -> Generator[None]:
     if args.opt_bisect_limit is None:
         yield
         return
-    with limited(args.opt_bisect_limit, lambda line: print(line, file=sys.stderr)):
+    with limit_rewrites(args.opt_bisect_limit, lambda line: print(line, file=sys.stderr)):
         yield
 
 
@@ -50,7 +50,7 @@ def validation(args: argparse.Namespace) -> Generator[Validation | None]:
 
     with (
         validating(standard_validator()) as found,
-        announced(lambda: f"validating rewrites, {len(found.checked)} so far", files=False),
+        announce(lambda: f"validating rewrites, {len(found.checked)} so far", files=False),
     ):
         yield found
     if args.explain is None:

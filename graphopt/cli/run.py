@@ -61,7 +61,7 @@ def main(arguments: argparse.Namespace) -> int:
     with compiled_programs() as compiled:
         outputs = dict(zip(model.fetch_names, model.run(feed, strategy), strict=True))
     if arguments.explain:
-        report = _for_sizes(compiled[-1], feed).explained()
+        report = _for_sizes(compiled[-1], feed).explain()
         print(for_stream(Explanation(report).page(), sys.stdout), end="\n\n")
     print(statistics(outputs))
     if arguments.output:

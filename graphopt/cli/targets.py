@@ -24,7 +24,7 @@ class TextTarget(MLIRTarget):
     print_types: bool = False
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        from graphopt.ir.dialect.text import ModulePrinter, wrapped
+        from graphopt.ir.dialect.text import ModulePrinter, wrap_lines
 
         if self.syntax_highlight:
             super().emit(ctx, module, output)
@@ -40,7 +40,7 @@ class TextTarget(MLIRTarget):
         printer.print_op(module)
         printer.print_metadata(ctx.loaded_dialects)
         text = stream.getvalue()
-        print(text if self.print_generic_format else wrapped(text), "\n", sep="", file=output)
+        print(text if self.print_generic_format else wrap_lines(text), "\n", sep="", file=output)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def name_of(case: Case) -> str:
     return case.get("op") or case["id"].rpartition("/")[0]
 
 
-def named(path: str) -> Any:
+def find_by_path(path: str) -> Any:
     """The object that `paddle.a.b` names in graphopt."""
     found: Any = graphopt
     for part in path.split(".")[1:]:
@@ -94,7 +94,7 @@ class Decoder:
         if "call" in value:
             args = self.decode(value.get("args", []), variables)
             kwargs = {k: self.decode(v, variables) for k, v in value.get("kwargs", {}).items()}
-            return named(value["call"])(*args, **kwargs)
+            return find_by_path(value["call"])(*args, **kwargs)
         ((kind, content),) = value.items()
         return getattr(self, f"_{kind}")(content, variables or {})
 
@@ -105,7 +105,7 @@ class Decoder:
         return self.array(reference)
 
     def _name(self, path: str, _: Any) -> Any:
-        return named(path)
+        return find_by_path(path)
 
     def _float(self, text: str, _: Any) -> float:
         return float(text)

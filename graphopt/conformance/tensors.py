@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import graphopt as paddle
-from graphopt.conformance.cases import Case, Corpus, Decoder, named
+from graphopt.conformance.cases import Case, Corpus, Decoder, find_by_path
 from graphopt.conformance.compare import (
     TOLERANCE,
     Finding,
@@ -96,7 +96,7 @@ class TensorCase:
             return getattr(self.layer, self.case.get("method", "__call__"))(*args, **kwargs)
         name = self.case["op"]
         if not name.startswith("Tensor."):
-            return named(name)(*args, **kwargs)
+            return find_by_path(name)(*args, **kwargs)
         found = getattr(args[0], name.removeprefix("Tensor."))
         return found(*args[1:], **kwargs) if callable(found) else found
 

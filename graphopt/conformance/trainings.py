@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import graphopt as paddle
-from graphopt.conformance.cases import Case, Corpus, Decoder, named
+from graphopt.conformance.cases import Case, Corpus, Decoder, find_by_path
 from graphopt.conformance.compare import TOLERANCE, Finding, differs, differs_plainly, leaves
 
 _STEPS = 5
@@ -71,7 +71,7 @@ def eager_complaints(corpus: Corpus, case: Case) -> Finding:
     paddle.disable_static()
     try:
         kwargs = {name: decoder.decode(value) for name, value in case["kwargs"].items()}
-        got = named(case["op"])(*decoder.decode(case["args"]), **kwargs)
+        got = find_by_path(case["op"])(*decoder.decode(case["args"]), **kwargs)
         if "apply" in case:
             got = got(*decoder.decode(case["apply"]))
     finally:

@@ -61,11 +61,11 @@ def test(word_idx: Mapping[Any, int]) -> Reader:
 
 
 def _reader(mode: str, word_idx: Mapping[Any, int]) -> Reader:
-    samples = labelled(ARCHIVE.path(), mode, word_idx)
+    samples = read_labelled(ARCHIVE.path(), mode, word_idx)
     return lambda: iter(samples)
 
 
-def labelled(path: str, mode: str, word_idx: Mapping[Any, int]) -> list[tuple[list[int], int]]:
+def read_labelled(path: str, mode: str, word_idx: Mapping[Any, int]) -> list[tuple[list[int], int]]:
     """The word ids and labels of the reviews of "train" or "test" in an archive."""
     unknown = word_idx[UNKNOWN]
     return [

@@ -23,8 +23,8 @@ from graphopt.debug.differences import (
 from graphopt.debug.oracles import UNOPTIMISED
 from graphopt.debug.program_source import Subject, complete
 from graphopt.debug.reduce import record, reduce_module
-from graphopt.debug.replay import reference, replayed
-from graphopt.debug.search import Suspect, WrongRewrite, find_wrong_rewrite, isolated, still_wrong
+from graphopt.debug.replay import reference, replay
+from graphopt.debug.search import Suspect, WrongRewrite, find_wrong_rewrite, isolate, still_wrong
 from graphopt.debug.shrink import plain_inputs, shrink_sizes
 from graphopt.display.units import several, size
 from graphopt.errors import GraphoptError
@@ -32,7 +32,7 @@ from graphopt.models.feeds import sizes_of
 from graphopt.passes.engine import replay_file
 from graphopt.passes.engine.crash import versions
 from graphopt.passes.engine.replay_file import MadeUp, ReplayFile
-from graphopt.runtime.settings.progress import announced
+from graphopt.runtime.settings.progress import announce
 
 # bytes of inputs that a file may hold
 MOST_DATA = 4 << 20
@@ -54,25 +54,25 @@ def look(subject: Subject, arguments: argparse.Namespace, output: Path) -> bool:
         reference(arguments.against, subject.seed),
         Tolerance(arguments.rtol, arguments.atol),
     )
-    with announced(lambda: "running the program with its passes and without", files=False):
+    with announce(lambda: "running the program with its passes and without", files=False):
         whole = suspect.trial()
-        seen = suspect.judged(whole)
+        seen = suspect.judge(whole)
     if seen is None:
-        gap, name = largest_gap(suspect.wanted(), whole.outcome)
+        gap, name = largest_gap(suspect.compute_reference(), whole.outcome)
         where = f" ({name})" if name else ""
         rewrites = f"{len(whole.asked)} rewrite{'s' * (len(whole.asked) != 1)}"
         print(f"equal after {rewrites}: the largest difference is {gap:.3g}{where}")
         return False
     # the whole pipeline has left valid IR, so its parts need not be verified again
     suspect = replace(suspect, verify_each=seen.kind is DifferenceKind.PASS)
-    with announced(lambda: "searching for the rewrite", files=False):
+    with announce(lambda: "searching for the rewrite", files=False):
         searched, found = _find_rewrite(suspect, seen, arguments.against)
     _tell(found)
     for attempt in (searched, replace(suspect, trials={})):
         file, data = _write_reduced_program(subject, attempt, found, arguments)
         text = replay_file.write(file, output)
         # a difference found op by op must appear in the whole program too
-        if replayed(replay_file.read(text, str(output)), data) is not None:
+        if replay(replay_file.read(text, str(output)), data) is not None:
             break
         print("the reduced program is right when XLA compiles it as a whole: reducing it again")
     else:
@@ -92,7 +92,7 @@ def _find_rewrite(suspect: Suspect, seen: Difference, against: str) -> tuple[Sus
     quick = replace(suspect, evaluate=by_op, against=reference, trials={})
     for attempt in (quick, suspect):
         try:
-            also = attempt.judged(attempt.trial())
+            also = attempt.judge(attempt.trial())
             if also is not None and also.like(seen):
                 found = find_wrong_rewrite(attempt, check=suspect)
                 if found is not None:
@@ -130,7 +130,7 @@ def _write_reduced_program(
     subject: Subject, suspect: Suspect, found: WrongRewrite, arguments: argparse.Namespace
 ) -> tuple[ReplayFile, dict[str, Array]]:
     """The file of the smallest program that is wrong in the same way, with all its inputs."""
-    small = isolated(suspect, found)
+    small = isolate(suspect, found)
     wrong = still_wrong(small, found.difference)
     runs = found.difference.kind is not DifferenceKind.PASS
     values = _values(small, subject.seed) if runs else None
@@ -143,12 +143,12 @@ def _write_reduced_program(
     module, inputs = small.module, dict(small.inputs)
     if values is not None or not runs:
         try:
-            with announced(lambda: "reducing the program", files=False):
+            with announce(lambda: "reducing the program", files=False):
                 reduced = reduce_module(module, inputs, wrong, values=values, focus=focus)
         except ValueError as error:
             print(f"not reduced: {error}")
         else:
-            with announced(lambda: "reducing its sizes", files=False):
+            with announce(lambda: "reducing its sizes", files=False):
                 module, inputs = shrink_sizes(reduced.module, reduced.inputs, wrong)
             before = _ops(suspect.module)
             tries = several(reduced.tried, "try", "tries")
@@ -156,7 +156,7 @@ def _write_reduced_program(
     fed: dict[str, Array | MadeUp] = plain_inputs(module, inputs, wrong) if runs else {}
     final = replace(small, module=module, inputs=_arrays(fed), trials={})
     last = find_wrong_rewrite(final) if runs else None
-    again = final.judged(final.trial())
+    again = final.judge(final.trial())
     seen = again if again is not None else found.difference
     kept, left_out = _within(fed)
     notes = [f"Found by graphopt bisect in {Path(subject.origin).name}."]

@@ -100,7 +100,9 @@ def _whole(port: Port, array: Array) -> Array:
     return array if port.shard_of is None else array.reshape(shape_of(port.shard_of))
 
 
-def interpreted(module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7) -> dict[str, Array]:
+def interpret_module(
+    module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7
+) -> dict[str, Array]:
     """As `run_module`, in the reference interpreter, where it has rules for all ops."""
     from graphopt.reference import Unsupported, evaluate
 

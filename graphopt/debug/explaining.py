@@ -25,7 +25,7 @@ from graphopt.runtime.executor import Executor
 from graphopt.runtime.explain import Explanation, explained_strategy
 from graphopt.runtime.explain import explain as explain_passes
 from graphopt.runtime.settings.flags import full_form
-from graphopt.runtime.settings.progress import announced
+from graphopt.runtime.settings.progress import announce
 from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.state.scope import Scope, global_scope, values_in
 
@@ -119,12 +119,12 @@ def explain(
         fetch_list = traced.output_names() if fetch_list is None else fetch_list
         chosen = traced.compiled_program()
     what = "validating rewrites" if validate else "explaining"
-    with announced(lambda: what, files=False):
+    with announce(lambda: what, files=False):
         found = explain_passes(
             chosen, build_strategy, fetch_list, passes=passes, strict=strict, validator=validator
         )
     if measure is not None:
-        with announced(lambda: "measuring steps", files=False):
+        with announce(lambda: "measuring steps", files=False):
             strategy = explained_strategy(chosen, build_strategy, passes)
             found.report.measured = measure_flags(
                 chosen, strategy, found.table(), measure, fetch_list

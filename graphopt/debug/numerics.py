@@ -244,7 +244,7 @@ def inputs_for(module: ModuleOp, file: str | None, seed: int = 0) -> tuple[dict[
             f"it takes {', '.join(sorted(ports))}"
         )
     found = {name: _fitting(ports[name], array) for name, array in given.items()}
-    return _completed(module, found, seed), _describe_data(file, len(ports) - len(found))
+    return _complete_inputs(module, found, seed), _describe_data(file, len(ports) - len(found))
 
 
 def _describe_data(file: str | None, missing: int) -> str:
@@ -253,7 +253,7 @@ def _describe_data(file: str | None, missing: int) -> str:
     return f"{file} and random data for {several(missing, 'input')}" if missing else file
 
 
-def _completed(module: ModuleOp, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
+def _complete_inputs(module: ModuleOp, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
     """With random arrays for missing inputs, and unknown dimensions as large as those given."""
     from graphopt.debug.compare import random_inputs
     from graphopt.reference.boundary import as_used

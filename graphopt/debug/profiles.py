@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from graphopt.debug.program_source import Subject, complete
 from graphopt.models.feeds import Sizes
 from graphopt.runtime.profiling.profile import Profile
-from graphopt.runtime.profiling.run import profiled
+from graphopt.runtime.profiling.run import profile_compilation
 from graphopt.runtime.settings.strategies import BuildStrategy
 
 
@@ -38,4 +38,4 @@ def profile_of(
     if strategy is not None and compilation.strategy is None:
         compilation = replace(compilation, strategy=strategy)
     feeds = {name: arrays.pop(name) for name in compilation.feeds}
-    return profiled(compilation, arrays, feeds, steps), made_up
+    return profile_compilation(compilation, arrays, feeds, steps), made_up

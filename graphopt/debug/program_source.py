@@ -123,7 +123,7 @@ def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject
         seen = True
         if id(compiled) in found or not (plain or _is_changed(compiled)):
             return
-        module = compiled.compilation.parsed()
+        module = compiled.compilation.parse()
         ports = {port.name: port for port in signature_of(module).arguments}
         known = {name: _one(np.array(a), ports[name]) for name, a in inputs.items()}
         report = compiled.report

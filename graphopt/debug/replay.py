@@ -20,7 +20,7 @@ from graphopt.passes.engine.naming import show_op
 from graphopt.passes.engine.replay_file import ReplayFile
 
 
-def replayed(file: ReplayFile, data: Mapping[str, Array] | None = None) -> Difference | None:
+def replay(file: ReplayFile, data: Mapping[str, Array] | None = None) -> Difference | None:
     """The difference that a run of the file shows; None without one.
 
     Raises FeedError for inputs that neither the file nor `data` has, and for a program that is not
@@ -29,12 +29,12 @@ def replayed(file: ReplayFile, data: Mapping[str, Array] | None = None) -> Diffe
     file.module.verify()
     suspect = suspect_of(file, data)
     if file.kind == DifferenceKind.PASS.value:
-        passed = suspect.passed(file.limit)
-        return suspect.judged(passed) if passed.failed >= 0 else None
+        passed = suspect.run_passes(file.limit)
+        return suspect.judge(passed) if passed.failed >= 0 else None
     lacking = [p.name for p in signature_of(file.module).arguments if p.name not in suspect.inputs]
     if lacking:
         raise FeedError(f"the file has no values for {', '.join(lacking)}; give them with --data")
-    return suspect.judged(suspect.trial(file.limit))
+    return suspect.judge(suspect.trial(file.limit))
 
 
 def suspect_of(file: ReplayFile, data: Mapping[str, Array] | None = None) -> Suspect:

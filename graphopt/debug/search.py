@@ -66,7 +66,7 @@ class Suspect:
     verify_each: bool = True
     trials: dict[str, RunOutcome] = field(default_factory=dict[str, RunOutcome])
 
-    def wanted(self) -> RunOutcome:
+    def compute_reference(self) -> RunOutcome:
         """The reference results; GraphoptError when they cannot be computed."""
         found = self._once("wanted", self.module, self.against)
         if found.error is not None:
@@ -79,20 +79,20 @@ class Suspect:
 
     def trial(self, limit: int = -1, *, without: Sequence[int] = (), steps: int = -1) -> LimitedRun:
         """Run the first `steps` steps (all of them when negative) under a limit of rewrites."""
-        passed = self.passed(limit, without=without, steps=steps)
+        passed = self.run_passes(limit, without=without, steps=steps)
         if passed.failed >= 0:
             return passed
         found = self._once(str(passed.module), passed.module, self.evaluate)
         return replace(passed, outcome=self._with_kept(found))
 
-    def passed(
+    def run_passes(
         self, limit: int = -1, *, without: Sequence[int] = (), steps: int = -1
     ) -> LimitedRun:
         """A trial that runs only the passes."""
         module = self.module.clone()
         lines: list[str] = []
         chosen = self.steps if steps < 0 else self.steps[:steps]
-        with bisect.limited(limit, lines.append, without=without):
+        with bisect.limit_rewrites(limit, lines.append, without=without):
             for number, step in enumerate(chosen):
                 try:
                     apply_steps(module, [step], verify_each=self.verify_each)
@@ -102,11 +102,11 @@ class Suspect:
                     return LimitedRun(module, _rewrites(lines), RunOutcome({}, shown, True), number)
         return LimitedRun(module, _rewrites(lines), RunOutcome({}))
 
-    def judged(self, trial: LimitedRun) -> Difference | None:
+    def judge(self, trial: LimitedRun) -> Difference | None:
         """The difference of a trial's results from the right ones."""
         if trial.outcome.in_pass:
             return difference(trial.outcome, trial.outcome, self.tolerance)
-        return difference(self.wanted(), trial.outcome, self.tolerance)
+        return difference(self.compute_reference(), trial.outcome, self.tolerance)
 
     def _with_kept(self, found: RunOutcome) -> RunOutcome:
         """With the state that the program returns, if its passes did not change the storage."""
@@ -153,23 +153,23 @@ def find_wrong_rewrite(suspect: Suspect, *, check: Suspect | None = None) -> Wro
     wrong ones another time.
     """
     whole = suspect.trial()
-    seen = suspect.judged(whole)
+    seen = suspect.judge(whole)
     if seen is None:
         return None
     total = len(whole.asked)
     low, high, at_high = 0, total, seen
-    none = suspect.judged(suspect.trial(0))
+    none = suspect.judge(suspect.trial(0))
     if none is not None:
         return _wrong_step(suspect, none, total)
     while high - low > 1:
         middle = (low + high) // 2
-        found = suspect.judged(suspect.trial(middle))
+        found = suspect.judge(suspect.trial(middle))
         low, high = (middle, high) if found is None else (low, middle)
         at_high = found or at_high
     _confirm(check or suspect, low, high)
     good, bad = suspect.trial(low), suspect.trial(high)
     pass_name, _, where = whole.asked[high - 1].partition(" on ")
-    focus = _gone(good.module, bad.module) if not bad.outcome.in_pass else []
+    focus = _list_gone(good.module, bad.module) if not bad.outcome.in_pass else []
     focus = focus or [op for op in good.module.walk() if show_op(op) == where]
     located = [op for op in good.module.walk() if show_op(op) == where] + focus
     return WrongRewrite(
@@ -180,14 +180,14 @@ def find_wrong_rewrite(suspect: Suspect, *, check: Suspect | None = None) -> Wro
         next((line for op in located if (line := source_line(op.location))), ""),
         at_high,
         _step_named(suspect.steps, pass_name),
-        suspect.judged(suspect.trial(without=[high])) is None,
+        suspect.judge(suspect.trial(without=[high])) is None,
         good.module,
         tuple(focus),
         _change(good.module, bad.module) if not bad.outcome.in_pass else (),
     )
 
 
-def isolated(suspect: Suspect, found: WrongRewrite) -> Suspect:
+def isolate(suspect: Suspect, found: WrongRewrite) -> Suspect:
     """The same wrong rewrite in the smallest program found; `suspect` when there is no smaller one.
 
     That is the program just before the rewrite and the one pass, if this is wrong too. Where passes
@@ -196,7 +196,7 @@ def isolated(suspect: Suspect, found: WrongRewrite) -> Suspect:
     """
     if not _stores_variables(found.before):
         shorter = replace(suspect, steps=suspect.steps[: found.step + 1], trials={})
-        seen = shorter.judged(shorter.trial())
+        seen = shorter.judge(shorter.trial())
         return shorter if seen is not None and seen.like(found.difference) else suspect
     step = suspect.steps[found.step]
     ours = [m for m in step.passes if not found.number or m.name == found.pass_name]
@@ -204,7 +204,7 @@ def isolated(suspect: Suspect, found: WrongRewrite) -> Suspect:
         steps = (replace(step, passes=passes),)
         smaller = replace(suspect, module=found.before, steps=steps, trials={})
         try:
-            seen = smaller.judged(smaller.trial())
+            seen = smaller.judge(smaller.trial())
         except GraphoptError:
             continue
         if seen is not None and seen.like(found.difference):
@@ -223,12 +223,12 @@ def still_wrong(suspect: Suspect, seen: Difference) -> Interesting:
 
     def wrong(module: ModuleOp, inputs: Mapping[str, Array]) -> bool:
         tried = replace(suspect, module=module, inputs=inputs, trials={})
-        passed = tried.passed()
+        passed = tried.run_passes()
         if passed.failed < 0 and (
             seen.kind is DifferenceKind.PASS or str(passed.module) == str(module)
         ):
             return False  # no pass fails, or nothing was rewritten: known without XLA
-        found = tried.judged(passed if passed.failed >= 0 else tried.trial())
+        found = tried.judge(passed if passed.failed >= 0 else tried.trial())
         return found is not None and found.like(seen)
 
     return wrong
@@ -241,7 +241,7 @@ def steps_named(passes: Sequence[ModulePass]) -> tuple[PassStep, ...]:
 
 def _wrong_step(suspect: Suspect, seen: Difference, total: int) -> WrongRewrite:
     """The step after which results are wrong although no rewrite was allowed."""
-    plain = suspect.judged(suspect.trial(steps=0))
+    plain = suspect.judge(suspect.trial(steps=0))
     if plain is not None:
         raise GraphoptError(
             f"the results are wrong without any pass, so no pass causes it: {plain}"
@@ -249,13 +249,13 @@ def _wrong_step(suspect: Suspect, seen: Difference, total: int) -> WrongRewrite:
     good, bad = 0, len(suspect.steps)
     while bad - good > 1:
         middle = (good + bad) // 2
-        found = suspect.judged(suspect.trial(0, steps=middle))
+        found = suspect.judge(suspect.trial(0, steps=middle))
         good, bad = (middle, bad) if found is None else (good, middle)
         seen = found or seen
     before, after = suspect.trial(steps=good), suspect.trial(0, steps=bad)
-    if before.outcome.in_pass or suspect.judged(before) is not None:
+    if before.outcome.in_pass or suspect.judge(before) is not None:
         before = suspect.trial(0, steps=good)
-    gone = [] if after.outcome.in_pass else _gone(before.module, after.module)
+    gone = [] if after.outcome.in_pass else _list_gone(before.module, after.module)
     change = () if after.outcome.in_pass else _change(before.module, after.module)
     names = suspect.steps[good].names
     line = next((line for op in gone if (line := source_line(op.location))), "")
@@ -266,7 +266,7 @@ def _wrong_step(suspect: Suspect, seen: Difference, total: int) -> WrongRewrite:
 
 def _confirm(suspect: Suspect, good: int, bad: int) -> None:
     again = replace(suspect, trials={})
-    verdicts = [again.judged(again.trial(limit)) is None for limit in (good, bad)]
+    verdicts = [again.judge(again.trial(limit)) is None for limit in (good, bad)]
     if verdicts != [True, False]:
         raise GraphoptError(
             f"with {several(good, 'rewrite')} the results were right and with {bad} wrong, but not "
@@ -285,7 +285,7 @@ def _step_named(steps: Sequence[PassStep], pass_name: str) -> int:
     return len(steps) - 1
 
 
-def _gone(before: ModuleOp, after: ModuleOp) -> list[Operation]:
+def _list_gone(before: ModuleOp, after: ModuleOp) -> list[Operation]:
     """The ops of one program that the other does not have, by name and by the names of values."""
     left = Counter(_key(op) for op in after.walk())
     gone: list[Operation] = []

@@ -10,7 +10,7 @@ from html import escape
 from textwrap import wrap
 from typing import Any, Literal, NamedTuple
 
-from graphopt.display.terminal import WIDEST, has_colour, painted, width_of
+from graphopt.display.terminal import WIDEST, has_colour, paint, width_of
 
 Style = Literal["", "head", "good", "warn", "dim"]
 
@@ -50,11 +50,11 @@ class Table:
 
     def text(self, width: int = WIDEST, *, colour: bool = False) -> str:
         """The table for a terminal, no line wider than `width`."""
-        columns, rows = self._shown()
+        columns, rows = self._visible_columns()
         if not rows or not columns:
             return self.title
         widths = _widths(columns, rows, width)
-        lines = [painted(self.title, "head") if colour else self.title] if self.title else []
+        lines = [paint(self.title, "head") if colour else self.title] if self.title else []
         if any(column.title for column in columns):
             head = [Cell(column.title, "dim") for column in columns]
             lines += _lines(columns, head, widths, colour)
@@ -64,7 +64,7 @@ class Table:
 
     def html(self) -> str:
         """The table as an element of a notebook's page."""
-        columns, rows = self._shown()
+        columns, rows = self._visible_columns()
         if not rows or not columns:
             return f"<p>{escape(self.title)}</p>"
         sides = ["right" if column.right else "left" for column in columns]
@@ -74,7 +74,7 @@ class Table:
         caption = f"<caption{_CAPTION}>{escape(self.title)}</caption>" if self.title else ""
         return f"<table>{caption}{head}<tbody>{body}</tbody></table>"
 
-    def _shown(self) -> tuple[list[Column], list[list[Cell]]]:
+    def _visible_columns(self) -> tuple[list[Column], list[list[Cell]]]:
         """The columns with a text in some row, and their cells."""
         rows = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in r] for r in self.rows]
         shown = [
@@ -185,7 +185,7 @@ def _lines(
         for column, cell, texts, width in zip(columns, row, cells, widths, strict=True):
             text = texts[number] if number < len(texts) else ""
             room = " " * (width - len(text))
-            shown = painted(text, cell.style) if colour else text
+            shown = paint(text, cell.style) if colour else text
             parts.append(room + shown if column.right else shown + room)
         lines.append((" " * _GAP).join(parts).rstrip())
     return lines

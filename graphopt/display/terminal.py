@@ -38,7 +38,7 @@ def width_of(stream: Any = None) -> int:
     return max(min(columns or WIDEST, WIDEST), _NARROWEST)
 
 
-def painted(text: str, style: str) -> str:
+def paint(text: str, style: str) -> str:
     """A text in the colour of its style."""
     code = _CODES.get(style)
     return f"\x1b[{code}m{text}\x1b[0m" if code and text else text

@@ -33,7 +33,7 @@ _TYPES = {
 }
 
 
-def _checked(tensor: Any, group: Any, function: str) -> Variable:
+def _check_tensor(tensor: Any, group: Any, function: str) -> Variable:
     if group is not None:
         raise UnsupportedError(f"{function}(): there is one group, that of all trainers")
     return arguments.variable(tensor, "tensor", function)
@@ -53,7 +53,7 @@ def all_reduce(
     `ReduceOp`, and UnsupportedError for a group. Paddle page: paddle.distributed.all_reduce.
     """
     function = "all_reduce"
-    found = _checked(tensor, group, function)
+    found = _check_tensor(tensor, group, function)
     if op not in _TYPES:
         raise ValueError(f"{function}(): 'op' should be one of ReduceOp, found {op!r}")
     _write(_TYPES[op], found, {"ring_id": 0, "use_calc_stream": True})
@@ -69,7 +69,7 @@ def broadcast(tensor: Variable, src: int, group: Any = None, sync_op: bool = Tru
 
     UnsupportedError for a group.
     """
-    found = _checked(tensor, group, "broadcast")
+    found = _check_tensor(tensor, group, "broadcast")
     root = arguments.integer(src, "src", "broadcast")
     _write("c_broadcast", found, {"root": root, "ring_id": 0, "use_calc_stream": True})
 
@@ -82,7 +82,7 @@ def all_gather(
     A run on another number of places than there are trainers raises ProgramError. UnsupportedError
     for a group.
     """
-    found = _checked(tensor, group, "all_gather")
+    found = _check_tensor(tensor, group, "all_gather")
     if not isinstance(tensor_list, list):
         raise TypeError(f"all_gather(): 'tensor_list' must be a list, found {tensor_list!r}")
     count = get_world_size()

@@ -48,21 +48,21 @@ class Transform:
 
     def forward(self, x: Any) -> Any:
         """The function of x."""
-        return self._forward(self._checked(x, "x", self.in_rank))
+        return self._forward(self._check(x, "x", self.in_rank))
 
     def inverse(self, y: Any) -> Any:
         """The argument whose result is y."""
-        return self._inverse(self._checked(y, "y", self.out_rank))
+        return self._inverse(self._check(y, "y", self.out_rank))
 
     def forward_log_det_jacobian(self, x: Any) -> Any:
         """The logarithm of the absolute determinant of the derivative at x."""
         if not self.injective:
             raise NotImplementedError(f"{type(self).__name__} has no forward_log_det_jacobian")
-        return self._log_det(self._checked(x, "x", self.in_rank))
+        return self._log_det(self._check(x, "x", self.in_rank))
 
     def inverse_log_det_jacobian(self, y: Any) -> Any:
         """The same for the inverse at y."""
-        found = self._checked(y, "y", self.out_rank)
+        found = self._check(y, "y", self.out_rank)
         return -self._log_det(self._inverse(found))
 
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
@@ -82,7 +82,7 @@ class Transform:
     def _log_det(self, x: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no log_det_jacobian")
 
-    def _checked(self, value: Any, name: str, rank: int) -> Any:
+    def _check(self, value: Any, name: str, rank: int) -> Any:
         found = arguments.variable(value, name, type(self).__name__)
         if len(found.shape) < rank:
             raise ValueError(
@@ -113,7 +113,7 @@ class AbsTransform(Transform):
         return -y, y
 
     def inverse_log_det_jacobian(self, y: Any) -> Any:
-        zero = full([], 0.0, self._checked(y, "y", 0).dtype)
+        zero = full([], 0.0, self._check(y, "y", 0).dtype)
         return zero, zero
 
 
@@ -280,12 +280,12 @@ class ReshapeTransform(Transform):
         return full(list(x.shape[: len(x.shape) - self.in_rank]), 0.0, x.dtype)
 
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        return self._replaced(shape, self.in_event_shape, self.out_event_shape)
+        return self._replace_end(shape, self.in_event_shape, self.out_event_shape)
 
     def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        return self._replaced(shape, self.out_event_shape, self.in_event_shape)
+        return self._replace_end(shape, self.out_event_shape, self.in_event_shape)
 
-    def _replaced(
+    def _replace_end(
         self, shape: Sequence[int], old: tuple[int, ...], new: tuple[int, ...]
     ) -> tuple[int, ...]:
         batch = len(shape) - len(old)

@@ -83,12 +83,12 @@ class TransformedDistribution(Distribution):
         super().__init__(shape[: len(shape) - rank], shape[len(shape) - rank :])
 
     def sample(self, shape: Sequence[int] = ()) -> Any:
-        return without_gradient(self._moved(self._base.sample(shape)))
+        return without_gradient(self._apply_transforms(self._base.sample(shape)))
 
     def rsample(self, shape: Sequence[int] = ()) -> Any:
-        return self._moved(self._base.rsample(shape))
+        return self._apply_transforms(self._base.rsample(shape))
 
-    def _moved(self, x: Any) -> Any:
+    def _apply_transforms(self, x: Any) -> Any:
         for transform in self._transforms:
             x = transform.forward(x)
         return x

@@ -33,15 +33,15 @@ def server(version: str) -> LanguageServer:
         made.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found))
 
     @made.feature(types.TEXT_DOCUMENT_DID_OPEN)
-    def _opened(given: types.DidOpenTextDocumentParams) -> None:
+    def _on_open(given: types.DidOpenTextDocumentParams) -> None:
         publish(given.text_document.uri)
 
     @made.feature(types.TEXT_DOCUMENT_DID_CHANGE)
-    def _changed(given: types.DidChangeTextDocumentParams) -> None:
+    def _on_change(given: types.DidChangeTextDocumentParams) -> None:
         publish(given.text_document.uri)
 
     @made.feature(types.TEXT_DOCUMENT_HOVER)
-    def _hovered(given: types.HoverParams) -> types.Hover | None:
+    def _on_hover(given: types.HoverParams) -> types.Hover | None:
         source = made.workspace.get_text_document(given.text_document.uri).source
         text = facts_at(source, given.position.line, given.position.character)
         if not text:

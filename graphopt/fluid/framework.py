@@ -67,11 +67,11 @@ def static_only(func: Callable[..., Any]) -> Callable[..., Any]:
     """The function, which raises UnsupportedError in dynamic mode."""
 
     @wraps(func)
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         require_static()
         return func(*args, **kwargs)
 
-    return checked
+    return wrapper
 
 
 def use_pir_api() -> bool:

@@ -127,9 +127,9 @@ class XavierInitializer(_Random):
     def fill(self, param: Variable, block: Block) -> Operator:
         fan_in, fan_out = fans(param.shape)
         total = choose_fan(self._fan_in, fan_in) + choose_fan(self._fan_out, fan_out)
-        return self._scaled(param, block, 2.0 / total)
+        return self._draw_with_variance(param, block, 2.0 / total)
 
-    def _scaled(self, param: Variable, block: Block, variance: float) -> Operator:
+    def _draw_with_variance(self, param: Variable, block: Block, variance: float) -> Operator:
         limit = float(np.sqrt(3.0 * variance))
         if self._is_uniform:
             return self._uniform(param, block, -limit, limit)
@@ -155,7 +155,7 @@ class MSRAInitializer(XavierInitializer):
 
     def fill(self, param: Variable, block: Block) -> Operator:
         fan_in = choose_fan(self._fan_in, fans(param.shape)[0])
-        return self._scaled(param, block, self._gain**2 / fan_in)
+        return self._draw_with_variance(param, block, self._gain**2 / fan_in)
 
 
 class BilinearInitializer(_InFloat32, _Bilinear):

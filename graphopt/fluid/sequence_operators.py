@@ -259,7 +259,7 @@ def _assign_anchors(type: str, given: dict[str, Any]) -> list[Variable]:
     return _Layer(type).emit_all(type, inputs, attrs, row.outputs, stop_gradient=True)
 
 
-def _mined(given: dict[str, Any]) -> tuple[Variable, Variable]:
+def _mine_boxes(given: dict[str, Any]) -> tuple[Variable, Variable]:
     """The boxes that train as background, a sequence of numbers for each image, and the matches."""
     row = ROWS["mine_hard_examples"]
     attrs = {name: given.pop(name) for name in row.attrs if name in given}
@@ -297,7 +297,7 @@ _OWN = {
     "collect_fpn_proposals": _collect,
     "detection_map": _average,
     "lod_reset": _reset,
-    "mine_hard_examples": _mined,
+    "mine_hard_examples": _mine_boxes,
     "rpn_target_assign": partial(_assign_anchors, "rpn_target_assign"),
     "retinanet_target_assign": partial(_assign_anchors, "retinanet_target_assign"),
 }

@@ -24,7 +24,7 @@ from graphopt.ir.program import Variable
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def renamed(**old: str) -> Callable[[Function], Function]:
+def accept_old_names(**old: str) -> Callable[[Function], Function]:
     """Let a function take keywords by the names that Paddle 1.8 had: `renamed(dim="axis")`.
 
     TypeError for an argument under both names.

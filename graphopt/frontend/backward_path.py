@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from graphopt.errors import ProgramError
 from graphopt.ir.operators import row_of
 from graphopt.ir.program import Block, Operator, Variable, is_sparse_lookup
-from graphopt.ir.program.gradients_on_demand import carried
+from graphopt.ir.program.gradients_on_demand import carried_variables
 from graphopt.ir.program.sub_blocks import sub_blocks
 
 
@@ -93,12 +93,12 @@ def _path_among(
     before_block = len(around)
     ops = [*around, *block.ops[:end]]
 
-    def stopped(name: str) -> bool:
+    def stops_gradient(name: str) -> bool:
         variable = block.find_var(name)
         blocked = name in no_grad or variable is None or variable.stop_gradient
         return blocked or not _is_float(block, name)
 
-    starts = {x.name for x in inputs if not stopped(x.name)}
+    starts = {x.name for x in inputs if not stops_gradient(x.name)}
     dependent = _dependent(ops, starts)
     last_write = {name: i for i, op in enumerate(ops) for name in op.output_arg_names}
     needed = {target.name for target in targets}
@@ -112,7 +112,7 @@ def _path_among(
         outputs = ops[index].output_arg_names
         written = needed.intersection(outputs)
         needed -= written
-        kept = carried(ops[index]) & starts
+        kept = carried_variables(ops[index]) & starts
         looped |= written & kept
         for name in (written & starts) - kept:
             if last_write[name] == index:
@@ -121,7 +121,7 @@ def _path_among(
                 used_before[name] = next_write[name]
         if index >= before_block or not _may_not_run(ops[index]):
             next_write.update(dict.fromkeys((n for n in outputs if n not in kept), index))
-        blocked = {name for name in written if stopped(name) and name not in starts}
+        blocked = {name for name in written if stops_gradient(name) and name not in starts}
         stops.update(dict.fromkeys(n for n in sorted(blocked) if last_write[n] == index))
         if blocked != written:
             needed |= dependent[index]

@@ -70,12 +70,12 @@ def publish(names: MutableMapping[str, Any], package: str) -> None:
     """Wrap each function and class of graphopt among a package's names; explain missing ones."""
     for name, found in list(names.items()):
         if not name.startswith("_"):
-            names[name] = published(found, package, name)
+            names[name] = publish_object(found, package, name)
     if "__getattr__" not in names:
         explain(names)
 
 
-def published(found: Any, package: str, name: str) -> Any:
+def publish_object(found: Any, package: str, name: str) -> Any:
     """A function or class in its published form; other objects unchanged."""
     if isinstance(found, ModuleType) or not _is_offered(getattr(found, "__module__", None) or ""):
         return found

@@ -63,7 +63,7 @@ class OperatorDesc(_Record):
 
     def set_type(self, type: str) -> None:
         """Make it another operator."""
-        self._changed()
+        self._note_change()
         self._op.type = type
 
     def input(self, name: str) -> list[str]:
@@ -100,12 +100,12 @@ class OperatorDesc(_Record):
 
     def set_input(self, name: str, variables: Sequence[str]) -> None:
         """Let a slot have other variables."""
-        self._changed()
+        self._note_change()
         self._op.inputs = {**self._op.inputs, name: list(variables)}
 
     def set_output(self, name: str, variables: Sequence[str]) -> None:
         """Write other variables from a slot."""
-        self._changed()
+        self._note_change()
         self._op.outputs = {**self._op.outputs, name: list(variables)}
 
     def attr_names(self) -> list[str]:
@@ -151,7 +151,7 @@ class OperatorDesc(_Record):
 
     def copy_from(self, other: OperatorDesc) -> None:
         """Become the same operator as another one, of any program."""
-        self._changed()
+        self._note_change()
         twin = other._op.copy_to(self._op.block)
         self._op.__dict__.update(twin.__dict__)
 
@@ -160,7 +160,7 @@ class OperatorDesc(_Record):
 
         Raises ProgramError when the operands do not fit.
         """
-        self._changed()
+        self._note_change()
         infer_outputs(self._op)
 
     def infer_var_type(self, block: BlockDesc | None = None) -> None:
@@ -172,7 +172,7 @@ class OperatorDesc(_Record):
     def set_is_target(self, is_target: bool) -> None:
         """No effect: targets are given to what prunes."""
 
-    def _changed(self) -> None:
+    def _note_change(self) -> None:
         undo.note_attributes(self._op, "type", "inputs", "outputs", "attrs", "saved")
         self._op.saved = None
         self._op.block.program.touch()

@@ -67,7 +67,7 @@ def save(obj: Any, path: str | BytesIO, protocol: int = 4, **configs: Any) -> No
     elif isinstance(obj, Program):
         _write(path, [write_program(obj)])
     else:
-        _write(path, write_pickle(_prepared(obj, protocol), protocol))
+        _write(path, write_pickle(_to_stored(obj, protocol), protocol))
 
 
 def _stream_of(obj: Any) -> bytes:
@@ -163,30 +163,30 @@ def _value_of(obj: Any) -> np.ndarray[Any, Any]:
     return obj if isinstance(obj, np.ndarray) else obj.numpy()
 
 
-def _prepared(obj: Any, protocol: int) -> Any:
+def _to_stored(obj: Any, protocol: int) -> Any:
     """The value in its stored form."""
     if isinstance(obj, dict):
         items = cast(dict[Any, Any], obj)
         if any(isinstance(value, Variable) for value in items.values()):
             names = {key: v.name for key, v in items.items() if isinstance(v, Variable)}
             flat = {
-                key: _value_of(v) if isinstance(v, Variable) else _nested(v)
+                key: _value_of(v) if isinstance(v, Variable) else _map_nested(v)
                 for key, v in items.items()
             }
             return split_big({**flat, NAME_TABLE: names}, protocol)
-        return split_big({key: _nested(value) for key, value in items.items()}, protocol)
-    return _nested(obj)
+        return split_big({key: _map_nested(value) for key, value in items.items()}, protocol)
+    return _map_nested(obj)
 
 
-def _nested(obj: Any) -> Any:
+def _map_nested(obj: Any) -> Any:
     if isinstance(obj, Variable):
         return Named(obj.name, _value_of(obj))
     if isinstance(obj, Slot | Tensor):
         return obj.numpy()
     if isinstance(obj, dict):
-        return {key: _nested(value) for key, value in cast(dict[Any, Any], obj).items()}
+        return {key: _map_nested(value) for key, value in cast(dict[Any, Any], obj).items()}
     if isinstance(obj, list | tuple):
-        items = [_nested(value) for value in cast(list[Any], obj)]
+        items = [_map_nested(value) for value in cast(list[Any], obj)]
         return tuple(items) if isinstance(obj, tuple) else items
     return obj
 

@@ -63,9 +63,9 @@ def attach(
 
     def look(name: str) -> Any:
         if name in known:
-            from graphopt.frontend.calls import published
+            from graphopt.frontend.calls import publish_object
 
-            found = module[name] = published(load(known[name]), own, name)
+            found = module[name] = publish_object(load(known[name]), own, name)
             return found
         if refused and name in refused:
             from graphopt.frontend.refused import refuse

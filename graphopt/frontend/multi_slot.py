@@ -103,13 +103,13 @@ class SlotDataset:
         for name in self.filelist:
             for number, line in enumerate(_lines(name, self._pipe_command), 1):
                 try:
-                    yield self._parsed(line.split())
+                    yield self._parse_line(line.split())
                 except ValueError as error:
                     raise FeedError(
                         f"line {number} of what '{self._pipe_command}' makes of {name}: {error}"
                     ) from None
 
-    def _parsed(self, words: list[str]) -> Record:
+    def _parse_line(self, words: list[str]) -> Record:
         """The slots of a line; ValueError for one that does not fit."""
         at = 2 * sum(self._before.values())
         record: Record = []
@@ -206,7 +206,7 @@ class InMemory(SlotDataset):
 
     def local_shuffle(self) -> None:
         """Put the lines in memory in another order, by Python's `random`."""
-        random.shuffle(self._loaded())
+        random.shuffle(self._require_memory())
 
     def global_shuffle(self, fleet: Any = None, thread_num: int = 12) -> None:
         """As `local_shuffle`; UnsupportedError where several trainers would exchange lines."""
@@ -216,11 +216,11 @@ class InMemory(SlotDataset):
                 "own files, shuffled by their names, and use local_shuffle()"
             )
         self.local_shuffle()
-        self._shuffled = len(self._loaded())
+        self._shuffled = len(self._require_memory())
 
     def slots_shuffle(self, slots: Sequence[str]) -> None:
         """Exchange the values of these slots among the lines in memory, each slot by itself."""
-        records = self._loaded()
+        records = self._require_memory()
         for at, variable in enumerate(self._variables):
             if variable.name in slots:
                 values = [record[at] for record in records]
@@ -242,9 +242,9 @@ class InMemory(SlotDataset):
 
     def feeds(self, whole: bool = False) -> Iterator[dict[str, Any]]:
         """As `SlotDataset.feeds`, of the lines in memory."""
-        return self._feeds_of(self._loaded(), whole)
+        return self._feeds_of(self._require_memory(), whole)
 
-    def _loaded(self) -> list[Record]:
+    def _require_memory(self) -> list[Record]:
         if self._memory is None:
             raise FeedError("no data are in memory; call load_into_memory() first")
         return self._memory

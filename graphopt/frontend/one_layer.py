@@ -25,18 +25,18 @@ def one_layer(layer: str, *numbers: int) -> Callable[[Callable[P, R]], Callable[
     of the function takes the place of `<layer>_0`.
     """
 
-    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
 
         @wraps(function)
-        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
             given = signature.bind(*args, **kwargs).arguments.get("name")
             own = given if isinstance(given, str) else unique_name.generate(layer)
             return made_by(own, numbers or (0,), partial(function, *args, **kwargs))
 
-        return called
+        return wrapper
 
-    return decorated
+    return decorate
 
 
 def made_by(own: str, numbers: Sequence[int], function: Callable[[], R]) -> R:

@@ -174,7 +174,7 @@ class Model:
             assert num_iters > 0, "num_iters must be greater than 0!"
             epochs, steps = num_iters // steps + 1, min(num_iters, steps)
         names = self._names()
-        called = self._called(
+        called = self._make_callbacks(
             with_usual(
                 callbacks,
                 verbose=verbose,
@@ -215,7 +215,7 @@ class Model:
         """The last loss, and the metrics over all data, by name."""
         batches, names = _loader(eval_data, batch_size, num_workers), self._names()
         assert num_iters is None or num_iters > 0, "num_iters must be greater than 0!"
-        called = self._called(
+        called = self._make_callbacks(
             with_usual(callbacks, verbose=verbose, log_freq=log_freq),
             verbose=verbose,
             metrics=names,
@@ -244,7 +244,9 @@ class Model:
     ) -> list[Any]:
         """For each output of the network its batches, or with `stack_outputs` one array."""
         batches = _loader(test_data, batch_size, num_workers)
-        called = self._called(with_usual(callbacks, verbose=verbose, log_freq=2), verbose=verbose)
+        called = self._make_callbacks(
+            with_usual(callbacks, verbose=verbose, log_freq=2), verbose=verbose
+        )
         called.call("predict_begin", {"steps": _length(batches)})
         outputs: list[list[Any]] = []
         logs = self._epoch(batches, called, PREDICT, None, outputs=outputs)
@@ -252,7 +254,7 @@ class Model:
         called.call("predict_end", logs)
         return [np.vstack(each) for each in by_output] if stack_outputs else by_output
 
-    def _called(self, callbacks: Sequence[Any], **params: Any) -> Callbacks:
+    def _make_callbacks(self, callbacks: Sequence[Any], **params: Any) -> Callbacks:
         usual = {"batch_size": None, "epochs": None, "steps": None, "metrics": []}
         return Callbacks(callbacks, self, {**usual, **params})
 
@@ -278,7 +280,7 @@ class Model:
                 is_last = step + 1 == length
                 update = (step + 1) % accumulate == 0 or is_last
                 labels = columns[len(self._inputs) :]
-                logs |= self._measured(
+                logs |= self._measure(
                     self.train_batch(inputs, labels, update)
                     if mode == TRAIN
                     else self.eval_batch(inputs, labels)
@@ -291,7 +293,7 @@ class Model:
             metric.reset()
         return logs
 
-    def _measured(self, found: Any) -> Logs:
+    def _measure(self, found: Any) -> Logs:
         """The loss of a step, and the metrics of the steps so far, by name."""
         losses = found[0] if self._metrics and self._loss else found
         values: list[Any] = [[float(loss) for loss in losses]] if self._loss else []

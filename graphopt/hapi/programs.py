@@ -60,11 +60,11 @@ class ModelPrograms:
     def __init__(self, recipe: ModelRecipe, base: Program, startup: Program) -> None:
         self.recipe, self.optimizer = recipe, recipe.optimizer
         self._base, self._startup = base, startup
-        self.by_mode = {mode: self._made(mode) for mode in (TRAIN, EVAL, PREDICT)}
+        self.by_mode = {mode: self._make_program(mode) for mode in (TRAIN, EVAL, PREDICT)}
         self.executor = Executor()
         self._initialise()
 
-    def _made(self, mode: str) -> ModeProgram:
+    def _make_program(self, mode: str) -> ModeProgram:
         """The program of a mode, made from what the default program had before."""
         recipe, program = self.recipe, self._base.clone()
         if mode != TRAIN:

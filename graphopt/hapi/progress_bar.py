@@ -37,11 +37,11 @@ class ProgressBar:
         if self._verbose == BAR:
             self._over(done, text, seconds)
         elif self._verbose > BAR:
-            count = f"step {self._counted(done)}" if self._steps else f"step {done:3d}"
+            count = f"step {self._count_text(done)}" if self._steps else f"step {done:3d}"
             sys.stdout.write(f"{count}{text} - {_time(seconds)}/step\n")
         sys.stdout.flush()
 
-    def _counted(self, done: int) -> str:
+    def _count_text(self, done: int) -> str:
         """The number of steps, of as many columns as the last one has."""
         return f"{done:{len(str(self._steps))}d}/{self._steps}"
 
@@ -53,7 +53,7 @@ class ProgressBar:
             full = int(self._width * (done / self._steps))
             tip = ">" if left > 0 else "="
             bar = "=" * (full - 1) + tip if full > 0 else ""
-            line = f"step {self._counted(done)} [{bar}{'.' * (self._width - full)}]"
+            line = f"step {self._count_text(done)} [{bar}{'.' * (self._width - full)}]"
         line += text + (f" - ETA: {_clock(seconds * left)}" if left > 0 else "")
         line += f" - {_time(seconds)}/step"
         end = "" if left > 0 else "\n"

@@ -85,14 +85,16 @@ class BatchRecipe(NamedTuple):
 
     def fetcher(self) -> Callable[[Any], Any]:
         """A function from what a sampler gives to a batch; StopIteration at the end."""
-        return self._iterated(iter(self.dataset)) if self.iterates else self._indexed
+        return (
+            self._collate_iterated(iter(self.dataset)) if self.iterates else self._collate_indices
+        )
 
-    def _indexed(self, indices: Any) -> Any:
+    def _collate_indices(self, indices: Any) -> Any:
         if isinstance(indices, list):
             return self.collate([self.dataset[index] for index in indices])
         return self.collate(self.dataset[indices])
 
-    def _iterated(self, samples: Iterator[Any]) -> Callable[[Any], Any]:
+    def _collate_iterated(self, samples: Iterator[Any]) -> Callable[[Any], Any]:
         def fetch(_: Any) -> Any:
             if self.size is None:
                 return self.collate(next(samples))

@@ -168,7 +168,7 @@ class DataLoader:
         batches = self._batches()
         while group := list(islice(batches, len(self.places))):
             if self.return_list:
-                lists = [map_arrays(self._sent, batch) for batch in group]
+                lists = [map_arrays(self._send, batch) for batch in group]
                 yield lists[0] if len(self.places) == 1 else lists
             else:
                 yield [self._feed(batch) for batch in group]
@@ -181,9 +181,9 @@ class DataLoader:
                 f"DataLoader: a batch has {len(arrays)} arrays, but feed_list has {len(names)} "
                 f"variables ({', '.join(names)})"
             )
-        return {name: self._sent(array) for name, array in zip(names, arrays, strict=True)}
+        return {name: self._send(array) for name, array in zip(names, arrays, strict=True)}
 
-    def _sent(self, array: Any) -> Tensor:
+    def _send(self, array: Any) -> Tensor:
         """An array as a tensor, on its way to the device where there is one and a thread for it."""
         first = len(self.places) == 1 and self.use_buffer_reader
         return _tensor(send(array, place_of(self.places[0])) if first else array)

@@ -141,7 +141,7 @@ class Workers:
                 if not under_way:
                     return
                 worker = under_way.popleft()
-                kind, value = self._received(worker)
+                kind, value = self._receive(worker)
                 if kind == _BATCH:
                     yield value
                 elif kind == _FAILED:
@@ -151,9 +151,9 @@ class Workers:
         finally:
             # what a caller did not take is not for the next epoch
             for worker in under_way:
-                self._received(worker)
+                self._receive(worker)
 
-    def _received(self, worker: int) -> tuple[str, Any]:
+    def _receive(self, worker: int) -> tuple[str, Any]:
         pipe, process = self.pipes[worker], self.processes[worker]
         try:
             if not wait([pipe, process.sentinel], self.timeout):

@@ -137,7 +137,7 @@ complex128 = DType("complex128")
 ALL = tuple(DType(name) for name in _CODE)
 
 
-def converted(values: Any, dtype: DType) -> np.ndarray[Any, Any]:
+def convert_as_x86(values: Any, dtype: DType) -> np.ndarray[Any, Any]:
     """Real numbers in another dtype, as Paddle's kernels convert them on x86.
 
     A float is cut towards zero. Integers of fewer than 32 bits keep the low bits of an int32. What

@@ -116,7 +116,7 @@ class HeldContents:
         changed = [place for place in self._places() if place.after is not place.before]
         writes: dict[str, tuple[Variable, Variable]] = {}
         for place in changed:
-            for old, new in self._replaced(place.before, place.after):
+            for old, new in self._replaced_pairs(place.before, place.after):
                 if _is_kept(default_main_program(), old, new, place.key):
                     writes.setdefault(old.name, (old, new))
         replaced = {id(place.before) for place in changed}
@@ -135,7 +135,7 @@ class HeldContents:
         for (old, _), value in zip(writes.values(), values, strict=True):
             assign(value, old)
         for place in changed:
-            leaves = self._replaced(place.before, place.after)
+            leaves = self._replaced_pairs(place.before, place.after)
             if any(old.name in writes for old, _ in leaves):
                 place.restore()
         return outputs
@@ -167,7 +167,7 @@ class HeldContents:
             for key, before in items.items():
                 yield _Place(container, key, before, _get(container, key))
 
-    def _replaced(self, before: Any, after: Any) -> Iterator[tuple[Variable, Variable]]:
+    def _replaced_pairs(self, before: Any, after: Any) -> Iterator[tuple[Variable, Variable]]:
         """The tensors of a value, each with the one that took its place; none of an array."""
         if isinstance(before, Variable):
             if isinstance(after, Unknown):
@@ -180,7 +180,7 @@ class HeldContents:
             found = _items(after)
             if items.keys() == found.keys():
                 for key, value in items.items():
-                    yield from self._replaced(value, found[key])
+                    yield from self._replaced_pairs(value, found[key])
 
     def _part(self, variable: Variable) -> None:
         """Give each place of a variable a variable of its own; SharedState."""

@@ -91,7 +91,7 @@ class StaticFunction(TracedFunction):
                 f"{self._name}: with enable_to_static(False) Paddle runs the function operator by "
                 "operator, and graphopt has no dynamic mode; leave it enabled"
             )
-        specs = self._specified(arguments)
+        specs = self._specify(arguments)
         trace = self._trace(specs)
         pairs = zip(specs.leaves, arguments.leaves, strict=True)
         return trace.run([leaf for spec, leaf in pairs if isinstance(spec, InputSpec)])
@@ -101,11 +101,11 @@ class StaticFunction(TracedFunction):
         method = self.dygraph_function
         assert isinstance(method, MethodType)
 
-        def hooked(layer: Layer, *args: Any, **kwargs: Any) -> Any:
+        def run_hooks(layer: Layer, *args: Any, **kwargs: Any) -> Any:
             return layer._with_hooks(convert(method), args, kwargs)
 
-        setattr(hooked, "__signature__", inspect.signature(method.__func__))  # noqa: B010
-        return StaticFunction(MethodType(hooked, method.__self__), self._specs, self._strategy)
+        setattr(run_hooks, "__signature__", inspect.signature(method.__func__))  # noqa: B010
+        return StaticFunction(MethodType(run_hooks, method.__self__), self._specs, self._strategy)
 
     # -- traces --------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class StaticFunction(TracedFunction):
         owner = getattr(self.dygraph_function, "__self__", None)
         return owner if isinstance(owner, Layer) else None
 
-    def _specified(self, arguments: Arguments) -> Arguments:
+    def _specify(self, arguments: Arguments) -> Arguments:
         """The specifications of the arguments of a call."""
         given = arguments.signature.bind_partial(*(self._specs or ())).arguments
         trees: dict[str, Any] = {}
@@ -143,17 +143,17 @@ class StaticFunction(TracedFunction):
         # a program keeps to one scope, and structures differ by their names
         key = tuple(map(key_of, specs.leaves)), tuple(specs.names()), modes, global_scope()
 
-        def made() -> Trace:
+        def make_program() -> Trace:
             state = [] if layer is None else [*layer.parameters(), *layer.buffers()]
             sources = [variable.block.program for variable in state]
             return Trace(self.dygraph_function, specs, sources, self._strategy)
 
-        self._latest = self._traces.find(key, made)
+        self._latest = self._traces.find(key, make_program)
         return self._latest
 
     def get_concrete_program(self, *args: Any, **kwargs: Any) -> Trace:
         """The trace for arguments, which may be InputSpecs."""
-        return self._trace(self._specified(bind(self._signature, args, kwargs)))
+        return self._trace(self._specify(bind(self._signature, args, kwargs)))
 
     @property
     def concrete_program(self) -> Trace:

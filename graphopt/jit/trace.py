@@ -64,7 +64,7 @@ class Trace:
         self.main_program.random_seed = default_main_program().random_seed
         self.startup_program = Program()
         try:
-            names, self.outputs = self._traced(function, specs, held)
+            names, self.outputs = self._trace(function, specs, held)
         except SharedState:
             return False
         except BaseException as error:
@@ -78,7 +78,7 @@ class Trace:
             self._check_again(function, specs, held)
         return True
 
-    def _traced(
+    def _trace(
         self, function: Callable[..., Any], specs: Arguments, held: HeldContents
     ) -> tuple[list[str], Any]:
         """The names of the inputs, and the outputs."""
@@ -102,7 +102,7 @@ class Trace:
         again.main_program.sources = self.main_program.sources
         try:
             with unique_name.guard():
-                again._traced(function, specs, after)
+                again._trace(function, specs, after)
         except BaseException:
             held.restore()
             raise

@@ -97,7 +97,7 @@ def _read_by_rules(op: PdOp) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4096)
-def jitted(call: Call) -> Any:
+def jit_call(call: Call) -> Any:
     """The call as a function that JAX traces once for all ops with operands of the same types."""
     return jax.jit(call.on_lanes)
 
@@ -137,7 +137,7 @@ def jitted_with_pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]
     The pullback is from the cotangents of the results `outs` to the gradients of operands `ins`.
     """
 
-    def computed(operands: list[Array], key: Array) -> tuple[tuple[Array, ...], Any]:
+    def compute(operands: list[Array], key: Array) -> tuple[tuple[Array, ...], Any]:
         def forward(*differentiated: Array) -> tuple[list[Array], tuple[Array, ...]]:
             full = list(operands)
             for index, value in zip(ins, differentiated, strict=True):
@@ -148,7 +148,7 @@ def jitted_with_pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]
         _, vjp, results = jax.vjp(forward, *(operands[i] for i in ins), has_aux=True)
         return results, vjp
 
-    return jax.jit(computed)
+    return jax.jit(compute)
 
 
 def _rule(op_class: type[PdOp]) -> Any:

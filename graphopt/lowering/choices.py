@@ -57,20 +57,20 @@ def _decided_in(block: Block) -> _Inner | None:
     """The `pd.if` whose results a region yields, beside ops that only compute its condition."""
     end = block.last_op
     assert end is not None
-    yielded = [_uncopied(value) for value in end.operands]
+    yielded = [_skip_copies(value) for value in end.operands]
     op = yielded[0].owner if yielded else None
     if not isinstance(op, If) or op.parent is not block:
         return None
     if any(value.owner is not op for value in yielded):
         return None
     made = [result for each in block.ops for result in each.results]
-    others = [result for result in made if _uncopied(result).owner is not op]
+    others = [result for result in made if _skip_copies(result).owner is not op]
     if any(dtype_of(result.type).is_differentiable for result in others):
         return None
     return _Inner(op, tuple(value.index for value in yielded if isinstance(value, OpResult)))
 
 
-def _uncopied(value: SSAValue) -> SSAValue:
+def _skip_copies(value: SSAValue) -> SSAValue:
     while isinstance(value.owner, Assign):
         value = value.owner.operands[0]
     return value

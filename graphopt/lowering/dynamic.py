@@ -19,7 +19,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.data_sized import gives_numbers
 from graphopt.ir.dialect.definition import as_property
 from graphopt.ir.dialect.op import PdOp, class_of
-from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties
 from graphopt.ir.dialect.ops.shape import ShapeOf
 from graphopt.lowering.call import Call
 from graphopt.lowering.collectives import ALONE, Replicas
@@ -43,7 +43,7 @@ def call_of(op: PdOp, replicas: Replicas, env: Mapping[SSAValue, Any]) -> Call:
 def calls_of(op: Dynamic, replicas: Replicas) -> Callable[[Mapping[SSAValue, Any]], Call]:
     """A function from the values that a `pd.dynamic` reads to the call that computes it."""
     op_class, groups = class_of(op.attr("op")), op.attr("groups")
-    known = decoded(op_class, op.attr("attrs"))
+    known = decode_properties(op_class, op.attr("attrs"))
     late = [*zip(op.attr("dynamic"), op.values, strict=True)]
 
     def call(env: Mapping[SSAValue, Any]) -> Call:

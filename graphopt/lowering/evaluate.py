@@ -45,7 +45,7 @@ from graphopt.lowering.call import (
     Call,
     Environment,
     Lanes,
-    jitted,
+    jit_call,
     jitted_with_pullback,
 )
 from graphopt.lowering.collectives import Replicas
@@ -333,7 +333,7 @@ def _call_rule(op: PdOp, call: Call, env: Environment, context: Context) -> Sequ
 def _function_of(call: Call, context: Context) -> Any:
     """The function from the operands and the key of each lane to its results."""
     alone = not call.is_memoized or (context.by_op and shares_generator(call))
-    return call.on_lanes if alone else jitted(call)
+    return call.on_lanes if alone else jit_call(call)
 
 
 def _keep_results(results: Sequence[Lanes]) -> Sequence[Lanes]:

@@ -48,7 +48,7 @@ def send_array(x: Any) -> Any:
     return lax.bitcast_convert_type(x, jnp.uint32) if _is_wide(x.dtype) else x
 
 
-def received(value: Any, like: Any) -> Any:
+def receive_array(value: Any, like: Any) -> Any:
     """The array that was `send_array` with this shape and dtype, as NumPy sees it."""
     array = np.asarray(value)
     if not _is_wide(like.dtype):

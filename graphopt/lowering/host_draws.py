@@ -44,7 +44,7 @@ def key_of_draw(step: Iterable[int], path: Iterable[int], seed: int, number: int
     return key
 
 
-def drawn(draw: Draw, key: Key, size: int) -> Array:
+def draw_numbers(draw: Draw, key: Key, size: int) -> Array:
     """So many float32 numbers of a distribution: `uniform`, `normal` or `truncated_normal`."""
     if size <= BLOCK:
         return draw(key, size)[0]

@@ -39,7 +39,7 @@ def for_files() -> Generator[None]:
 
 
 @contextmanager
-def numbered(module: ModuleOp) -> Generator[tuple[Operation, ...]]:
+def number_ops(module: ModuleOp) -> Generator[tuple[Operation, ...]]:
     """Name the parts of each op after its number, so that `number_in` finds them."""
     token = _NUMBERS.set(numbers_of(module))
     try:

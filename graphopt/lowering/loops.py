@@ -55,7 +55,7 @@ def stepped_loop(
 def open_loop(step: Step, condition: Array, carried: Arrays, outside: Arrays, key: Array) -> Arrays:
     """The loop variables once the condition is false."""
 
-    def counted(condition: Array, carried: Arrays, outside: Arrays, key: Array) -> Any:
+    def run_counted(condition: Array, carried: Arrays, outside: Arrays, key: Array) -> Any:
         def going(state: Any) -> Array:
             return state[0]
 
@@ -69,10 +69,10 @@ def open_loop(step: Step, condition: Array, carried: Arrays, outside: Arrays, ke
 
     @jax.custom_vjp
     def loop(condition: Array, carried: Arrays, outside: Arrays, key: Array) -> Arrays:
-        return counted(condition, carried, outside, key)[1]
+        return run_counted(condition, carried, outside, key)[1]
 
     def forward(condition: Array, carried: Arrays, outside: Arrays, key: Array) -> Any:
-        trips, last = counted(condition, carried, outside, key)
+        trips, last = run_counted(condition, carried, outside, key)
         return last, (carried, outside, key, trips)
 
     def backward(saved: Any, cotangents: Arrays) -> Any:
@@ -150,8 +150,8 @@ class _Reverse:
         """The gradients before one iteration, from those after it."""
 
         def forward(smooth: Arrays, captured: Arrays) -> Arrays:
-            values = _filled(state, self.smooth, smooth)
-            outside = _filled(self.outside, self.captured, captured)
+            values = _fill_in(state, self.smooth, smooth)
+            outside = _fill_in(self.outside, self.captured, captured)
             after = self.step(values, outside, self.key, number)[1:]
             return tuple(after[i] for i in self.smooth)
 
@@ -168,7 +168,7 @@ def _is_smooth(x: Array) -> bool:
     return bool(jnp.issubdtype(x.dtype, jnp.inexact))
 
 
-def _filled(values: Arrays, where: list[int], new: Arrays) -> Arrays:
+def _fill_in(values: Arrays, where: list[int], new: Arrays) -> Arrays:
     result = list(values)
     for index, value in zip(where, new, strict=True):
         result[index] = value

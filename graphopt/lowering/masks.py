@@ -107,7 +107,7 @@ def _types(
     for op in block.ops:
         found: list[Any] = [result.type for result in op.results]
         if not all(map(_is_known, found)) and isinstance(op, PdOp):
-            found = _inferred(op, types) or found
+            found = _infer_types(op, types) or found
         types.update(zip(op.results, found, strict=True))
         left.discard(op)
         if not left:
@@ -125,7 +125,7 @@ def _is_known(found: Attribute) -> bool:
     return isinstance(found, TensorType) and UNKNOWN not in shape_of(found)
 
 
-def _inferred(op: PdOp, types: Mapping[SSAValue, Attribute]) -> list[Any] | None:
+def _infer_types(op: PdOp, types: Mapping[SSAValue, Attribute]) -> list[Any] | None:
     """The types of the results; None for an op that has to run for them."""
     if isinstance(op, (RegionOp, Dynamic)):
         return None

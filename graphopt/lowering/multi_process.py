@@ -100,7 +100,7 @@ class GlobalFunction:
         return GlobalTrace(self.jitted.trace(*self.parts.arguments(*arguments)), self.parts)
 
     def __call__(self, *arguments: Any) -> Any:
-        return _called(self.jitted, self.parts, arguments)
+        return _call_with_shares(self.jitted, self.parts, arguments)
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,9 @@ class Lowered:
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
         """The compiled function of local arrays."""
         compiled, parts = self.lowered.compile(compiler_options), self.parts
-        return lambda *arguments: _called(compiled, parts, arguments)
+        return lambda *arguments: _call_with_shares(compiled, parts, arguments)
 
 
-def _called(function: Any, parts: ProcessShares, arguments: tuple[Any, ...]) -> Any:
+def _call_with_shares(function: Any, parts: ProcessShares, arguments: tuple[Any, ...]) -> Any:
     fetches, written = function(*parts.arguments(*arguments))
     return tuple(parts.fetch(array) for array in fetches), written

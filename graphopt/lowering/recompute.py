@@ -43,7 +43,7 @@ class Replay:
             if number is not None:
                 self.members.setdefault(number, []).append(op)
         self.gathered = {} if context.by_op else gathered_again(region)
-        self.ahead = [wanted for op in reversed(path) if (wanted := self._wanted(op))]
+        self.ahead = [wanted for op in reversed(path) if (wanted := self._parameters_read(op))]
         self.again: Environment = {}
 
     def values_for(self, op: PdOp, cotangents: Environment) -> Environment:
@@ -83,7 +83,7 @@ class Replay:
             evaluate_op(op, values, self.context, None if held is None else held[0])
         return values
 
-    def _wanted(self, op: PdOp) -> list[SSAValue]:
+    def _parameters_read(self, op: PdOp) -> list[SSAValue]:
         """The parameters that the derivative of an op reads; one with regions has kept its own."""
         if isinstance(op, RegionOp):
             return []
@@ -91,7 +91,7 @@ class Replay:
 
     def _gather(self, ops: Sequence[PdOp], cotangents: Environment) -> None:
         """Gather the parameters of these ops and of the next reader, unless they are present."""
-        wanted = [value for op in ops for value in self._wanted(op)]
+        wanted = [value for op in ops for value in self._parameters_read(op)]
         if not wanted:
             return
         while self.ahead and set(self.ahead[0]) <= {*wanted, *self.again}:
@@ -104,7 +104,7 @@ class Replay:
         arrived = [result for op in ops for result in op.results if result in cotangents]
         held, gradients = jax.lax.optimization_barrier(
             (
-                [self.env[_unfenced(part)] for part in parts],
+                [self.env[_before_fence(part)] for part in parts],
                 [cotangents[value] for value in arrived],
             )
         )
@@ -128,7 +128,7 @@ class Replay:
         return [op for op in dict.fromkeys(self.gathered.values()) if op in found]
 
 
-def _unfenced(part: SSAValue) -> SSAValue:
+def _before_fence(part: SSAValue) -> SSAValue:
     """A part as it was before it waited for its gather in the forward computation."""
     owner = part.owner
     return owner.values[owner.results.index(part)] if isinstance(owner, Fence) else part

@@ -71,7 +71,7 @@ def evaluate_region_op(
     for lane in range(context.lanes):
         arrays = [env[value][lane] for value in read]
         inner = replace(context, lanes=1, lane=lane) if context.lanes > 1 else context
-        results, pullback = _evaluated(op, inner, _known_values(op, env, lane), arrays, wanted)
+        results, pullback = _evaluate(op, inner, _known_values(op, env, lane), arrays, wanted)
         by_lane.append(results)
         pullbacks.append(pullback)
     if wanted is not None:
@@ -94,7 +94,7 @@ def _together(op: Layers, env: Environment, context: Context, wanted: Wanted | N
             return evaluate_block(block, inner, replace(context, rng_shift=shift)), None
 
         carried = len(op.carried)
-        return _scanned(op, body, list(values[:carried]), list(values[carried:count]))
+        return _scan_layers(op, body, list(values[:carried]), list(values[carried:count]))
 
     values = [env[value] for value in values_read(op)]
     if wanted is None:
@@ -112,7 +112,7 @@ def _together(op: Layers, env: Environment, context: Context, wanted: Wanted | N
     return results
 
 
-def _evaluated(
+def _evaluate(
     op: RegionOp, context: Context, known: Known, arrays: Sequence[Array], wanted: Wanted | None
 ) -> tuple[Arrays, Any]:
     """The results of an op for one lane, and the pullback that is wanted.
@@ -122,7 +122,7 @@ def _evaluated(
     """
     if context.by_op and not known and not isinstance(op, If):
         if op not in context.shared:
-            context.shared[op] = _jitted(op, context, wanted)
+            context.shared[op] = _jit(op, context, wanted)
         compute = context.shared[op]
         try:
             if compute is not None:
@@ -139,10 +139,10 @@ def _evaluated(
     return _with_pullback(function, arrays, context.key, wanted)
 
 
-def _jitted(op: RegionOp, context: Context, wanted: Wanted | None) -> Any:
+def _jit(op: RegionOp, context: Context, wanted: Wanted | None) -> Any:
     def compute(arrays: Arrays, key: Array) -> tuple[Arrays, Any]:
         inner = replace(context, by_op=False, key=key)
-        return _evaluated(op, inner, {}, arrays, wanted)
+        return _evaluate(op, inner, {}, arrays, wanted)
 
     return jax.jit(compute)
 
@@ -404,10 +404,10 @@ def _layers(op: Layers, operands: Arrays, region: Any, outside: Arrays, key: Arr
         number, items = item
         return region((*state, *items), outside, key, number * stride), None
 
-    return _scanned(op, body, carried, stacks)
+    return _scan_layers(op, body, carried, stacks)
 
 
-def _scanned(op: Layers, body: Any, carried: Any, stacks: Any) -> Any:
+def _scan_layers(op: Layers, body: Any, carried: Any, stacks: Any) -> Any:
     """The carried values after all layers; the derivative keeps no parameters that are gathered."""
     if op.attr("recompute"):
         # inside a loop XLA does not merge repeated computations, so no barrier is needed

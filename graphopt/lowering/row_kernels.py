@@ -64,7 +64,7 @@ def _call_of(
     ops = [inner for inner in block.ops if isinstance(inner, PdOp) and not isinstance(inner, Yield)]
     forms = forms_in(ops)
     assert forms is not None, "pd.row_kernel was not verified"
-    read, made = captured_values(op), op.yielded()
+    read, made = captured_values(op), op.yielded_values()
     results = jax.eval_shape(ops_alone, arrays, key)
     sizes = [(x.size, forms[v]) for x, v in zip((*arrays, *results), (*read, *made), strict=True)]
     length, wholes = frame_in(ops).length, [size for size, form in sizes if form == WHOLE]

@@ -64,7 +64,7 @@ class ImportedModel(LoadedModel):
         """
         executor = self._executor(self.buckets if buckets is None else buckets)
         names = self.fetch_names if fetch is None else list(fetch)
-        program = self.program if build_strategy is None else self._compiled(build_strategy)
+        program = self.program if build_strategy is None else self._compile(build_strategy)
         found = executor.run(program, self.feed(feed), names, scope=self.scope)
         return cast("list[Array]", found)
 
@@ -109,7 +109,7 @@ class ImportedModel(LoadedModel):
         """The program with the optimisations of a BuildStrategy, for `Executor.run`."""
         return CompiledProgram(self.program, build_strategy)
 
-    def _compiled(self, build_strategy: BuildStrategy) -> CompiledProgram:
+    def _compile(self, build_strategy: BuildStrategy) -> CompiledProgram:
         key = repr(sorted(build_strategy.values.items(), key=lambda item: item[0]))
         if key not in self._runs:
             self._runs[key] = self.optimize(build_strategy._copy())
@@ -130,14 +130,14 @@ class ImportedModel(LoadedModel):
         """
         compilation = self._compilation(build_strategy, fetch, portable=portable)
         try:
-            return compilation.optimized().module
+            return compilation.optimize().module
         except OpenSizeError:
             if sizes is None:
                 raise
         block = self.program.global_block()
         shapes = shapes_for(self.program, self.feed_names, sizes)
         types = tuple((name, shape, str(block.var(name).dtype)) for name, shape in shapes.items())
-        return replace(compilation, types=types).optimized().module
+        return replace(compilation, types=types).optimize().module
 
     def explain(
         self, build_strategy: BuildStrategy | None = None, *, portable: bool = False
@@ -150,7 +150,7 @@ class ImportedModel(LoadedModel):
         compilation = self._compilation(build_strategy, None, portable=portable)
         from graphopt.passes.table.explain import as_text
 
-        return as_text(compilation.optimized(near=True).report)
+        return as_text(compilation.optimize(near=True).report)
 
     def export(
         self,

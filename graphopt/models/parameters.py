@@ -49,7 +49,7 @@ def read_pickles(contents: Mapping[Path, bytes], files: Iterable[Path]) -> dict[
     """The named values in pickles that belong to one program, from what the files hold."""
     given: dict[str, Any] = {}
     for file in files:
-        given.update(_structured(state_in(contents[file], file)))
+        given.update(_by_structured_name(state_in(contents[file], file)))
     return given
 
 
@@ -70,7 +70,7 @@ def read_arrays(program: Program, path: Path, kind: str) -> dict[str, Any]:
     return dict(read_safetensors(path))
 
 
-def _structured(state: dict[str, Any]) -> dict[str, Any]:
+def _by_structured_name(state: dict[str, Any]) -> dict[str, Any]:
     """A state by variable names; `layer.state_dict()` has the layers' names, and a table."""
     table = state.pop(NAME_TABLE, None)
     names = cast(dict[Any, Any], table) if isinstance(table, dict) else {}

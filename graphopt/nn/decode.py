@@ -99,14 +99,14 @@ class BeamSearchDecoder(Decoder):
     @staticmethod
     def tile_beam_merge_with_batch(x: Variable, beam_size: int) -> Variable:
         """[batch, ...] as [batch * beam_size, ...], each row repeated."""
-        return flatten(_tiled(x, beam_size), 0, 1)
+        return flatten(_tile_beams(x, beam_size), 0, 1)
 
     def initialize(self, inits: Any) -> tuple[Any, BeamState, Variable]:
         """The first step for the cell's states `inits` [batch, ...].
 
         All beams begin with the start token, and only the first one is possible.
         """
-        states = map_structure(lambda x: _tiled(x, self.beam_size), inits)
+        states = map_structure(lambda x: _tile_beams(x, self.beam_size), inits)
         reference = first(inits)
         beams = [self.beam_size]
         tokens = batch_filled(reference, 0, self.start_token, beams, "int64")
@@ -171,7 +171,7 @@ class BeamSearchDecoder(Decoder):
         return True
 
 
-def _tiled(x: Variable, beams: int) -> Variable:
+def _tile_beams(x: Variable, beams: int) -> Variable:
     return tile(unsqueeze(x, 1), [1, beams, *[1] * (len(x.shape) - 1)])
 
 

@@ -174,7 +174,7 @@ class Optimizer(WithFacts):
         program = pairs[0][0].block.program
         with program_guard(program), program.role(OpRole.OPTIMIZE):
             clipped = self._groups.clip(pairs, self._grad_clip or noted_clip(pairs))
-            decayed = [(p, self._decayed(p, g)) for p, g in clipped if g is not None]
+            decayed = [(p, self._add_decay(p, g)) for p, g in clipped if g is not None]
             return self._updates(program.current_block(), decayed)
 
     def append_regularization_ops(
@@ -186,7 +186,7 @@ class Optimizer(WithFacts):
         """
         return with_penalties(parameters_and_grads, regularization)
 
-    def _decayed(self, parameter: Parameter, grad: Variable) -> Variable:
+    def _add_decay(self, parameter: Parameter, grad: Variable) -> Variable:
         """The gradient with the regularizer's term added: in place, or beside a sparse one."""
         regularizer = self._regularizer(parameter)
         if regularizer is not None and self.updates_decay(regularizer):

@@ -51,7 +51,7 @@ class State:
         if key not in self._accumulators:
             master = self.master(parameter)
             owner = parameter if master is None else master
-            name = unique_name.generate(f"{owner.name}_{self._called(kind)}")
+            name = unique_name.generate(f"{owner.name}_{self._accumulator_name(kind)}")
             element = owner.dtype if dtype is None else as_dtype(dtype)
             if widen and is_half(element):
                 element = FLOAT32
@@ -60,7 +60,7 @@ class State:
             undo.put(self._accumulators, key, made)
         return self._accumulators[key]
 
-    def _called(self, kind: str) -> str:
+    def _accumulator_name(self, kind: str) -> str:
         return f"{self.prefix}_{kind}" if self.prefix else kind
 
     def find(self, kind: str, parameter: Parameter) -> Variable:

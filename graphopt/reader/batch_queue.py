@@ -75,7 +75,7 @@ class BatchQueue:
         with self._changed:
             return self._changed.wait_for(lambda: self._closed or bool(self._pushed), seconds)
 
-    def taken(self, count: int) -> list[Any]:
+    def take(self, count: int) -> list[Any]:
         """The next batches, fewer than `count` at the end of what is pushed."""
         found: list[Any] = []
         with self._changed:

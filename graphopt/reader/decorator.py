@@ -58,13 +58,13 @@ def map_readers(func: Callable[..., Any], *readers: Reader) -> Reader:
 def shuffle(reader: Reader, buf_size: int) -> Reader:
     """Shuffle within runs of `buf_size` samples, by Python's `random` (paddle.reader.shuffle)."""
 
-    def shuffled() -> Iterator[Any]:
+    def read_shuffled() -> Iterator[Any]:
         samples = iter(reader())
         while run := list(itertools.islice(samples, max(buf_size, 1))):
             random.shuffle(run)
             yield from run
 
-    return shuffled
+    return read_shuffled
 
 
 def chain(*readers: Reader) -> Reader:
@@ -79,7 +79,7 @@ def compose(*readers: Reader, check_alignment: bool = True) -> Reader:
     without `check_alignment` the samples after the end of the shortest reader are left out.
     """
 
-    def composed() -> Iterator[tuple[Any, ...]]:
+    def read_composed() -> Iterator[tuple[Any, ...]]:
         sources = [reader() for reader in readers]
         rows = itertools.zip_longest(*sources) if check_alignment else zip(*sources, strict=False)
         for row in rows:
@@ -89,7 +89,7 @@ def compose(*readers: Reader, check_alignment: bool = True) -> Reader:
                 value for item in row for value in (item if isinstance(item, tuple) else (item,))
             )
 
-    return composed
+    return read_composed
 
 
 def buffered(reader: Reader, size: int) -> Reader:
@@ -115,7 +115,7 @@ def xmap_readers(
     paddle.reader.xmap_readers.
     """
 
-    def mapped() -> Iterator[Any]:
+    def read_mapped() -> Iterator[Any]:
         with ThreadPoolExecutor(process_num, "xmap_readers") as pool:
             under_way = deque[Future[Any]]()
             try:
@@ -129,7 +129,7 @@ def xmap_readers(
                 for future in under_way:
                     future.cancel()
 
-    return mapped
+    return read_mapped
 
 
 def _next(under_way: deque[Future[Any]], *, order: bool) -> Any:

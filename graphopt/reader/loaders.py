@@ -135,9 +135,9 @@ class GeneratorLoader:
         if not self._iterable:
             raise AssertionError("DataLoader is not iterable")
         feeds = self._feeds()
-        return self._grouped(feeds)
+        return self._group(feeds)
 
-    def _grouped(self, feeds: Iterator[dict[str, Any]]) -> Iterator[Any]:
+    def _group(self, feeds: Iterator[dict[str, Any]]) -> Iterator[Any]:
         while group := list(itertools.islice(feeds, self._places)):
             if self._drop_last and len(group) < self._places:
                 return
@@ -198,7 +198,7 @@ class GeneratorLoader:
         if self._epoch is not None:
             group = list(itertools.islice(self._epoch, count))
         elif self._queue.is_known and self._queue.waits():
-            group = [self._feed(batch) for batch in self._queue.taken(count)]
+            group = [self._feed(batch) for batch in self._queue.take(count)]
         else:
             raise FeedError(
                 f"the loader of {', '.join(self.names)} ({self._made_at}) is not started: call its "

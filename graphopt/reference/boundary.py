@@ -110,7 +110,7 @@ def _rounds_of(value: SSAValue, kinds: tuple[Numbers, ...], size: int) -> int:
     if not dtype.is_differentiable:
         return 2  # booleans alternate between rounds
     listed = len(_numbers_of(kinds, dtype))
-    planted = _planted(math.prod(sizes(value, size)), kinds)
+    planted = _count_planted(math.prod(sizes(value, size)), kinds)
     # the same numbers everywhere, and other ones everywhere with ordinary ones between
     return 2 * math.ceil(1.5 * listed / planted) if listed and planted else 1
 
@@ -119,7 +119,7 @@ def _numbers_of(kinds: tuple[Numbers, ...], dtype: DType) -> list[float]:
     return [number for kind in kinds for number in numbers(kind, dtype)]
 
 
-def _planted(elements: int, kinds: tuple[Numbers, ...]) -> int:
+def _count_planted(elements: int, kinds: tuple[Numbers, ...]) -> int:
     """The number of a value's elements that are planted."""
     return min(max(round(elements * SHARE.get(kinds[0], USUAL_SHARE)), 1), elements)
 
@@ -129,7 +129,7 @@ def sizes(value: SSAValue, size: int) -> tuple[int, ...]:
     return tuple(size if dim == UNKNOWN else dim for dim in shape_of(value.type))
 
 
-def bound(
+def bind_values(
     leaves: Sequence[SSAValue], filling: Round, size: int, *, wide: bool
 ) -> dict[SSAValue, Array]:
     """An array for each value; unknown dimensions get this size. `wide` keeps float64."""
@@ -181,7 +181,7 @@ def _planting(
         ordered, drawn = np.insert(ordered, ends, 0.0), np.insert(drawn, ends, True)
     elif size > 1:
         ordered, drawn = np.repeat(ordered, 2), np.repeat(drawn, 2)  # neighbours that are equal
-    count = _planted(size, filling.kinds)
+    count = _count_planted(size, filling.kinds)
     at_random = np.random.default_rng([filling.number, size, at * own])
     places = at_random.permutation(size)[:count]
     which = turn * count + np.arange(count)

@@ -297,19 +297,19 @@ def _slope_of_i1(x: Array) -> Array:
 def without_derivative(name: str, function: Callable[[Array], Array]) -> Maker:
     """A function of plain arrays, whose derivative then is one of differences."""
 
-    def checked(x: Array) -> Array:
+    def check(x: Array) -> Array:
         if isinstance(x, TapeNode):
             raise NoDerivative(name)
         return function(x)
 
-    return checked
+    return check
 
 
 digamma = without_derivative("digamma", special.digamma)
 erfinv = without_derivative("erfinv", special.erfinv)
 
 
-def held(x: Array) -> Array:
+def hold(x: Array) -> Array:
     """The value of x, through which no gradient flows."""
     return value_of(x)
 

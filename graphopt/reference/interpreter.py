@@ -28,7 +28,7 @@ from graphopt.ir.dialect.ops.control import (
     While,
     Yield,
 )
-from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, grouped
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties, group_operands
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.random import Dropout, RandomOp
 from graphopt.ir.dialect.ops.sequence.recurrent import Rnn
@@ -89,7 +89,7 @@ def evaluate(
     Raises Unsupported, naming the op, for one that has no rule; KeyError for a missing input.
     """
     run = Run(precision, seed)
-    given = {name: run.entered(array) for name, array in inputs.items()}
+    given = {name: run.enter(array) for name, array in inputs.items()}
     with np.errstate(all="ignore"):
         prepare = prepare_function(module)
         if prepare is not None:
@@ -126,7 +126,7 @@ def evaluate_ops(
     Raises Unsupported, naming the op, for one that has no rule; KeyError for an unbound value.
     """
     run = Run(precision, seed)
-    env: Environment = {value: run.entered(array) for value, array in bindings.items()}
+    env: Environment = {value: run.enter(array) for value, array in bindings.items()}
     with np.errstate(all="ignore"):
         run.ops(ops, env)
         return {result: run.left(result, env[result]) for op in ops for result in op.results}
@@ -144,21 +144,21 @@ class Run:
         self.seed = seed
         self.rng_shift = 0  # of the layer that is computed
 
-    def entered(self, array: Any) -> Array:
+    def enter(self, array: Any) -> Array:
         """An array from outside as rules take it."""
         array = np.asarray(array)
         return array.astype(self.working(DType(array.dtype.name)), copy=False)
 
     def working(self, dtype: DType) -> np.dtype[Any]:
         """The dtype that rules compute in."""
-        return _wide(dtype).numpy if self.is_native else _doubled(dtype)
+        return _wide(dtype).numpy if self.is_native else _double(dtype)
 
     def left(self, value: SSAValue, array: Array) -> Array:
         """A value as callers get it."""
         array = value_of(array)
         return array.astype(dtype_of(value.type).numpy) if self.declared else array
 
-    def rounded(self, array: Array, dtype: DType) -> Array:
+    def round_to(self, array: Array, dtype: DType) -> Array:
         """The array as this dtype holds it, in the dtype that rules work in."""
         if not isinstance(array, (TapeNode, Ragged)):
             array = np.asarray(array)
@@ -205,7 +205,7 @@ class Run:
         is_dynamic = isinstance(op, Dynamic)
         found = self.dynamic(op, operands) if is_dynamic else self.call(op, operands)
         for value, type_ in zip(found, types, strict=True):
-            value = self.rounded(value, dtype_of(type_))
+            value = self.round_to(value, dtype_of(type_))
             _check(op, type_, value)
             # an SSA value is one node, also where a rule gives its operand back
             same = isinstance(value, TapeNode) and any(value is operand for operand in operands)
@@ -233,10 +233,10 @@ class Run:
     def dynamic(self, op: Dynamic, operands: Sequence[Array]) -> tuple[Array, ...]:
         """The rule of the op with properties that the run decides."""
         op_class, count = class_of(op.attr("op")), len(op.inputs)
-        bound = decoded(op_class, op.attr("attrs"))
+        bound = decode_properties(op_class, op.attr("attrs"))
         for name, value in zip(op.attr("dynamic"), operands[count:], strict=True):
             bound[name] = as_property(op_class, name, value_of(value).reshape(-1).tolist())
-        bound |= bind_groups(op_class, grouped(operands[:count], op.attr("groups")))
+        bound |= bind_groups(op_class, group_operands(operands[:count], op.attr("groups")))
         found = call_rule(RULES[op_class], bound | self.helpers(op))
         return found if isinstance(found, tuple) else (found,)
 
@@ -251,7 +251,7 @@ class Run:
         }
 
     def rounder(self, dtype: DType) -> Any:
-        return lambda array: self.rounded(array, dtype)
+        return lambda array: self.round_to(array, dtype)
 
     def generator(self, op: PdOp, which: int) -> np.random.Generator:
         """The random numbers of an op: by its seed, or by `rng_id` and the seed of this run."""
@@ -274,7 +274,7 @@ class Run:
             gradient = found.get(id(node))
             if gradient is None:
                 gradient = np.zeros_like(value_of(node))
-            results.append(self.rounded(gradient, dtype_of(result.type)))
+            results.append(self.round_to(gradient, dtype_of(result.type)))
         return results
 
     def regions(self, op: RegionOp, env: Environment, followed: bool) -> list[Array]:
@@ -323,7 +323,7 @@ def _wide(dtype: DType) -> DType:
     return DType("float32") if dtype in ("float16", "bfloat16") else dtype
 
 
-def _doubled(dtype: DType) -> np.dtype[Any]:
+def _double(dtype: DType) -> np.dtype[Any]:
     """The dtype of rules that are exact but for the rounding of float64."""
     if dtype.is_floating:
         return np.dtype(np.float64)

@@ -27,7 +27,7 @@ from graphopt.passes.engine.validation import (
     Programs,
     Verdict,
 )
-from graphopt.reference.boundary import bound, rounds, sizes
+from graphopt.reference.boundary import bind_values, rounds, sizes
 from graphopt.reference.interpreter import evaluate, supports
 from graphopt.reference.registry import Unsupported
 from graphopt.reference.stored import Array, by_variable, stored_inputs
@@ -63,7 +63,7 @@ def _differ(programs: Programs, size: int, elements: int) -> str:
     """The first result that differs, in words; "" when none does."""
     taken = _inputs(programs.before)
     for filling in rounds(list(taken.values()), KINDS, size, elements):
-        arrays = bound(list(taken.values()), filling, size, wide=False)
+        arrays = bind_values(list(taken.values()), filling, size, wide=False)
         inputs = {f"{kind} {name}": arrays[value] for (kind, name), value in taken.items()}
         given = by_variable(programs.before, inputs)
         # the order in which a derivative adds up its parts is not guaranteed

@@ -27,7 +27,7 @@ class TracedOps:
         seed: int = 7,
     ) -> None:
         run = Run("float64", seed)
-        self.env: Environment = {value: run.entered(array) for value, array in bindings.items()}
+        self.env: Environment = {value: run.enter(array) for value, array in bindings.items()}
         self.leaves = {value: TapeNode(self.env[value]) for value in wrt}
         self.env.update(self.leaves)
         with np.errstate(all="ignore"):

@@ -32,14 +32,14 @@ from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.ir.dtypes import DType
 from graphopt.passes.engine.naming import show_op
-from graphopt.passes.engine.numerics import Numbers, Numerics, compared
+from graphopt.passes.engine.numerics import Numbers, Numerics, kinds_compared
 from graphopt.passes.engine.validation import (
     FAILED,
     VALIDATED,
     Instance,
     Verdict,
 )
-from graphopt.reference.boundary import MANY, SHARED, Round, as_used, bound, rounds, sizes
+from graphopt.reference.boundary import MANY, SHARED, Round, as_used, bind_values, rounds, sizes
 from graphopt.reference.interpreter import Precision, evaluate_ops, supports
 from graphopt.reference.pullback import TracedOps
 from graphopt.reference.registry import Unsupported
@@ -199,7 +199,7 @@ def _compare_at(
         for pair in instance.values
         if dtype_of(pair[0].type).is_floating and _is_differentiated(pair[0])
     ]
-    kinds = compared(instance.numerics)
+    kinds = kinds_compared(instance.numerics)
     if elements > LARGE:
         kinds = tuple(kind for kind in kinds if kind in FEW)
     for filling in rounds(leaves, kinds, size, elements):
@@ -234,7 +234,7 @@ def _bind_leaves(
 ) -> dict[SSAValue, Array]:
     """Arrays for the leaves: the same array for the same value in the copy and in the program."""
     mine = list(dict.fromkeys(instance.same.get(value, value) for value in leaves))
-    found = bound(mine, filling, size, wide=wide)
+    found = bind_values(mine, filling, size, wide=wide)
     for value in leaves:
         now = instance.same.get(value, value)
         if now is not value:

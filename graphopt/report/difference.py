@@ -101,13 +101,13 @@ def _difference(before: Graph, after: Graph, key: Key) -> ProgramDifference:
     found = ProgramDifference(before, after, ports=list(_port_changes(before, after)))
     gone: list[GraphNode] = []
     added: list[GraphNode] = []
-    for tag, left, right in _aligned(old, new, key):
+    for tag, left, right in _align(old, new, key):
         if tag == "equal":
             for a, b in zip(left, right, strict=True):
                 _compare(found, a, b)
         else:
-            _replaced(found, left, right, gone, added)
-    _moved(found, gone, added)
+            _find_replaced(found, left, right, gone, added)
+    _find_moved(found, gone, added)
     return found
 
 
@@ -115,7 +115,7 @@ def _ops(graph: Graph) -> list[GraphNode]:
     return [node for node in graph.nodes if node.kind == OP]
 
 
-def _aligned(
+def _align(
     old: Sequence[GraphNode], new: Sequence[GraphNode], key: Key
 ) -> Iterator[tuple[str, Sequence[GraphNode], Sequence[GraphNode]]]:
     """The stretches that have equal keys, and those between."""
@@ -168,7 +168,7 @@ def _places(graph: Graph, changes: Sequence[Change]) -> str:
     return ", ".join(found[:_MOST]) + more
 
 
-def _replaced(
+def _find_replaced(
     found: ProgramDifference,
     left: Sequence[GraphNode],
     right: Sequence[GraphNode],
@@ -176,7 +176,7 @@ def _replaced(
     added: list[GraphNode],
 ) -> None:
     """Ops in the place of others: fused ones take what is in front of them."""
-    for tag, old, new in _aligned(left, right, lambda node: node.name):
+    for tag, old, new in _align(left, right, lambda node: node.name):
         if tag == "equal":
             for a, b in zip(old, new, strict=True):
                 _compare(found, a, b)
@@ -200,7 +200,9 @@ def _fused_by(node: GraphNode, rest: Sequence[GraphNode]) -> Sequence[GraphNode]
     return ()
 
 
-def _moved(found: ProgramDifference, gone: Sequence[GraphNode], added: Sequence[GraphNode]) -> None:
+def _find_moved(
+    found: ProgramDifference, gone: Sequence[GraphNode], added: Sequence[GraphNode]
+) -> None:
     """An op that went from one place and came to another has moved."""
     left = list(added)
     for node in gone:

@@ -119,7 +119,7 @@ class _Maker:
             else:
                 self.state[argument] = f"{port.name} {show(port.type)}"
         self._block(body, -1)
-        for value, port in zip(_returned(body), signature.results, strict=True):
+        for value, port in zip(_returned_values(body), signature.results, strict=True):
             if port.kind == FETCH and value in self.node_of:
                 inputs = [self.node_of[value]]
                 self._add(GraphNode(FETCHED, port.name, types=[show(port.type)], inputs=inputs))
@@ -132,10 +132,10 @@ class _Maker:
         self.graph.clusters.append(Cluster(label, parent))
         return len(self.graph.clusters) - 1
 
-    def _labelled(self, labels: Labels) -> int:
+    def _find_cluster(self, labels: Labels) -> int:
         """The cluster of these labels, from the outside."""
         if labels not in self.cluster_of:
-            self.cluster_of[labels] = self._cluster(labels[-1], self._labelled(labels[:-1]))
+            self.cluster_of[labels] = self._cluster(labels[-1], self._find_cluster(labels[:-1]))
         return self.cluster_of[labels]
 
     def _block(self, block: Block, cluster: int) -> None:
@@ -147,7 +147,7 @@ class _Maker:
         is_state = bool(op.operands) and all(value in self.state for value in values_read(op))
         if cluster < 0:
             labels = self.origins.labels(op)
-            cluster = self._labelled(labels or (("of parameters alone",) if is_state else ()))
+            cluster = self._find_cluster(labels or (("of parameters alone",) if is_state else ()))
         name = op.name.removeprefix("pd.")
         first = self.origins.name_of(op)
         if op.regions:
@@ -165,7 +165,7 @@ class _Maker:
                 cluster,
                 self.origins.made_by(op),
                 ", ".join(self.origins.rebuilt_by(op)),
-                " + ".join(self.origins.fused(op)),
+                " + ".join(self.origins.fused_kinds(op)),
             )
         )
         node = self.graph.nodes[index]
@@ -193,7 +193,7 @@ class _Maker:
         return list(dict.fromkeys(found))
 
 
-def _returned(body: Block) -> Iterator[SSAValue]:
+def _returned_values(body: Block) -> Iterator[SSAValue]:
     last = body.last_op
     return iter(last.operands if isinstance(last, ReturnOp) else ())
 
@@ -204,10 +204,10 @@ _LONGEST = 300
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def _shown(value: object) -> str:
+def _attribute_text(value: object) -> str:
     """An attribute in few characters: of a float32 number those that no other one has."""
     if isinstance(value, tuple):
-        parts = [*map(_shown, cast("Sequence[object]", value))]
+        parts = [*map(_attribute_text, cast("Sequence[object]", value))]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
     if isinstance(value, float) and abs(value) < _LARGEST and np.float32(value) == value:
         return repr(float(str(np.float32(value))))
@@ -219,6 +219,6 @@ def _attributes(op: Operation) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in op.attr_values().items() if isinstance(op, PdOp) else ():
         if name in op.properties:
-            text = _shown(value)
+            text = _attribute_text(value)
             found[name] = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     return found

@@ -99,7 +99,7 @@ class Origins:
         """The kinds of the ops that became this one; its own where no fusion made it."""
         return self._fused.get(op) or (op.name.removeprefix("pd."),)
 
-    def fused(self, op: Operation) -> tuple[str, ...]:
+    def fused_kinds(self, op: Operation) -> tuple[str, ...]:
         """The kinds of the ops that became this one, or that are in this group; empty for none."""
         if isinstance(op, FusionGroup):
             inner = (each for each in op.body.block.ops if not isinstance(each, Yield))

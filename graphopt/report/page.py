@@ -66,7 +66,7 @@ def _page(title: str, programs: Sequence[dict[str, Any]]) -> str:
         "ELK_API": _asset("elk-api.js"),
         "SCRIPT": _asset("page.js"),
         "ELK_WORKER": base64.b64encode((_ASSETS / "elk-worker.min.js.gz").read_bytes()).decode(),
-        "DATA": _packed(data),
+        "DATA": _pack(data),
     }
     html = _asset("page.html")
     for name, text in parts.items():
@@ -78,7 +78,7 @@ def _asset(name: str) -> str:
     return (_ASSETS / name).read_text("utf-8")
 
 
-def _packed(data: Any) -> str:
+def _pack(data: Any) -> str:
     """Data as base64 of compressed JSON, which needs no escaping in a page."""
     text = json.dumps(data, separators=(",", ":"))
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
@@ -164,7 +164,7 @@ def _totals(each: Optimization, first: Graph, last: Graph) -> Table:
     rows = [
         ["ops", str(_count(first)), str(_count(last))],
         ["parameters and other state", size(before.state_bytes), size(after.state_bytes)],
-        ["values written by ops", size(_written(first)), size(_written(last))],
+        ["values written by ops", size(_count_written(first)), size(_count_written(last))],
         ["traffic of ops", size(before.traffic), size(after.traffic)],
         ["FLOPs", quantity(before.flops), quantity(after.flops)],
     ]
@@ -224,5 +224,5 @@ def _count(graph: Graph) -> int:
     return sum(node.kind == OP and not node.grouped for node in graph.nodes)
 
 
-def _written(graph: Graph) -> int:
+def _count_written(graph: Graph) -> int:
     return sum(node.written for node in graph.nodes if node.kind != FED)

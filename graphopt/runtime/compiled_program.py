@@ -154,7 +154,7 @@ class CompiledProgram(WithFacts):
         if form == "pd":
             from graphopt.ir.dialect.text import text_of
 
-            return "\n".join(text_of(compiled.module) for compiled in self._compiled())
+            return "\n".join(text_of(compiled.module) for compiled in self._compiled_programs())
         if form == "stablehlo":
             return "\n".join(executable.stablehlo() for executable in made)
         if form == "hlo":
@@ -187,19 +187,19 @@ class CompiledProgram(WithFacts):
         from graphopt.runtime.explain import other_for
         from graphopt.runtime.measured import measured_step
 
-        compiled = [(each.compilation, each.report) for each in self._compiled()]
+        compiled = [(each.compilation, each.report) for each in self._compiled_programs()]
         if not compiled:
             raise RuntimeError("CompiledProgram.report: nothing was compiled yet: run it first")
         run, profile = None, None
         if feed is not None:
-            run, profile = self._profiled(feed, fetch_list, steps)
+            run, profile = self._profile_compilation(feed, fetch_list, steps)
             if not any(run.is_called_as(each) for each, _ in compiled):
-                compiled.append((run, run.optimized(near=True).report))
+                compiled.append((run, run.optimize(near=True).report))
         several = len(compiled) > 1
         programs = [
             optimization(
                 f"program {number}" if several else title,
-                each.parsed,
+                each.parse,
                 report.context,
                 compiled=report,
                 other=None if against is None else other_for(against, each),
@@ -227,22 +227,24 @@ class CompiledProgram(WithFacts):
         from graphopt.ir.translate.interface import output_names
 
         names = output_names(self._program) if fetch_list is None else fetch_list
-        return self._profiled(feed, names, steps)[1]
+        return self._profile_compilation(feed, names, steps)[1]
 
-    def _profiled(self, feed: Feed, fetch_list: Any, steps: int) -> tuple[Compilation, Profile]:
+    def _profile_compilation(
+        self, feed: Feed, fetch_list: Any, steps: int
+    ) -> tuple[Compilation, Profile]:
         """The compilation that is profiled, and its profile.
 
         Without `fetch_list` it fetches what the latest run with the same feeds did.
         """
         from graphopt.ir.translate.interface import output_names
         from graphopt.runtime.feeds.feed import single_feed
-        from graphopt.runtime.profiling.run import profiled
+        from graphopt.runtime.profiling.run import profile_compilation
 
         place = self._bound[1] if self._bound is not None else likely_place()
         scope = self._bound[0] if self._bound is not None else global_scope()
         feeds = single_feed(self._program, feed)
         if fetch_list is None:
-            runs = (each.compilation for each in reversed(self._compiled()))
+            runs = (each.compilation for each in reversed(self._compiled_programs()))
             like = (each.fetches for each in runs if {*each.feeds} == {*feeds})
             fetch_list = next(like, None) or output_names(self._program)
         names = fetch_names(fetch_list)
@@ -254,7 +256,7 @@ class CompiledProgram(WithFacts):
             (place,),
         )
         state = [v.name for v in self._program.list_vars() if v.persistable]
-        return compilation, profiled(compilation, values_in(scope, state), feeds, steps)
+        return compilation, profile_compilation(compilation, values_in(scope, state), feeds, steps)
 
     def _facts(self) -> Mapping[str, str]:
         """The program, its strategy and places, and what was compiled and run."""
@@ -285,9 +287,9 @@ class CompiledProgram(WithFacts):
         """The same as objects, one for each set of feeds and fetches that was compiled."""
         from graphopt.runtime.explain import Explanation
 
-        return [Explanation(item.explained()) for item in self._compiled()]
+        return [Explanation(item.explain()) for item in self._compiled_programs()]
 
-    def _compiled(self) -> list[Compiled]:
+    def _compiled_programs(self) -> list[Compiled]:
         return self._runner.all_made() if self._runner else []
 
     def _compile(self, scope: Scope, place: object) -> CompiledProgram:
@@ -319,7 +321,7 @@ class CompiledProgram(WithFacts):
         program = self._program
         if updates is not None:
             own = tuple(self._own(op) for op in updates)
-            program = executor._pruned(self._runner, program, names_fed(feed), names, own)
+            program = executor._find_pruned(self._runner, program, names_fed(feed), names, own)
         fetches = self._runner.step(program, feed, names, scope, wait=return_numpy)
         if not return_merged:
             return [as_results(values, return_numpy=return_numpy) for values in fetches]

@@ -214,7 +214,7 @@ class Executor(WithFacts):
         if (clearer := in_words(error, program, feed)) is not error:
             raise clearer
 
-    def _pruned(
+    def _find_pruned(
         self,
         runner: Runner,
         program: Program,
@@ -224,7 +224,7 @@ class Executor(WithFacts):
     ) -> Program:
         """The program without what neither a fetch nor an update needs, pruned once."""
         fed = tuple(feeds)
-        return runner.pruned(
+        return runner.find_pruned(
             *(program, names, fed, updates),
             lambda: self._prune_program(program, fed, names, updates),
         )
@@ -291,7 +291,7 @@ class Executor(WithFacts):
             fetches = runner.step(source, feed, names, scope, wait=return_numpy)
         else:
             feeds = single_feed(source, feed, any_shape=True)
-            program = self._pruned(runner, source, feeds, names, updates)
+            program = self._find_pruned(runner, source, feeds, names, updates)
             fetches = runner.run(program, feeds, names, scope, wait=return_numpy)
         return as_results([value for (value,) in fetches], return_numpy=return_numpy)
 

@@ -170,7 +170,7 @@ def explain(
         compilation = Compilation(program, feeds, names, strategy, places, in_one=True)
     else:
         compilation = replace(program._compilation(feeds, names), strategy=strategy)
-    report = compilation.optimized(near=True, validate=validator).report
+    report = compilation.optimize(near=True, validate=validator).report
     report.notes += tuple(cache_notes(compilation))
     explanation = Explanation(report)
     if strict:
@@ -193,7 +193,7 @@ def other_for(against: Program | Snapshot, like: Compilation, title: str = "the 
         made = replace(like, program=source, feeds=feeds, fetches=shared or fetches)
     else:
         made = against._compilation(feeds, shared or fetches)
-    return Other(title, made.parsed, made.pass_context())
+    return Other(title, made.parse, made.pass_context())
 
 
 def _source_of(program: object) -> Program:
@@ -221,7 +221,7 @@ def cache_notes(compilation: Compilation) -> list[str]:
     block = compilation.program.global_block()
     if compilation.data_parallel or all(op.type != "concat" for op in block.ops):
         return []
-    growing = growing_axes(compilation.parsed())
+    growing = growing_axes(compilation.parse())
     types = [
         (name, block.var(name).shape, str(block.var(name).dtype))
         for name in compilation.feeds
@@ -241,7 +241,7 @@ def cache_notes(compilation: Compilation) -> list[str]:
     if not growing:
         return []
     try:
-        _, masked = replace(compilation, types=one, grows=True).masked()
+        _, masked = replace(compilation, types=one, grows=True).mask()
     except NoCache:
         return []
     except CannotPad as error:

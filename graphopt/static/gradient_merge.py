@@ -74,7 +74,7 @@ class GradientMergeOptimizer(WrappingOptimizer):
         program = params_grads[0][0].block.program if params_grads else default_main_program()
         block = program.global_block()
         with program_guard(program), program.role(OpRole.OPTIMIZE):
-            due = self._counted(block)
+            due = self._count_steps(block)
             sums: Pairs = []
             for parameter, gradient in params_grads:
                 name = f"{parameter.name}@GRAD@GradientMerge"
@@ -85,7 +85,7 @@ class GradientMergeOptimizer(WrappingOptimizer):
             cond(due, lambda: made.extend(self._update(sums)), None)
         return made
 
-    def _counted(self, block: Block) -> Variable:
+    def _count_steps(self, block: Block) -> Variable:
         """Append the operators that count steps modulo k; True in the steps that update.
 
         A second optimizer in the program counts its own.

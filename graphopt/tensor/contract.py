@@ -19,7 +19,7 @@ from graphopt.tensor.rearrange import flip, tile
 from graphopt.tensor.stat import mean
 
 
-def _contracted(axes: Any, rank_x: int, rank_y: int) -> tuple[list[int], list[int]]:
+def _contracted_axes(axes: Any, rank_x: int, rank_y: int) -> tuple[list[int], list[int]]:
     """The axes of x and of y that are summed over, in pairs."""
     if isinstance(axes, (list, tuple)):
         if axes and isinstance(axes[0], (list, tuple)):
@@ -45,7 +45,7 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
     """
     shape_x = list(arguments.variable(x, "x", "tensordot").shape)
     shape_y = list(arguments.variable(y, "y", "tensordot").shape)
-    over_x, over_y = _contracted(axes, len(shape_x), len(shape_y))
+    over_x, over_y = _contracted_axes(axes, len(shape_x), len(shape_y))
     for a, b in zip(over_x, over_y, strict=True):
         one, other = shape_x[a], shape_y[b]
         if one == 1 and other > 1:

@@ -122,7 +122,7 @@ def addmm(
     return add(kept, scale(matmul(x, y), alpha), name)
 
 
-@arguments.renamed(input="x", other="y", dim="axis")
+@arguments.accept_old_names(input="x", other="y", dim="axis")
 def cross(x: Variable, y: Variable, axis: int = 9, name: str | None = None) -> Variable:
     """The vector product along an axis of size 3, by default the first one (paddle.cross)."""
     inputs = {"X": arguments.variable(x, "x", "cross"), "Y": arguments.variable(y, "y", "cross")}

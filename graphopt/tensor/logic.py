@@ -9,12 +9,12 @@ from graphopt.frontend.layer_helper import emit, emit_into
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import full
 from graphopt.tensor.math import reduce
-from graphopt.tensor.scaled import promoted
+from graphopt.tensor.scaled import promote
 
 
 def _compare(type: str, x: Variable, y: Any, name: str | None) -> Variable:
     arguments.variable(x, "x", type)
-    x, other = promoted(x, y) if isinstance(y, Variable) else (x, full([], y, x.dtype))
+    x, other = promote(x, y) if isinstance(y, Variable) else (x, full([], y, x.dtype))
     return emit(type, {"X": x, "Y": other}, {"axis": -1}, name=name, stop_gradient=True)
 
 
@@ -49,7 +49,7 @@ def greater_equal(x: Variable, y: Any, name: str | None = None) -> Variable:
 
 
 def _logical(type: str, x: Any, y: Any, out: Variable | None, name: str | None) -> Variable:
-    x, y = promoted(arguments.variable(x, "x", type), arguments.variable(y, "y", type))
+    x, y = promote(arguments.variable(x, "x", type), arguments.variable(y, "y", type))
     inputs = {"X": x, "Y": y}
     return emit_into(out, type, inputs, name=name, stop_gradient=True)
 

@@ -18,7 +18,7 @@ from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import full
 from graphopt.tensor.manipulation import cast, reshape
-from graphopt.tensor.scaled import promoted
+from graphopt.tensor.scaled import promote
 
 
 def unary(type: str, x: Any, name: str | None = None, **attrs: Any) -> Variable:
@@ -36,7 +36,7 @@ def binary(type: str, x: Any, y: Any, name: str | None = None, *, axis: int = -1
 
     The result is called `<type>_0`, or by the name when it is given and free.
     """
-    x, y = promoted(arguments.variable(x, "x", type), arguments.variable(y, "y", type))
+    x, y = promote(arguments.variable(x, "x", type), arguments.variable(y, "y", type))
     return emit_whole(type, {"X": x, "Y": y}, {"axis": axis}, layer=type, name=name)
 
 
@@ -121,7 +121,7 @@ def fmin(x: Variable, y: Variable, name: str | None = None) -> Variable:
 
 def atan2(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """The angle of the point (y, x); float64 for integers (paddle.atan2)."""
-    x, y = promoted(arguments.variable(x, "x", "atan2"), arguments.variable(y, "y", "atan2"))
+    x, y = promote(arguments.variable(x, "x", "atan2"), arguments.variable(y, "y", "atan2"))
     given = {"X1": x, "X2": y}
     exact = not any(v.dtype.is_differentiable for v in given.values())
     inputs = {slot: cast(v, "float64") if exact else v for slot, v in given.items()}
@@ -147,7 +147,7 @@ def multiplex(inputs: Sequence[Variable], index: Variable, name: str | None = No
 def pow(x: Variable, y: Any, name: str | None = None) -> Variable:
     """x to the power y, a number or a Variable (paddle.pow)."""
     if isinstance(y, Variable):
-        x, y = promoted(arguments.variable(x, "x", "pow"), y)
+        x, y = promote(arguments.variable(x, "x", "pow"), y)
         return emit("elementwise_pow", {"X": x, "Y": y}, {"axis": -1}, name=name)
     return unary("pow", x, name, factor=arguments.number(y, "y", "pow"))
 

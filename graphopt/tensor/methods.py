@@ -16,7 +16,7 @@ import numpy as np
 
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
-from graphopt.frontend.calls import called_from_outside, published
+from graphopt.frontend.calls import called_from_outside, publish_object
 from graphopt.frontend.first_values import known_before_runs, value_of
 from graphopt.frontend.in_place import write
 from graphopt.frontend.mode import never_static, static_mode, would_be_dynamic
@@ -159,7 +159,7 @@ class _Method:
         self.attribute = attribute or name
 
     def __get__(self, variable: Variable | None, owner: type) -> Any:
-        function = published(getattr(_file(self.file), self.name), "graphopt", self.name)
+        function = publish_object(getattr(_file(self.file), self.name), "graphopt", self.name)
         setattr(Variable, self.attribute, function)
         return function if variable is None else function.__get__(variable, owner)
 
@@ -321,7 +321,7 @@ def _as_text(self: Variable) -> str:
     return repr(self)
 
 
-def _formatted(self: Variable, form: str) -> str:
+def _format(self: Variable, form: str) -> str:
     """The value of a constant in a form such as `.3f`; without a form the text of a Variable."""
     return format(numpy(self).item(), form) if form else str(self)
 
@@ -373,7 +373,7 @@ def attach() -> None:
         setattr(Variable, f"__{name}__", _operator(type))
     extra: dict[str, Any] = {
         "__matmul__": _Method("operators", "product", "__matmul__"),
-        "__neg__": _Method("operators", "negated", "__neg__"),
+        "__neg__": _Method("operators", "negate", "__neg__"),
         "__abs__": _Method("math", "abs", "__abs__"),
         "__invert__": _Method("logic", "bitwise_not", "__invert__"),
         "__and__": _Method("logic", "bitwise_and", "__and__"),
@@ -392,7 +392,7 @@ def attach() -> None:
         "__int__": _as_number(int),
         "__hash__": object.__hash__,
         "__str__": _as_text,
-        "__format__": _formatted,
+        "__format__": _format,
         "numpy": numpy,
         "astype": astype,
         "detach": detach,

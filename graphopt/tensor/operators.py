@@ -28,7 +28,7 @@ from graphopt.tensor.scaled import (
     constant,
     is_integral,
     power,
-    promoted,
+    promote,
 )
 
 _OF_NUMBERS = ("elementwise_floordiv", "elementwise_mod", "elementwise_pow")
@@ -72,7 +72,7 @@ def product_from_left(x: Variable, y: Any) -> Variable:
     return product(arguments.variable(y, "x", "@"), x)
 
 
-def negated(x: Variable) -> Variable:
+def negate(x: Variable) -> Variable:
     """-x."""
     return append("scale", {"X": x}, {"scale": -1.0, "bias": 0.0})
 
@@ -98,7 +98,7 @@ def same_dtype(type: str, x: Variable, y: Variable) -> tuple[Variable, Variable]
     """
     if type == "elementwise_div" and is_integral(x.dtype) and is_integral(y.dtype):
         return cast_to(x, "float32"), cast_to(y, "float32")
-    x, y = promoted(x, y)
+    x, y = promote(x, y)
     if x.dtype == y.dtype:
         return x, y
     if is_integral(x.dtype) != is_integral(y.dtype):

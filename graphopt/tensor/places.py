@@ -133,7 +133,7 @@ def diagflat(x: Variable, offset: int = 0, name: str | None = None) -> Variable:
     return diag(x if len(x.shape) == 1 else flatten(x), offset, name=name)
 
 
-def _ranged(x: Variable, axes: Any, starts: Any, ends: Any, strides: Any) -> list[Any]:
+def _index_ranges(x: Variable, axes: Any, starts: Any, ends: Any, strides: Any) -> list[Any]:
     """For each axis of x the numbers that a strided slice takes, as constants."""
     function = "slice_scatter"
     chosen: list[Any] = [np.arange(size) for size in x.shape]
@@ -175,7 +175,7 @@ def slice_scatter(
     """x with values in a strided slice of it (paddle.slice_scatter)."""
     arguments.variable(x, "x", "slice_scatter")
     arguments.variable(value, "value", "slice_scatter")
-    return _overwrite(x, _ranged(x, axes, starts, ends, strides), value, name)
+    return _overwrite(x, _index_ranges(x, axes, starts, ends, strides), value, name)
 
 
 def select_scatter(

@@ -165,7 +165,7 @@ def index_sample(x: Variable, index: Variable) -> Variable:
     return emit("index_sample", _inputs("index_sample", X=(x, "x"), Index=(index, "index")))
 
 
-@arguments.renamed(input="x", dim="axis")
+@arguments.accept_old_names(input="x", dim="axis")
 def index_select(x: Variable, index: Variable, axis: int = 0, name: str | None = None) -> Variable:
     """The slices of x along an axis that a 1-D integer tensor names (paddle.index_select)."""
     inputs = _inputs("index_select", X=(x, "x"), Index=(index, "index"))

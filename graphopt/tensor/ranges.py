@@ -170,13 +170,13 @@ def empty_like(x: Variable, dtype: Any = None, name: str | None = None) -> Varia
     return zeros_like(x, dtype, name)
 
 
-@arguments.renamed(input="x")
+@arguments.accept_old_names(input="x")
 def tril(x: Variable, diagonal: int = 0, name: str | None = None) -> Variable:
     """The lower triangle up to a diagonal, zeros elsewhere (paddle.tril)."""
     return _triangle(x, diagonal, "tril", name)
 
 
-@arguments.renamed(input="x")
+@arguments.accept_old_names(input="x")
 def triu(x: Variable, diagonal: int = 0, name: str | None = None) -> Variable:
     """The upper triangle from a diagonal on, zeros elsewhere (paddle.triu)."""
     return _triangle(x, diagonal, "triu", name)
@@ -216,7 +216,7 @@ def diagonal(
     return _of_diagonal("diagonal", x, offset, axis1, axis2, name)
 
 
-@arguments.renamed(input="x", dim1="axis1", dim2="axis2")
+@arguments.accept_old_names(input="x", dim1="axis1", dim2="axis2")
 def trace(
     x: Variable, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None
 ) -> Variable:

@@ -53,7 +53,7 @@ def _broadcast_at_run(inputs: list[Variable]) -> list[Variable]:
     return [expand_as(x, joint) for x in inputs]
 
 
-@arguments.renamed(input="x", dims="axis")
+@arguments.accept_old_names(input="x", dims="axis")
 def flip(x: Variable, axis: Any, name: str | None = None) -> Variable:
     """These axes in reverse order (paddle.flip)."""
     arguments.variable(x, "x", "flip")
@@ -65,7 +65,7 @@ def reverse(x: Variable, axis: Any, name: str | None = None) -> Variable:
     return flip(x, axis, name)
 
 
-@arguments.renamed(input="x", dims="axis")
+@arguments.accept_old_names(input="x", dims="axis")
 def roll(x: Variable, shifts: Any, axis: Any = None, name: str | None = None) -> Variable:
     """Elements shifted along axes, around the end; along the flat tensor without axes.
 

@@ -73,7 +73,7 @@ def cast_to(x: Variable, dtype: Any) -> Variable:
     return out
 
 
-def promoted(x: Variable, y: Variable) -> tuple[Variable, Variable]:
+def promote(x: Variable, y: Variable) -> tuple[Variable, Variable]:
     """Both operands in one dtype where Paddle 3 has a common one, else unchanged.
 
     That is the wider one of two floats, and a complex one beside any other. Programs of

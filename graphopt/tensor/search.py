@@ -86,7 +86,7 @@ def where(condition: Variable, x: Any = None, y: Any = None, name: str | None = 
     Without x and y, where the condition holds: `nonzero(condition, as_tuple=True)`.
     """
     from graphopt.tensor.creation import full
-    from graphopt.tensor.scaled import promoted
+    from graphopt.tensor.scaled import promote
 
     arguments.variable(condition, "condition", "where")
     if x is None and y is None:
@@ -95,7 +95,7 @@ def where(condition: Variable, x: Any = None, y: Any = None, name: str | None = 
         raise ValueError("where(): either both or neither of 'x' and 'y' should be given")
     like = next((value.dtype for value in (x, y) if isinstance(value, Variable)), None)
     x, y = (value if isinstance(value, Variable) else full([], value, like) for value in (x, y))
-    x, y = promoted(x, y)
+    x, y = promote(x, y)
     return emit("where", {"Condition": condition, "X": x, "Y": y}, name=name)
 
 

@@ -58,7 +58,7 @@ def check_pass(
     transform = transformer(made)
     fired = 0
 
-    def tried(training: bool, check: Callable[[ModuleOp], int], count: int) -> None:
+    def try_programs(training: bool, check: Callable[[ModuleOp], int], count: int) -> None:
         @settings(
             max_examples=count,
             deadline=None,
@@ -96,9 +96,9 @@ def check_pass(
             assert_same_bits(module, changed)
         return 0
 
-    tried(True, same_meaning, examples)
+    try_programs(True, same_meaning, examples)
     if bits and numerics is Numerics.BIT_EXACT:
-        tried(False, same_bits, max(examples // 2, 1))
+        try_programs(False, same_bits, max(examples // 2, 1))
     assert fired >= must_fire, f"{made.name} changed something {fired} times, not {must_fire}"
     return fired
 

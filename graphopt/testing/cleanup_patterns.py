@@ -167,7 +167,7 @@ class Identities(_Chooser):
             x = self.add(Reshape, x, shape=self.choose(ways))
         return x
 
-    def _squeezed(self, x: SSAValue) -> SSAValue:
+    def _squeeze(self, x: SSAValue) -> SSAValue:
         x = self.add(Unsqueeze, x, axis=(1,)) if self.choose([True, False]) else x
         x = self.add(Squeeze, x, axis=(1,)) if shape_of(x.type)[1] == 1 else x
         return self.add(Reshape, x, shape=self.choose([(0, -1), (-1,), (2, -1), (1, -1, 1)]))
@@ -260,9 +260,9 @@ class Constants(_Chooser):
             elif kind is not Divide or dtype.startswith("float"):
                 other = self.numbers(dtype)
                 made = self.add(kind, made, other)
-        return self._used(x, made)
+        return self._use_constant(x, made)
 
-    def _used(self, x: SSAValue, made: SSAValue) -> SSAValue:
+    def _use_constant(self, x: SSAValue, made: SSAValue) -> SSAValue:
         """Something that depends on x and on the constant."""
         number = self.add(Cast, made, dtype="float32")
         if shape_of(number.type) == (1,):
@@ -270,7 +270,7 @@ class Constants(_Chooser):
         self.builder.shared.append(number)
         return number
 
-    def _moved(self, x: SSAValue) -> SSAValue:
+    def _move(self, x: SSAValue) -> SSAValue:
         made = self.add(Reshape, self.numbers("float32"), shape=(-1, 1))
         made = self.add(Squeeze, made, axis=(1,)) if self.choose([True, False]) else made
         made = self.add(Assign, made)
@@ -286,7 +286,7 @@ class Constants(_Chooser):
         made = self.numbers("float32")
         for dtype in (self.choose(DTYPES), self.choose(DTYPES)):
             made = self.add(Cast, made, dtype=dtype)
-        return self._used(x, made)
+        return self._use_constant(x, made)
 
 
 class MatrixChain(Idiom):
@@ -325,7 +325,7 @@ class Gelus(_Chooser):
             inner = self._times(self._plus(x, self._times(cube, cubic)), root)
         else:
             square = self.add(*self.choose([(Square, x), (Multiply, x, x)]))
-            inner = self.add(Multiply, self._shifted(square, root * cubic, root), x)
+            inner = self.add(Multiply, self._shift(square, root * cubic, root), x)
         return self._result(x, self.add(Tanh, inner))
 
     def _erf(self, x: SSAValue) -> SSAValue:
@@ -349,7 +349,7 @@ class Gelus(_Chooser):
         constant = self.builder.add(Full, shape=(1,), value=number)
         return self.add(Multiply, *((x, constant) if self.choose([True, False]) else (constant, x)))
 
-    def _shifted(self, x: SSAValue, scale: float, bias: float) -> SSAValue:
+    def _shift(self, x: SSAValue, scale: float, bias: float) -> SSAValue:
         if self.choose([True, False]):
             return self.add(Scale, x, scale=scale, bias=bias)
         constant = self.builder.add(Full, shape=(), value=bias)
@@ -361,10 +361,10 @@ class Gelus(_Chooser):
     def _result(self, x: SSAValue, curve: SSAValue) -> SSAValue:
         way = self.choose(range(3))
         if way == 0:
-            return self.add(Multiply, self._times(x, 0.5), self._shifted(curve, 1.0, 1.0))
+            return self.add(Multiply, self._times(x, 0.5), self._shift(curve, 1.0, 1.0))
         if way == 1:
-            return self.add(Multiply, self._shifted(curve, 0.5, 0.5), x)
-        return self._times(self.add(Multiply, x, self._shifted(curve, 1.0, 1.0)), 0.5)
+            return self.add(Multiply, self._shift(curve, 0.5, 0.5), x)
+        return self._times(self.add(Multiply, x, self._shift(curve, 1.0, 1.0)), 0.5)
 
 
 class Einsums(Idiom):

@@ -15,7 +15,7 @@ from graphopt.ir.dialect.signature import main_function
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 
 
-def enclosed(module: ModuleOp, start: int, stop: int, *, loop: bool) -> bool:
+def enclose_ops(module: ModuleOp, start: int, stop: int, *, loop: bool) -> bool:
     """Move the ops from `start` to `stop` into a `pd.if`, or into a `pd.while`, in place.
 
     Both branches compute the same; the loop runs once. False when nothing after reads them, when a

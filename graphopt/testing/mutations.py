@@ -27,7 +27,7 @@ from graphopt.ir.dialect.ops.update.fused import FusedUpdate
 from graphopt.ir.dialect.signature import FETCH, STATE, main_function, signature_of
 from graphopt.ir.dialect.signature_edit import edit_signature, port_attributes
 from graphopt.ir.dialect.types import dtype_of
-from graphopt.testing.enclose import enclosed
+from graphopt.testing.enclose import enclose_ops
 
 Draw = Callable[[Any], Any]
 Twist = Callable[[Draw, ModuleOp], bool]
@@ -289,7 +289,7 @@ def region(draw: Draw, module: ModuleOp) -> bool:
         return False
     start = draw(st.integers(0, end - 1))
     stop = draw(st.integers(start + 1, end))
-    return enclosed(module, start, stop, loop=draw(st.booleans()))
+    return enclose_ops(module, start, stop, loop=draw(st.booleans()))
 
 
 def replace_op(

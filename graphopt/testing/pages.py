@@ -69,7 +69,7 @@ class Case:
     diff: str = ""
     changes: str = ""
 
-    def made(self) -> ModulePass:
+    def make_pass(self) -> ModulePass:
         """The pass, with its options."""
         spec = parse_spec(self.pass_name + self.options)
         # a pass of graphopt is loaded without looking for those of other packages
@@ -204,7 +204,7 @@ def check_case(case: Case, run: Callable[..., Any] = run_module) -> None:
     """
     before = parse(case.before, f"{case.page}: {case.title}")
     after = before.clone()
-    declined = run_pass(case.made(), after)
+    declined = run_pass(case.make_pass(), after)
     if str(after) == str(before):
         kind, found = "refused", "\n".join(dict.fromkeys(str(d.reason) for d in declined))
         found = found or "no pattern"

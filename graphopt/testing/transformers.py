@@ -103,7 +103,7 @@ class _ProgramWriter:
         # all in training: those of one layer must agree
         return self.add(Dropout, x, p=0.25, mode=mode, rng_id=self.drawn)
 
-    def scaled(self, x: SSAValue) -> SSAValue:
+    def scale(self, x: SSAValue) -> SSAValue:
         way = self.draw(st.integers(0, 3))
         if way == 0:
             return x
@@ -115,29 +115,29 @@ class _ProgramWriter:
     def core(self, q: SSAValue, k: SSAValue, v: SSAValue) -> SSAValue:
         """softmax(q k^T) v with a scale, a mask and dropout or not."""
         early = self.maybe()
-        q = self.scaled(q) if early else q
+        q = self.scale(q) if early else q
         if self.maybe():
             rank = len(shape_of(k.type))
             k = self.add(Transpose, k, perm=(*range(rank - 2), rank - 1, rank - 2))
             scores = self.add(Matmul, q, k)
         else:
             scores = self.add(Matmul, q, k, transpose_y=True)
-        weights = self.add(Softmax, self.masked(scores if early else self.scaled(scores)))
+        weights = self.add(Softmax, self.mask(scores if early else self.scale(scores)))
         return self.add(Matmul, self.dropout(weights), v)
 
-    def masked(self, scores: SSAValue) -> SSAValue:
+    def mask(self, scores: SSAValue) -> SSAValue:
         shape = tuple(1 if self.maybe() else dim for dim in shape_of(scores.type))
         way = self.draw(st.integers(0, 6))
         if way == 0:
             return scores
         if way == 5:
             scores = self.plus(scores, self.feed(*shape)) if self.maybe() else scores
-            return self.add(Subtract, self.scaled(scores), self.feed(*shape))
+            return self.add(Subtract, self.scale(scores), self.feed(*shape))
         if way == 6:
             return self.in_windows(scores)
         if way < 3:
             scores = self.plus(scores, self.feed(*shape))
-            return scores if way == 1 else self.plus(self.scaled(scores), self.feed(*shape[1:]))
+            return scores if way == 1 else self.plus(self.scale(scores), self.feed(*shape[1:]))
         zero = self.builder.add(Full, shape=(), value=0.0)
         fill = self.builder.add(Full, shape=(), value=-3.0)
         condition = self.builder.add(GreaterThan, self.feed(*shape), zero)
@@ -154,7 +154,7 @@ class _ProgramWriter:
         apart = self.add(Reshape, scores, shape=(images, first // images, *rest))
         mask = self.feed(1 if self.maybe() else images, first // images, *(1 for _ in rest))
         joined = self.add(Reshape, self.plus(apart, mask), shape=(first, *rest))
-        return self.scaled(joined)
+        return self.scale(joined)
 
     def rest(self, branch: SSAValue, x: SSAValue, where: str) -> SSAValue:
         """Dropout, residual and norm."""
@@ -183,7 +183,7 @@ def attention(builder: Builder, fusion: Fusion) -> SSAValue:
     source = write.norm(x) if fusion.where == "pre" else x
     bias = write.maybe()
 
-    def projected(x: SSAValue, count: int) -> SSAValue:
+    def project(x: SSAValue, count: int) -> SSAValue:
         return write.linear(x, count * size, bias=bias)
 
     if fusion.kind in ("self", "cross"):
@@ -198,12 +198,12 @@ def attention(builder: Builder, fusion: Fusion) -> SSAValue:
         elif write.maybe():
             form.turn()
         sources = zip((source, *memory), (heads, form.kv_heads, form.kv_heads), strict=True)
-        parts = [projected(s, count) for s, count in sources]
+        parts = [project(s, count) for s, count in sources]
         parts = [form.in_heads(part, number) for number, part in enumerate(parts)]
     else:
         form = _Form(write, heads, size, rows, joint=True)
-        parts = _joint(write, projected(source, 3 * heads), heads, size, fusion.kind)
-        parts = [form.finished(part, number) for number, part in enumerate(parts)]
+        parts = _joint(write, project(source, 3 * heads), heads, size, fusion.kind)
+        parts = [form.finish(part, number) for number, part in enumerate(parts)]
     transposed = write.add(Transpose, write.core(parts[0], parts[1], parts[2]), perm=TO_HEADS)
     way = write.draw(st.integers(0, 2))
     if way == 0:
@@ -238,10 +238,10 @@ class _Form:
         x = self.write.add(Reshape, x, shape=(0, 0, count, self.size))
         if not self.by_time:
             x = self.write.add(Transpose, x, perm=TO_HEADS)
-        x = self.finished(self.rotated(x) if part < 2 else x, part)
+        x = self.finish(self.rotate(x) if part < 2 else x, part)
         return self.write.add(Transpose, x, perm=TO_HEADS) if self.by_time else x
 
-    def rotated(self, x: SSAValue) -> SSAValue:
+    def rotate(self, x: SSAValue) -> SSAValue:
         """Heads rotated by the positions."""
         if not self.turns:
             return x
@@ -253,7 +253,7 @@ class _Form:
         turns = zip((x, swapped), self.turns, strict=True)
         return write.plus(*(write.add(Multiply, *pair) for pair in turns))
 
-    def finished(self, x: SSAValue, part: int) -> SSAValue:
+    def finish(self, x: SSAValue, part: int) -> SSAValue:
         """Keys and values after those of a cache, each head for as many queries as it serves."""
         write = self.write
         if part == 0:

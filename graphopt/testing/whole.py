@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.retyped import retyped
+from graphopt.ir.dialect.retyped import retype_module
 from graphopt.ir.dialect.signature import FEED, Port
 from graphopt.ir.dialect.types import Tensor, dtype_of, shape_of, tensor
 from graphopt.passes.engine.fusion import Fusion
@@ -33,7 +33,7 @@ def with_dtype(module: ModuleOp, dtype: str) -> ModuleOp | None:
         values = op.attr_values()
         return {**values, "dtype": dtype} if values.get("dtype") == "float32" else values
 
-    return retyped(module, retype, attrs)
+    return retype_module(module, retype, attrs)
 
 
 def with_size(module: ModuleOp, old_size: int, size: int) -> ModuleOp | None:
@@ -56,7 +56,7 @@ def with_size(module: ModuleOp, old_size: int, size: int) -> ModuleOp | None:
         shape = tuple(values["shape"])
         return {**values, "shape": (0, *shape[1:]) if size == 0 else first(shape)}
 
-    return retyped(module, retype, attrs)
+    return retype_module(module, retype, attrs)
 
 
 DTYPES = ("float16", "bfloat16", "float64")

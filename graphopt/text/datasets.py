@@ -24,7 +24,7 @@ def _one_of(mode: str, *modes: str) -> str:
     return mode.lower()
 
 
-def _reversed(ids: dict[str, int]) -> dict[int, str]:
+def _reverse(ids: dict[str, int]) -> dict[int, str]:
     return {number: word for word, number in ids.items()}
 
 
@@ -54,7 +54,7 @@ class Imdb(_Samples):
         self.mode = _one_of(mode, "train", "test")
         self.data_file = data_file or imdb.ARCHIVE.path()
         self.word_idx = imdb.dict_of(self.data_file, imdb.ALL_REVIEWS, cutoff)
-        found = imdb.labelled(self.data_file, self.mode, self.word_idx)
+        found = imdb.read_labelled(self.data_file, self.mode, self.word_idx)
         super().__init__((words, [label]) for words, label in found)
 
 
@@ -147,7 +147,7 @@ class WMT14(_Samples):
     def get_dict(self, reverse: bool = False) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """Ids of the source and target words; words by id with `reverse`."""
         if reverse:
-            return _reversed(self.src_dict), _reversed(self.trg_dict)
+            return _reverse(self.src_dict), _reverse(self.trg_dict)
         return self.src_dict, self.trg_dict
 
 
@@ -181,7 +181,7 @@ class WMT16(_Samples):
     def get_dict(self, lang: str, reverse: bool = False) -> dict[Any, Any]:
         """Ids of the words of a language; words by id with `reverse`."""
         ids = self.src_dict if lang == self.lang else self.trg_dict
-        return _reversed(ids) if reverse else ids
+        return _reverse(ids) if reverse else ids
 
 
 class Conll05st(_Samples):

@@ -87,7 +87,7 @@ def test_bisection_counts_rewrites() -> None:
     lines: list[str] = []
     for most, tanh in ((0, 0), (2, 2), (-1, 3)):
         module = parse(PROGRAM.replace("%d", "%q"))
-        with bisect.limited(most, lines.append) as limit:
+        with bisect.limit_rewrites(most, lines.append) as limit:
             PassRun(module, PassContext({})).fuse([("flag", WrongPass())])
         assert (str(module).count("pd.tanh"), limit.asked) == (tanh, 3)
     assert lines[0] == "BISECT: NOT running rewrite (1) wrong on pd.relu %y"

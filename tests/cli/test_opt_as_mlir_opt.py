@@ -14,7 +14,7 @@ from graphopt.cli.completion import commands
 from graphopt.cli.main import main as graphopt
 from graphopt.cli.main import parser
 from graphopt.cli.opt import main
-from graphopt.cli.pass_summaries import listed, summaries
+from graphopt.cli.pass_summaries import list_passes, summaries
 from graphopt.passes.table import registry
 from graphopt.passes.table.registry import all_passes
 
@@ -177,7 +177,7 @@ def test_passes_of_other_packages_have_a_line(
     found = summaries()["passes of my-passes"]
     assert found["mine"] == "Do it well."
     assert found["gone"] == "(my_passes:Gone does not load: no such device)"
-    assert "\npasses of my-passes:\n" in listed()
+    assert "\npasses of my-passes:\n" in list_passes()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -16,7 +16,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 
-from graphopt.debug.compare import interpreted, random_inputs
+from graphopt.debug.compare import interpret_module, random_inputs
 from graphopt.debug.program_source import subjects
 from graphopt.debug.search import Suspect, find_wrong_rewrite
 from graphopt.ir.dialect.op import PdOp
@@ -123,10 +123,10 @@ def suspects(name: str) -> Iterator[Suspect]:
     for case in load_page(PAGES / f"{name}.md"):
         module = parse(case.before)
         chosen = tuple(
-            replace(step, passes=(case.made(),)) if step.names == name else step
+            replace(step, passes=(case.make_pass(),)) if step.names == name else step
             for step in steps(setup_of(name))
         )
-        yield Suspect(module, chosen, random_inputs(module), interpreted, interpreted)
+        yield Suspect(module, chosen, random_inputs(module), interpret_module, interpret_module)
 
 
 def of_each_kind() -> Iterator[Any]:
@@ -141,7 +141,9 @@ def of_each_kind() -> Iterator[Any]:
 @pytest.mark.parametrize("name", [*of_each_kind()])
 def test_bisect_names_the_wrong_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pass that was made wrong, and nothing while it is right."""
-    suspect = next(s for s in suspects(name) if any(n.startswith(name) for n in s.passed().asked))
+    suspect = next(
+        s for s in suspects(name) if any(n.startswith(name) for n in s.run_passes().asked)
+    )
     assert find_wrong_rewrite(suspect) is None
     suspect.trials.clear()
     break_pass(monkeypatch, name)
@@ -170,7 +172,9 @@ def test_a_plain_program_of_a_script(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     with fresh():
         (subject,) = subjects(str(tmp_path / "train.py"), [], plain=False)
     assert subject.steps is not None
-    suspect = Suspect(subject.module, subject.steps, subject.known, interpreted, interpreted)
+    suspect = Suspect(
+        subject.module, subject.steps, subject.known, interpret_module, interpret_module
+    )
     assert find_wrong_rewrite(suspect) is None
     suspect.trials.clear()
     break_pass(monkeypatch, "store-filters")

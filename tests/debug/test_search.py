@@ -18,7 +18,7 @@ from graphopt.debug.differences import (
     difference,
     largest_gap,
 )
-from graphopt.debug.search import Suspect, find_wrong_rewrite, isolated, steps_named
+from graphopt.debug.search import Suspect, find_wrong_rewrite, isolate, steps_named
 from graphopt.errors import GraphoptError
 from graphopt.passes.fusions.fuse_elewise_add_act import FuseElewiseAddAct
 from graphopt.testing import parse
@@ -109,12 +109,12 @@ def test_isolation_keeps_the_failure() -> None:
     asked = suspect(lambda fused: fused >= 3)
     found = find_wrong_rewrite(asked)
     assert found is not None
-    small = isolated(asked, found)
+    small = isolate(asked, found)
     assert str(small.module).count("fused_elemwise") == 2
     only_first = suspect(lambda fused: fused == LAYERS)
     found = find_wrong_rewrite(only_first)
     assert found is not None
-    assert isolated(only_first, found).module is found.before
+    assert isolate(only_first, found).module is found.before
 
 
 def outcome(*values: object) -> RunOutcome:

@@ -88,22 +88,22 @@ def test_flags_of_the_strategy_reach_the_passes() -> None:
     strategy.sync_batch_norm = strategy.sharding = True
     strategy.fuse_all_reduce_ops = False
     strategy.gradient_scale_configs = {"scale_strategy": "sum"}
-    built = strategy.built()
+    built = strategy.to_build_strategy()
     assert built.memory_optimize
     assert built.sync_batch_norm
     assert built.fuse_all_reduce_ops is False
     assert built.reduce_strategy is static.BuildStrategy.ReduceStrategy.Reduce
     assert built.shard_parameters is False
     strategy.sharding_configs = {"stage": 3}
-    assert strategy.built().shard_parameters is True
+    assert strategy.to_build_strategy().shard_parameters is True
     strategy.sharding_configs = {"stage": 4}
     with pytest.raises(ValueError, match="is 4; it is 1, 2 or 3"):
-        strategy.built()
+        strategy.to_build_strategy()
     strategy.sharding_configs = {"stage": 1}
     assert built.gradient_scale_strategy is static.BuildStrategy.GradientScaleStrategy.One
     strategy.gradient_scale_configs = {"scale_strategy": "median"}
     with pytest.raises(ValueError, match="it is one of avg, sum, customized"):
-        strategy.built()
+        strategy.to_build_strategy()
 
 
 def test_the_program_obeys_the_strategy_when_it_runs() -> None:
@@ -166,12 +166,12 @@ def test_devices_of_a_replica() -> None:
     """Both names of Paddle give one setting; without either a replica is one device."""
     strategy = fleet.DistributedStrategy()
     strategy.tensor_parallel_configs = {"tensor_parallel_degree": 4}
-    assert strategy.built().tensor_parallel_degree == 1
+    assert strategy.to_build_strategy().tensor_parallel_degree == 1
     strategy.tensor_parallel = True
-    assert strategy.built().tensor_parallel_degree == 4
+    assert strategy.to_build_strategy().tensor_parallel_degree == 4
     other = fleet.DistributedStrategy()
     other.hybrid_configs = {"mp_degree": 2}
-    assert other.built().tensor_parallel_degree == 2
+    assert other.to_build_strategy().tensor_parallel_degree == 2
 
 
 def test_roles_and_tools(capsys: Any) -> None:

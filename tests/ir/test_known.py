@@ -20,7 +20,7 @@ from graphopt.ir.dialect.op import PdOp, class_of
 from graphopt.ir.dialect.ops import math as ops
 from graphopt.ir.dialect.ops.activation import Softmax
 from graphopt.ir.dialect.ops.creation import Arange, AssignValue, Full
-from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties
 from graphopt.ir.dialect.ops.index import Gather
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.rearrange import RepeatInterleave, Tile, TriangleOf, Unbind
@@ -261,7 +261,7 @@ def _made_of(run: Dynamic, env: Environment) -> PdOp:
     made = class_of(run.attr("op"))
     groups = [tensor(env[value].shape, dtype_of(value.type)) for value in run.inputs]
     block = Block(arg_types=groups)
-    attrs = decoded(made, run.attr("attrs"))
+    attrs = decode_properties(made, run.attr("attrs"))
     for name, value in zip(run.attr("dynamic"), run.values, strict=True):
         numbers = env[value].ravel().tolist()
         attrs[name] = as_property(made, name, numbers)

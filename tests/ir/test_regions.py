@@ -271,7 +271,7 @@ def test_a_lone_block_changes_what_has_a_value() -> None:
         module = built([y.name])
     (branch,) = ops_of(module, If)
     assert isinstance(branch, If)
-    assert branch.yielded(1)[0].name_hint == "tmp"
+    assert branch.yielded_values(1)[0].name_hint == "tmp"
 
 
 def test_a_name_without_a_value() -> None:

@@ -86,7 +86,7 @@ def training(layers: int) -> str:
             h = paddle.add(paddle.nn.functional.relu(paddle.nn.Linear(4, 4)(h)), h)
         loss = paddle.mean(h)
         paddle.optimizer.Momentum(0.1).minimize(loss)
-    return text_of(static.CompiledProgram(main)._compilation(("x",), (loss.name,)).parsed())
+    return text_of(static.CompiledProgram(main)._compilation(("x",), (loss.name,)).parse())
 
 
 def points_of(line: ElementTree.Element) -> list[tuple[float, float]]:

@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import ParseError
 
 from graphopt.errors import FormatError
 from graphopt.ir.dialect.context import new_context, parse_text
-from graphopt.ir.dialect.text import WIDTH, ModulePrinter, text_of, wrapped
+from graphopt.ir.dialect.text import WIDTH, ModulePrinter, text_of, wrap_lines
 from graphopt.ir.formats.graph_check import column_names
 from graphopt.ir.formats.model import read_any_program
 from graphopt.ir.translate.blocks.block import value_name
@@ -199,7 +199,7 @@ def test_strings_and_long_lines() -> None:
         assert "".join(text.split()).startswith("".join(str(module).partition("func")[0].split()))
     values = ", ".join(f"%value_{n}" for n in range(40))
     line = f'    func.return {values} {{note = "{long}"}}'
-    broken = wrapped(line).split("\n")
+    broken = wrap_lines(line).split("\n")
     assert [len(part) <= WIDTH for part in broken] == [long not in part for part in broken]
     assert " ".join(part.strip() for part in broken) == line.strip()
 

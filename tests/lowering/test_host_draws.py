@@ -48,6 +48,6 @@ def test_numbers(name: str, size: int) -> None:
         key = jax.random.fold_in(jax.random.wrap_key_data(jax.numpy.asarray(STEP)), 5)
         expected = np.asarray(RULES[name](key=key, shape=(size,), dtype=DType("float32")))
     key = host_draws.key_of_draw(STEP, (), 0, 5)
-    found = host_draws.drawn(getattr(host_draws, name), key, size)
+    found = host_draws.draw_numbers(getattr(host_draws, name), key, size)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, 0 if name == "uniform" else 5e-7)

@@ -45,7 +45,7 @@ def traces(depth: int, monkeypatch: pytest.MonkeyPatch) -> int:
     )
     with monkeypatch.context() as patched, jax.enable_x64(True):
         patched.setattr(regions, "evaluate_block", counted)
-        step = compiled.mapped(1, even=True).function
+        step = compiled.map_replicas(1, even=True).function
         step.trace((), (), (np.ones(2, "float32"),), NO_KEY)
     return count[0]
 

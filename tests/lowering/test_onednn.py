@@ -21,7 +21,13 @@ from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops.fused import PACKED
 from graphopt.lowering.kernels import onednn, onednn_here
 from graphopt.lowering.kernels.convolution import WAYS, FilterWindow, xla_convolution
-from graphopt.lowering.kernels.onednn_blocks import BLOCKS, block_of, call_of, is_right, packed
+from graphopt.lowering.kernels.onednn_blocks import (
+    BLOCKS,
+    block_of,
+    call_of,
+    is_right,
+    pack_filters,
+)
 from graphopt.lowering.ops.fused import fused_conv2d_add_act
 
 Array = np.ndarray[Any, Any]
@@ -162,7 +168,7 @@ def test_packed_filters(outs: int) -> None:
     values |= {"padding_algorithm": "EXPLICIT", "dilations": (1, 1), "algorithm": ""}
     values |= {"filter_format": PACKED, "kernel": "onednn", "activation": "relu"}
     for size in {block or 16, 7}:
-        found = op({**values, "filter": packed(np.asarray(w), size)})
+        found = op({**values, "filter": pack_filters(np.asarray(w), size)})
         np.testing.assert_allclose(found, wanted, atol=3e-5)
 
 

@@ -61,7 +61,7 @@ class RightFirst(RewritePass):
         values: dict[SSAValue, SSAValue] = {op.results[0]: before(op, doubled(op.operands[0]))}
         if not self.by_hand:
             replace(op, values, log)
-        elif not log.vetoed([op], values):
+        elif not log.undo_if_wrong([op], values):
             replace_uses(values)
             op.detach()
             op.erase()

@@ -56,7 +56,7 @@ def test_a_block_adds_passes() -> None:
         (outer, ["fuse-elewise-add-act"]),
         (plain, []),
     ):
-        ran = compiled._compilation(("x",), (y,)).optimized().report.ran
+        ran = compiled._compilation(("x",), (y,)).optimize().report.ran
         assert [each.pass_name for each in ran if each.flag == "added pass"] == names
 
 

@@ -22,7 +22,7 @@ def cost(*shapes: list[int | None], of: object) -> Cost:
         assert callable(of)
         out = of(*args)
         program = static.default_main_program()
-        return cost_of_module(Compilation(program, tuple(names), (out.name,)).parsed())
+        return cost_of_module(Compilation(program, tuple(names), (out.name,)).parse())
 
 
 CASES = {

@@ -532,7 +532,7 @@ def test_a_plain_program_has_the_passes_of_its_run() -> None:
         y = paddle.scale(paddle.exp(x), 1.0)
     made = Compilation(main, ("x",), (y.name,), None, (paddle.CPUPlace(),))
     compiled = compile_program(made)
-    looked = made.optimized(near=True)
+    looked = made.optimize(near=True)
     assert [ran.pass_name for ran in looked.report.ran] == [
         ran.pass_name for ran in compiled.report.ran
     ]

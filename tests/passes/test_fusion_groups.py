@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.debug.compare import assert_same_results, interpreted
+from graphopt.debug.compare import assert_same_results, interpret_module
 from graphopt.errors import NotFiniteError
 from graphopt.ir.dialect.differentiated import is_kept
 from graphopt.ir.dialect.op import PdOp
@@ -99,7 +99,7 @@ def test_planted_groups(made: GroupOps) -> None:
         fired += applied(made.rewrite(changed))
         changed.verify()
         verify_ssa(changed)
-        assert_same_results(generated.module, changed, run=interpreted)
+        assert_same_results(generated.module, changed, run=interpret_module)
         assert not applied(made.rewrite(changed))
 
     check()
@@ -238,7 +238,7 @@ def test_a_copied_op_that_another_group_yields() -> None:
     changed = module.clone()
     assert applied(GroupElementwise(least=0).rewrite(changed)) == 2
     changed.verify()
-    assert_same_results(module, changed, run=interpreted)
+    assert_same_results(module, changed, run=interpret_module)
 
 
 def test_a_group_of_whole_numbers_has_no_derivative() -> None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from graphopt.debug.compare import interpreted, run_module
+from graphopt.debug.compare import interpret_module, run_module
 from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.data_sized import data_sized
 from graphopt.ir.dialect.op import PdOp
@@ -74,7 +74,7 @@ def is_large(rule: Fusion) -> bool:
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.pass_name}: {c.title}")
 def test_page(case: Case) -> None:
     """What the page says happens; a rewritten program has the same numbers by the interpreter."""
-    check_case(case, interpreted)
+    check_case(case, interpret_module)
 
 
 @pytest.mark.every(20)
@@ -82,7 +82,7 @@ def test_page(case: Case) -> None:
 def test_page_by_xla(case: Case) -> None:
     """The same, computed by XLA where it can compile the program."""
     by_op = any(data_sized(parse(case.before)))
-    check_case(case, interpreted if by_op else run_module)
+    check_case(case, interpret_module if by_op else run_module)
 
 
 def test_every_pass_has_a_page() -> None:

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.debug.compare import assert_same_results, interpreted
+from graphopt.debug.compare import assert_same_results, interpret_module
 from graphopt.ir.dialect.context import parse_text
 from graphopt.ir.dialect.signature import signature_of
 from graphopt.ir.dialect.text import text_of
@@ -136,7 +136,7 @@ def test_random_layers_compute_the_same() -> None:
         ]
         assert variables[0] == variables[1]
         assert text_of(parse_text(text_of(after))) == text_of(after)
-        assert_same_results(before, after, run=interpreted)
+        assert_same_results(before, after, run=interpret_module)
 
     check()
     assert rolled >= MUST_ROLL, rolled

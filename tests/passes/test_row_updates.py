@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import graphopt as paddle
 from graphopt import static, utils
-from graphopt.debug.compare import assert_same_results, interpreted, run_module
+from graphopt.debug.compare import assert_same_results, interpret_module, run_module
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.passes.engine.fusion import Applied, Declined
 from graphopt.passes.target.update_rows import UpdateRows
@@ -83,8 +83,8 @@ def nets(draw: Any) -> Net:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("run", "examples"),
-    [(interpreted, 24), pytest.param(run_module, 24, marks=pytest.mark.slow)],
-    ids=["interpreted", "compiled"],
+    [(interpret_module, 24), pytest.param(run_module, 24, marks=pytest.mark.slow)],
+    ids=["interpret_module", "compiled"],
 )
 def test_same_training(run: Any, examples: int) -> None:
     """Losses, tables and other parameters after a step; every program is rewritten."""

@@ -9,7 +9,7 @@ import numpy as np
 
 import graphopt as paddle
 from graphopt import nn, static
-from graphopt.debug.compare import interpreted
+from graphopt.debug.compare import interpret_module
 from graphopt.ir.dialect.signature import main_function, signature_of
 from graphopt.ir.dialect.types import dtype_of, shape_of
 from graphopt.runtime.compile.compilation import Compilation, Optimized
@@ -35,7 +35,7 @@ def optimized(loss: Any) -> Optimized:
     """The program as it is compiled for a CPU."""
     program = static.default_main_program()
     places = (paddle.CPUPlace(),)
-    return Compilation(program, ("x",), (loss.name,), places=places).optimized()
+    return Compilation(program, ("x",), (loss.name,), places=places).optimize()
 
 
 def counted(each: Optimized) -> Counter[str]:
@@ -73,8 +73,8 @@ def test_few_ops_and_the_same_bits() -> None:
     assert old["pd.where"] - new["pd.where"] == (2 * LAYERS - 2) * 6
     for extreme in (1.0, np.inf):
         inputs = inputs_of(stacked.module, extreme)
-        found = interpreted(stacked.module, inputs)
-        for name, value in interpreted(alone.module, inputs).items():
+        found = interpret_module(stacked.module, inputs)
+        for name, value in interpret_module(alone.module, inputs).items():
             np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(value), name)
         kept = [name for name, value in inputs.items() if name.endswith(".w_0")]
         assert kept

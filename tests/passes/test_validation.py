@@ -152,7 +152,7 @@ PAGE_CASES = list(page_cases())
 def test_every_pass_validates_on_its_pages(case: Any) -> None:
     """What each pass does on its page is validated, whether the pass tells of it or not."""
     module = parse(case.before)
-    validation, _ = run(module, case.made())
+    validation, _ = run(module, case.make_pass())
     assert not validation.failed, validation.failed
     assert result_text(parse(case.before), module) == case.expected
     wanted = {NOT_VALIDATED if case.pass_name in WITHOUT_RULE else VALIDATED}

@@ -216,7 +216,7 @@ def _text(outcome: Callable[[], str]) -> str:
 def _outcome(case: Case) -> str:
     """What a pass does to the program of a page and tells of it, as text."""
     module = parse(case.before)
-    outcomes = one_pass(case.made())(module)
+    outcomes = one_pass(case.make_pass())(module)
     module.verify()
     told = {str(o.note if isinstance(o, Applied) else o.reason) for o in outcomes}
     return f"{module}\n{sorted(told)}"

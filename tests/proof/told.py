@@ -81,7 +81,7 @@ class Told:
         taken, new = (" ".join(map(show_op, each)) for each in (ops, made))
         self.lines.append(f"{rule} | {taken} | {new}")
 
-    def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
+    def note_refusal(self, rule: str, op: PdOp, reason: Reason) -> None:
         """The reason why a pass left an op."""
         self.lines.append(f"{rule} | {show_op(op)} | {reason}")
 

@@ -36,15 +36,15 @@ def compiled(*, alpha: float = 0.1, extra: bool = False) -> Compilation:
 def reported(**changes: Any) -> Optimization:
     """A changed program against the first one."""
     here, there = compiled(**changes), compiled()
-    other = Other("yesterday", there.parsed, CONTEXT)
-    return optimization("today", here.parsed, CONTEXT, other=other)
+    other = Other("yesterday", there.parse, CONTEXT)
+    return optimization("today", here.parse, CONTEXT, other=other)
 
 
 def test_it_is_the_difference_of_the_command() -> None:
     """As read, and after the passes; each change is at its nodes, on both sides."""
     found = reported(alpha=0.2, extra=True)
     assert found.against is not None
-    graphs = [graph_of(m, Origins(m)) for m in (compiled().parsed(), _changed())]
+    graphs = [graph_of(m, Origins(m)) for m in (compiled().parse(), _changed())]
     assert found.against.as_read.page() == difference(*graphs).page()
     first, last = found.stages[0].graph, found.stages[-1].graph
     for graph in (first, last):
@@ -56,14 +56,14 @@ def test_it_is_the_difference_of_the_command() -> None:
 
 
 def _changed() -> Any:
-    return compiled(alpha=0.2, extra=True).parsed()
+    return compiled(alpha=0.2, extra=True).parse()
 
 
 def test_a_fusion_that_yesterday_did_not_have() -> None:
     """Programs that are the same as read may differ after their passes."""
     here = compiled()
-    other = Other("plain", here.parsed, pass_context_for(None, ""))
-    found = optimization("fused", here.parsed, CONTEXT, other=other)
+    other = Other("plain", here.parse, pass_context_for(None, ""))
+    found = optimization("fused", here.parse, CONTEXT, other=other)
     assert found.against is not None and found.against.as_read.is_empty
     assert [change.kind for change in found.against.after_passes.changes] == [FUSED]
     (fused,) = (node for node in found.stages[-1].graph.nodes if node.change)

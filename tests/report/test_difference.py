@@ -44,7 +44,7 @@ def compiled(layers: Layers) -> Compilation:
 
 def graph(layers: Layers) -> Graph:
     """Its graph."""
-    module = compiled(layers).parsed()
+    module = compiled(layers).parse()
     return graph_of(module, Origins(module))
 
 
@@ -93,8 +93,8 @@ def test_fused() -> None:
     """What a fusion took, and what it made."""
     made = compiled(lambda x: paddle.nn.functional.relu(paddle.nn.Linear(8, 8)(x)))
     context = pass_context_for(strategy_of("fuse_gemm_epilogue"), "")
-    after = optimization("p", made.parsed, context).stages[-1].graph
-    module = made.parsed()
+    after = optimization("p", made.parse, context).stages[-1].graph
+    module = made.parse()
     found = difference(graph_of(module, Origins(module)), after)
     assert kinds(found) == [(FUSED, "matmul + add + relu")]
     assert "matmul + add + relu -> fused_gemm_epilogue" in " ".join(found.page().text(200).split())
@@ -119,8 +119,8 @@ def test_moved() -> None:
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code tells; a page has both programs."""
     first, second = tmp_path / "a.mlir", tmp_path / "b.mlir"
-    first.write_text(text_of(compiled(net).parsed()), "utf-8")
-    second.write_text(text_of(compiled(lambda x: net(x, alpha=0.3)).parsed()), "utf-8")
+    first.write_text(text_of(compiled(net).parse()), "utf-8")
+    second.write_text(text_of(compiled(lambda x: net(x, alpha=0.3)).parse()), "utf-8")
     assert graphopt(["diff", str(first), str(first)]) == 0
     page = tmp_path / "d.html"
     assert graphopt(["diff", str(first), str(second), "-o", str(page)]) == 1

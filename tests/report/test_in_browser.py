@@ -50,7 +50,7 @@ def step(layers: Any, shape: list[int]) -> Optimization:
         setattr(strategy, flag, True)
     made = static.CompiledProgram(main, strategy)._compilation(("x",), (loss.name,))
     return optimization(
-        "step", made.parsed, made.pass_context(), measured=made_up(made.optimized(near=True).module)
+        "step", made.parse, made.pass_context(), measured=made_up(made.optimize(near=True).module)
     )
 
 

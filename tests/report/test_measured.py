@@ -75,7 +75,7 @@ def test_numbers_count_ops_in_regions() -> None:
         x = static.data("x", [4], "float32")
         i = paddle.zeros([1], "int64")
         _, y = static.nn.while_loop(lambda i, y: i < 3, lambda i, y: [i + 1, paddle.exp(y)], [i, x])
-    module = static.CompiledProgram(main)._compilation(("x",), (y.name,)).parsed()
+    module = static.CompiledProgram(main)._compilation(("x",), (y.name,)).parse()
     ops = ops_by_number(module)
     nodes = [node for node in graph_of(module, Origins(module)).nodes if node.kind == OP]
     assert [ops[node.number].name for node in nodes] == [f"pd.{node.name}" for node in nodes]

@@ -104,7 +104,7 @@ def test_updates() -> None:
         loss = paddle.mean(paddle.nn.Linear(4, 4)(h))
         paddle.optimizer.SGD(0.1).minimize(loss)
     made = static.CompiledProgram(main)._compilation(("x",), (loss.name,))
-    graph = optimization("p", made.parsed, made.pass_context()).stages[0].graph
+    graph = optimization("p", made.parse, made.pass_context()).stages[0].graph
     labels = {at: cluster.label for at, cluster in enumerate(graph.clusters)} | {-1: ""}
     assert {labels[node.cluster] for node in graph.nodes if node.name == "sgd"} == {"updates"}
     assert {labels[node.cluster] for node in graph.nodes if node.name == "grad"} == {""}
@@ -361,7 +361,7 @@ def test_rebuilt_updates_stay_the_users() -> None:
         paddle.optimizer.Momentum(0.1).minimize(loss)
     made = static.CompiledProgram(main)._compilation(("x",), (loss.name,))
     context = replace(made.pass_context(), platform="cpu")
-    graph = optimization("p", made.parsed, context).stages[-1].graph
+    graph = optimization("p", made.parse, context).stages[-1].graph
     updates = [node for node in graph.nodes if node.name == "momentum"]
     assert [node.made for node in updates] == [""] * 4
     assert any("store-filters" in node.rebuilt for node in updates)

@@ -521,7 +521,7 @@ def test_no_machine_paths_or_index_hosts() -> None:
 
 CATCH_ALL = {
     "lowering.host call_or_instead": "the run raises it when the step has ended",
-    "runtime.compile.kernel_probes KernelProbes._measured": "on a thread of its own, by call_aside",
+    "runtime.compile.kernel_probes KernelProbes._measure": "on a thread of its own, by call_aside",
     "runtime.compile.kernel_trial main": "a process of its own",
     "runtime.disk.entries _read": "on a thread of its own, by call_aside",
     "runtime.distributed.meeting Meeting._watch": "a task of its own",

@@ -1,4 +1,4 @@
-"""The prose of the package: docstrings name the thing, and words are the field's."""
+"""The prose of the package: docstrings name the thing, words are the field's, functions do."""
 
 from __future__ import annotations
 
@@ -43,6 +43,15 @@ FIELD_WORDS = {
     "turns": "converts, maps",
     "wants": "needs",
 }
+# functions, but for properties
+FUNCTION = re.compile(r"(?<!property)\n *def (\w+)\(")
+PARTICIPLE = re.compile(
+    "[a-z]+ed|begun|bound|brought|built|chosen|done|drawn|found|given|gone|held|hidden|kept|known|"
+    "made|met|said|seen|sent|shown|spent|taken|told|written"
+)
+# other words, and names that users know
+NO_PARTICIPLES = {"applied", "buffered", "declined", "deprecated", "embed", "feed", "_feed"}
+NO_PARTICIPLES |= {"seed", "_seed", "searchsorted"}
 FORBIDDEN = re.compile(r"\b(" + "|".join(FIELD_WORDS).replace(" ", r"\s+") + r")\b", re.IGNORECASE)
 pytestmark = pytest.mark.smoke
 
@@ -87,5 +96,16 @@ def test_words_are_the_fields() -> None:
         for line, text in sentences(source)
         for match in FORBIDDEN.finditer(text)
         if (word := re.sub(r"\s+", " ", match[1].lower()))
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_functions_are_verbs() -> None:
+    """No function is named by a participle alone: `_made` of what, by whom? Properties may be."""
+    found = [
+        f"{path.relative_to(PACKAGE)}: {name}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for name in FUNCTION.findall(path.read_text("utf-8"))
+        if PARTICIPLE.fullmatch(name.strip("_")) and name not in NO_PARTICIPLES
     ]
     assert not found, "\n" + "\n".join(found)

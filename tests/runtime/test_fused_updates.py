@@ -129,7 +129,7 @@ def many(devices: int, **flags: Any) -> tuple[dict[str, Array], Any]:
         for _ in range(3):
             exe.run(program, feed={"x": X}, fetch_list=[loss])
         found = {v.name: static.global_scope().find_var(v.name) for v in main.list_vars()}
-        (compiled,) = program._compiled()
+        (compiled,) = program._compiled_programs()
         return {name: slot.numpy() for name, slot in found.items() if slot is not None}, compiled
 
 

@@ -150,7 +150,7 @@ def test_inference_on_two_devices(name: str) -> None:
     np.testing.assert_allclose(
         found, np.concatenate([outputs[0], outputs[0]]), rtol=1e-4, atol=1e-5
     )
-    (compiled,) = program._compiled()
+    (compiled,) = program._compiled_programs()
     assert not compiled.plan.written and not compiled.plan.updated
 
 
@@ -182,7 +182,7 @@ def test_fusions_fire(name: str, passes: dict[str, int]) -> None:
     feeds, _ = recorded(CASES[name])[0]
     given = {n: feeds[n] for n in model.feed_names}
     static.Executor(paddle.CPUPlace()).run(program, given, model.fetch_names)
-    (compiled,) = program._compiled()
+    (compiled,) = program._compiled_programs()
     fired = {pass_name: len(compiled.report.applied(pass_name)) for pass_name in passes}
     assert fired == passes, program.explain()
 

@@ -14,7 +14,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.display import progress
-from graphopt.runtime.settings.progress import announced
+from graphopt.runtime.settings.progress import announce
 from graphopt.runtime.steps.xla_forms import XlaForms
 
 
@@ -35,7 +35,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stream_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with announced(lambda: "compiling"):
+    with announce(lambda: "compiling"):
         time.sleep(0.05)
     assert capsys.readouterr().err == "graphopt: compiling ...\n"
 
@@ -44,7 +44,7 @@ def test_a_terminal_counts_and_is_clean_afterwards(monkeypatch: pytest.MonkeyPat
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(progress.os, "get_terminal_size", lambda _: os.terminal_size((30, 24)))
-    with announced(lambda: "compiling a program of many operators"):
+    with announce(lambda: "compiling a program of many operators"):
         time.sleep(0.6)
     assert "graphopt: compiling a program" in stream.getvalue()
     assert stream.getvalue().endswith("\x1b[2K")
@@ -53,7 +53,7 @@ def test_a_terminal_counts_and_is_clean_afterwards(monkeypatch: pytest.MonkeyPat
 
 def test_work_inside_shows_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     """One line for both, that of the work around."""
-    with announced(lambda: "bisecting"), announced(lambda: "compiling"):
+    with announce(lambda: "bisecting"), announce(lambda: "compiling"):
         time.sleep(0.05)
     assert capsys.readouterr().err == "graphopt: bisecting ...\n"
 
@@ -62,17 +62,17 @@ def test_a_terminal_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Commands report to people, unless they are asked to; what they say goes on with the work."""
-    with announced(lambda: "bisecting", files=False):
+    with announce(lambda: "bisecting", files=False):
         time.sleep(0.05)
     assert not capsys.readouterr().err
     monkeypatch.setenv("FLAGS_graphopt_progress", "1")
-    with announced(lambda: "bisecting", files=False):
+    with announce(lambda: "bisecting", files=False):
         time.sleep(0.05)
     assert capsys.readouterr().err == "graphopt: bisecting ...\n"
     stream, counts = Terminal(), iter(range(9))
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(progress.os, "get_terminal_size", lambda _: os.terminal_size((60, 24)))
-    with announced(lambda: f"bisecting: {next(counts)} runs", files=False):
+    with announce(lambda: f"bisecting: {next(counts)} runs", files=False):
         time.sleep(1.2)
     assert "bisecting: 1 runs" in stream.getvalue() and "bisecting: 2 runs" in stream.getvalue()
 
@@ -87,7 +87,7 @@ def test_it_can_be_quiet(
         monkeypatch.setenv("GLOG_minloglevel", "1")
     else:
         monkeypatch.setattr(sys, "stderr", None)
-    with announced(lambda: "compiling"):
+    with announce(lambda: "compiling"):
         time.sleep(0.05)
     if how != "no console":
         assert not capsys.readouterr().err

@@ -15,7 +15,7 @@ from graphopt import nn, static
 from graphopt.buckets import Buckets, multiples_of, one_of, powers_of_two
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
-from graphopt.runtime.feeds.sequence_rows import lengthened
+from graphopt.runtime.feeds.sequence_rows import lengthen
 from graphopt.runtime.runners.bucketed import BucketedRunner
 from graphopt_tests.runtime.bucket_runs import SIZES, Built, Feed, assert_same, run
 
@@ -168,7 +168,7 @@ def test_what_is_added_are_whole_sequences(
     found = {"batch": len(lengths), "rows": sum(lengths)}
     sizes = runner._sizes(found, {"x": ("rows", "batch")})
     padded = np.pad(np.array(lengths), (0, sizes["batch"] - len(lengths)), mode="edge")
-    after = lengthened(padded, len(lengths), sizes["rows"])
+    after = lengthen(padded, len(lengths), sizes["rows"])
     assert after[: len(lengths)].tolist() == lengths
     assert after.sum() == sizes["rows"]
     assert (after[len(lengths) :] > 0).all()

@@ -60,9 +60,9 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
             rival.own[:] = [1.0] * len(rival.own)
             rival.other[:] = [ratio] * len(rival.other)
 
-        monkeypatch.setattr(Forms, "ended", ended)
+        monkeypatch.setattr(Forms, "end_run", ended)
 
-    original = Forms.ended
+    original = Forms.end_run
     return by
 
 

@@ -79,7 +79,7 @@ class Trained:
             self.state = [slot.numpy() for slot in slots if slot is not None]
             self.compiled = exe._runner.all_compiled()  # pyright: ignore
             if program is not main:
-                self.compiled += program._compiled()
+                self.compiled += program._compiled_programs()
 
     def kinds(self) -> set[str]:
         """The ops of all programs."""

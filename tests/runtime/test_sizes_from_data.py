@@ -383,7 +383,7 @@ def test_explain_says_what_the_trace_finds(form: str) -> None:
     with static.program_guard(main, static.Program()):
         made = FED[form](static.data("x", [3, 4]), static.data("n", [], "int64"))
     compilation = Compilation(main, ("x", "n"), (made.name,), None, (paddle.CPUPlace(),))
-    module, report = compilation.optimized()
+    module, report = compilation.optimize()
     plan = Plan.of(module)
     types = tuple(jax.ShapeDtypeStruct(port.shape, port.dtype.numpy) for port in plan.feeds)
     needs_data = False

@@ -146,7 +146,7 @@ def by_numpy(op_class: type[PdOp], sample: Sample) -> list[Array]:
     slots = {value: at for at, value in enumerate(block.args)}
     groups = [[slots[value] for value in group] for group in op.operand_groups()]
     step = _rule_step(op, op_class, groups, op.attr_values() | NATIVE.helpers(op))
-    values = [NATIVE.entered(array) for array in flat(sample)]
+    values = [NATIVE.enter(array) for array in flat(sample)]
     with np.errstate(all="ignore"), flushed_denormals():
         found = step(Running(values, 1e9, None))  # type: ignore[arg-type]
     return [NATIVE.left(result, array) for result, array in zip(op.results, found, strict=True)]

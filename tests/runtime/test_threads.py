@@ -81,7 +81,7 @@ def test_blas_has_as_many_in_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blas_threads, "_libraries", lambda: (library,))
     threads.limit_threads(3)
     runs = blas_threads.BlasThreads()
-    with runs.watched():
+    with runs.watch_run():
         assert library.threads == 1
         for _ in range(blas_threads.ENOUGH):
             runs.judge(0.010, 0.0099)
@@ -93,7 +93,7 @@ def test_blas_has_as_many_in_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         assert library.threads == 3
     assert library.threads == 8
     threads.limit_threads(16)
-    with runs.watched():
+    with runs.watch_run():
         assert library.threads == 8, "a limit adds no threads"
 
 

@@ -118,7 +118,7 @@ def test_fusions_fire() -> None:
     recorded = load(CASES[MLP])
     program = fused(recorded)
     run(recorded, program)
-    (compiled,) = program._compiled()
+    (compiled,) = program._compiled_programs()
     assert len(compiled.report.applied("fuse-gemm-epilogue")) == 2, program.explain()
 
 

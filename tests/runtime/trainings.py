@@ -64,11 +64,11 @@ def same(found: dict[str, Array], wanted: dict[str, Array], tolerance: float = 1
 
 def module_text(program: CompiledProgram) -> str:
     """The IR that ran."""
-    (compiled,) = program._compiled()
+    (compiled,) = program._compiled_programs()
     return str(compiled.module)
 
 
 def stablehlo(program: CompiledProgram) -> str:
     """What XLA was given for the only shape."""
-    assert len(program._compiled()) == 1
+    assert len(program._compiled_programs()) == 1
     return program.text("stablehlo")

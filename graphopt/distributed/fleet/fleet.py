@@ -51,7 +51,7 @@ class Fleet:
         if world_of_environment() is not None:
             init_parallel_env()
 
-    def _known(self) -> RoleMakerBase:
+    def _require_role(self) -> RoleMakerBase:
         if self._role is None:
             raise RuntimeError("call fleet.init() before other functions of fleet")
         return self._role
@@ -60,19 +60,19 @@ class Fleet:
 
     def is_first_worker(self) -> bool:
         """True for trainer 0."""
-        return self._known().is_first_worker()
+        return self._require_role().is_first_worker()
 
     def worker_index(self) -> int:
         """The number of this trainer, from 0."""
-        return self._known().worker_index()
+        return self._require_role().worker_index()
 
     def worker_num(self) -> int:
         """The number of trainers."""
-        return self._known().worker_num()
+        return self._require_role().worker_num()
 
     def worker_endpoints(self, to_string: bool = False) -> Any:
         """host:port of each trainer, as a list or one text."""
-        found = self._known().get_trainer_endpoints()
+        found = self._require_role().get_trainer_endpoints()
         return ",".join(found) if to_string else found
 
     def node_num(self) -> int:
@@ -131,7 +131,7 @@ class Fleet:
         """The optimizer as a strategy says, for all trainers (see `DistributedOptimizer`)."""
         require_static()
         self._strategy = strategy or self._strategy or DistributedStrategy()
-        self._optimizer = DistributedOptimizer(optimizer, self._strategy, self._known())
+        self._optimizer = DistributedOptimizer(optimizer, self._strategy, self._require_role())
         return self._optimizer
 
     def distributed_model(self, model: Any) -> Any:
@@ -140,22 +140,22 @@ class Fleet:
             "fleet.distributed_model() is for dynamic mode; call distributed_optimizer and minimize"
         )
 
-    def _made(self) -> DistributedOptimizer:
+    def _require_optimizer(self) -> DistributedOptimizer:
         if self._optimizer is None:
             raise RuntimeError("call fleet.distributed_optimizer() before")
         return self._optimizer
 
     def minimize(self, loss: Variable, *args: Any, **kwargs: Any) -> Any:
         """As the latest distributed optimizer's."""
-        return self._made().minimize(loss, *args, **kwargs)
+        return self._require_optimizer().minimize(loss, *args, **kwargs)
 
     def get_loss_scaling(self) -> Variable:
         """The factor of the loss, with `strategy.amp`."""
-        return self._made().get_loss_scaling()
+        return self._require_optimizer().get_loss_scaling()
 
     def amp_init(self, *args: Any, **kwargs: Any) -> None:
         """Cast the values of half parameters, with `strategy.amp` (see static.amp)."""
-        self._made().amp_init(*args, **kwargs)
+        self._require_optimizer().amp_init(*args, **kwargs)
 
     def _final_strategy(self) -> DistributedStrategy | None:
         return self._strategy

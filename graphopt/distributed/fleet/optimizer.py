@@ -64,7 +64,7 @@ class DistributedOptimizer(WrappingOptimizer):
         operators = self._made.apply_gradients(params_grads)
         run_as(
             loss.block.program,
-            for_trainers(strategy.built(), self._role),
+            for_trainers(strategy.to_build_strategy(), self._role),
             strategy.execution_strategy,
             loss.name,
             several=self._role.worker_num() > 1,
@@ -75,10 +75,10 @@ class DistributedOptimizer(WrappingOptimizer):
     def inner_opt(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The optimizer as the strategy says."""
         if self._made is None:
-            self._made = self._wrapped(self.user_defined_strategy)
+            self._made = self._wrap(self.user_defined_strategy)
         return self._made
 
-    def _wrapped(self, strategy: DistributedStrategy) -> Any:
+    def _wrap(self, strategy: DistributedStrategy) -> Any:
         made: Any = self.user_defined_optimizer
         if strategy.lars:
             made = _as_lars(made, strategy.lars_configs)
@@ -99,18 +99,18 @@ class DistributedOptimizer(WrappingOptimizer):
             made = GradientMergeOptimizer(made, configs["k_steps"], configs["avg"])
         return made
 
-    def _mixed(self) -> amp.decorator.OptimizerWithMixedPrecision:
+    def _require_amp(self) -> amp.decorator.OptimizerWithMixedPrecision:
         if self._amp is None:
             raise RuntimeError("this needs strategy.amp = True, and minimize before")
         return self._amp
 
     def get_loss_scaling(self) -> Variable:
         """The factor of the loss, with `strategy.amp`; RuntimeError without."""
-        return self._mixed().get_loss_scaling()
+        return self._require_amp().get_loss_scaling()
 
     def amp_init(self, *args: Any, **kwargs: Any) -> None:
         """Cast the values of half parameters, with `strategy.amp`; RuntimeError without."""
-        self._mixed().amp_init(*args, **kwargs)
+        self._require_amp().amp_init(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         """Other attributes are those of the optimizer: get_lr, set_lr, …"""
@@ -140,7 +140,7 @@ def run_as(
     """Let executors run a program by this strategy, over the devices of `several` trainers."""
     made: dict[int, CompiledProgram] = {}
 
-    def compiled() -> CompiledProgram:
+    def compile_program() -> CompiledProgram:
         if program.version not in made:
             made.clear()
             found = CompiledProgram(program, strategy)
@@ -150,9 +150,9 @@ def run_as(
         return made[program.version]
 
     undo.note_attributes(program, "runs_as")
-    program.runs_as = compiled
+    program.runs_as = compile_program
     if several:
-        compiled()  # the job is joined before JAX starts
+        compile_program()  # the job is joined before JAX starts
 
 
 def _as_lars(optimizer: Any, configs: dict[str, Any]) -> Any:

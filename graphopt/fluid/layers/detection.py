@@ -45,7 +45,7 @@ def sides_of(boxes: Variable, count: int = 4) -> list[Variable]:
     return [slice_(boxes, [axis], [i], [i + 1]) for i in range(count)]
 
 
-def centred(boxes: Variable, extra: float) -> tuple[Variable, ...]:
+def to_centres(boxes: Variable, extra: float) -> tuple[Variable, ...]:
     """Centre x, centre y, width and height of corners (x, y, x, y)."""
     left, top, right, bottom = sides_of(boxes)
     width = scale(subtract(right, left), 1.0, extra)
@@ -106,11 +106,11 @@ def box_coder(
         raise ValueError(f"box_coder(): 'axis' should be 0 or 1, found {axis}")
     extra = 0.0 if box_normalized else 1.0
     levels = levels_of(prior_box if along else target_box)
-    x, y, width, height = centred(unsqueeze(prior_box, [along]), extra)
+    x, y, width, height = to_centres(unsqueeze(prior_box, [along]), extra)
     spread = _variances(prior_box_var, along, target_box.dtype.numpy)
     if encode:
         boxes = unsqueeze(target_box, [1])
-        _, _, own_width, own_height = centred(boxes, extra)
+        _, _, own_width, own_height = to_centres(boxes, extra)
         left, top, right, bottom = sides_of(boxes)
         centres = scale(add(left, right), 0.5), scale(add(top, bottom), 0.5)
         code = concat(

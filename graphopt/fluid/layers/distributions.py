@@ -82,7 +82,7 @@ class _Located(Distribution):
         self._scalar = isinstance(first, float) and isinstance(second, float)
         self._made = made[0], made[1]
 
-    def _drawn(self, draw: Any, draw_like: Any, shape: Sequence[int], **options: Any) -> Variable:
+    def _draw(self, draw: Any, draw_like: Any, shape: Sequence[int], **options: Any) -> Variable:
         """Random numbers of `shape` and then the shape of the parameters.
 
         One dimension of these, such as the batch, may be known at run time only.
@@ -109,7 +109,7 @@ class Normal(_Located):
     def sample(self, shape: Sequence[int], seed: int = 0) -> Variable:
         """Draws of `shape`, in front of the distribution's own dimensions."""
         like = gaussian_random_batch_size_like
-        unit = self._drawn(gaussian_random, like, shape, seed=seed, dtype=self.loc.dtype)
+        unit = self._draw(gaussian_random, like, shape, seed=seed, dtype=self.loc.dtype)
         return self._as_sample(add(multiply(unit, self.scale), self.loc), shape)
 
     def entropy(self) -> Variable:
@@ -139,7 +139,7 @@ class Uniform(_Located):
         """Draws of `shape`, in front of the distribution's own dimensions."""
         like = uniform_random_batch_size_like
         options = {"min": 0.0, "max": 1.0, "seed": seed, "dtype": self.low.dtype}
-        unit = self._drawn(uniform_random, like, shape, **options)
+        unit = self._draw(uniform_random, like, shape, **options)
         span = subtract(self.high, self.low)
         return self._as_sample(add(multiply(unit, span), self.low), shape)
 

@@ -84,7 +84,7 @@ class DynamicRNN:
     def static_input(self, x: Variable) -> Variable:
         """The same x at every step: a row, or a sequence, for each sequence of the step inputs."""
         self._in_block("static_input")
-        self._started("static_input")
+        self._check_started("static_input")
         return arguments.variable(x, "x", "DynamicRNN.static_input")
 
     def memory(
@@ -101,7 +101,7 @@ class DynamicRNN:
         the sequences are in the order in which they were fed.
         """
         self._in_block("memory")
-        lengths = self._started("memory")
+        lengths = self._check_started("memory")
         if init is None:
             if shape is None:
                 raise ValueError("DynamicRNN.memory(): give one of 'init' and 'shape'")
@@ -112,7 +112,7 @@ class DynamicRNN:
     def update_memory(self, ex_mem: Variable, new_mem: Variable) -> None:
         """Let `ex_mem` be `new_mem` in the next step of the sequences that have one."""
         self._in_block("update_memory")
-        self._started("update_memory")
+        self._check_started("update_memory")
         arguments.variable(ex_mem, "ex_mem", "DynamicRNN.update_memory")
         arguments.variable(new_mem, "new_mem", "DynamicRNN.update_memory")
         assert self._goes_on is not None
@@ -129,7 +129,7 @@ class DynamicRNN:
         """The outputs as sequences like the first step input; one alone when there is one."""
         if self.status != self.AFTER_RNN:
             raise ValueError("Output of the dynamic RNN can only be visited outside the rnn block.")
-        lengths = self._started("output")
+        lengths = self._check_started("output")
         made = self._rnn()
         if isinstance(made, Variable):
             return sequence_unpad(_swap_time(made), lengths)
@@ -139,7 +139,7 @@ class DynamicRNN:
         if self.status != self.IN_RNN:
             raise ValueError(f"{method} can only be invoked inside rnn block.")
 
-    def _started(self, method: str) -> Variable:
+    def _check_started(self, method: str) -> Variable:
         if self._lengths is None:
             raise ValueError(f"step_input should be invoked before {method}(...)")
         return self._lengths

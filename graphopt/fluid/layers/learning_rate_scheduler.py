@@ -49,17 +49,17 @@ def autoincreased_step_counter(
     return counter
 
 
-def _scheduled(function: Callable[..., Variable]) -> Callable[..., Variable]:
+def _mark_schedule(function: Callable[..., Variable]) -> Callable[..., Variable]:
     """Mark the operators of a schedule as such: they are not part of a program for testing."""
 
     @wraps(function)
-    def marked(*args: Any, **kwargs: Any) -> Variable:
+    def wrapper(*args: Any, **kwargs: Any) -> Variable:
         with default_main_program().role(OpRole.LR_SCHEDULE):
             rate = function(*args, **kwargs)
         rate.stop_gradient = True
         return rate
 
-    return marked
+    return wrapper
 
 
 def _decay_step_counter(begin: int = 0) -> Variable:
@@ -71,7 +71,7 @@ def _numbers(function: str, **given: Any) -> list[float]:
     return [arguments.number(value, name, function) for name, value in given.items()]
 
 
-@_scheduled
+@_mark_schedule
 def noam_decay(d_model: Any, warmup_steps: Any, learning_rate: float = 1.0) -> Variable:
     """learning_rate * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5) (layers.noam_decay).
 
@@ -92,7 +92,7 @@ def _periods(decay_steps: Any, staircase: bool, function: str) -> Variable:
     return floor(periods) if staircase else periods
 
 
-@_scheduled
+@_mark_schedule
 def exponential_decay(
     learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False
 ) -> Variable:
@@ -105,7 +105,7 @@ def exponential_decay(
     return scale(binary("elementwise_pow", full_like(periods, base), periods), rate)
 
 
-@_scheduled
+@_mark_schedule
 def natural_exp_decay(
     learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False
 ) -> Variable:
@@ -115,7 +115,7 @@ def natural_exp_decay(
     return scale(exp(scale(periods, -speed)), rate)
 
 
-@_scheduled
+@_mark_schedule
 def inverse_time_decay(
     learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False
 ) -> Variable:
@@ -125,7 +125,7 @@ def inverse_time_decay(
     return divide(full_like(slowed, rate), slowed)
 
 
-@_scheduled
+@_mark_schedule
 def polynomial_decay(
     learning_rate: float,
     decay_steps: int,
@@ -154,7 +154,7 @@ def polynomial_decay(
     return scale(pow(scale(share, -1.0, 1.0), exponent), rate - last, last)
 
 
-@_scheduled
+@_mark_schedule
 def piecewise_decay(boundaries: Sequence[int], values: Sequence[float]) -> Variable:
     """values[i] for the steps below boundaries[i], and the last value after all of them.
 
@@ -171,7 +171,7 @@ def piecewise_decay(boundaries: Sequence[int], values: Sequence[float]) -> Varia
     return _keep_rate(rate, "learning_rate")
 
 
-@_scheduled
+@_mark_schedule
 def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Variable:
     """learning_rate * (cos(pi * epoch / epochs) + 1) / 2 (fluid.layers.cosine_decay)."""
     rate, steps, last = _numbers(
@@ -181,7 +181,7 @@ def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Var
     return scale(cos(scale(epoch, math.pi / last)), 0.5 * rate, 0.5 * rate)
 
 
-@_scheduled
+@_mark_schedule
 def linear_lr_warmup(
     learning_rate: Any, warmup_steps: int, start_lr: float, end_lr: float
 ) -> Variable:

@@ -203,7 +203,7 @@ def hsigmoid(
     if attr is not None:
         bias = helper.parameter(attr, [nodes, 1], dtype, is_bias=True)
     if path_table is not None and path_code is not None:
-        paths = tree.Paths.given(path_table, path_code, dtype)
+        paths = tree.Paths.from_table(path_table, path_code, dtype)
     else:
         paths = tree.Paths.complete(label, num_classes, dtype)
     return made_by(helper.name, [0], lambda: tree.loss(input, weight, bias, paths))

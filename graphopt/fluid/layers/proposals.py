@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt.fluid.layers.detection import box_coder, centred, sides_of
+from graphopt.fluid.layers.detection import box_coder, sides_of, to_centres
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.sequence_notes import levels_of, note
@@ -223,7 +223,7 @@ def box_decoder_and_assign(
     classes = arguments.variable(box_score, "box_score", function).shape[-1]
     offsets = reshape(arguments.variable(target_box, "target_box", function), [-1, classes, 4])
     right, down, wide, tall = sides_of(multiply(offsets, spread))
-    x, y, width, height = centred(unsqueeze(prior_box, [1]), 1.0)
+    x, y, width, height = to_centres(unsqueeze(prior_box, [1]), 1.0)
     middle = add(multiply(right, width), x), add(multiply(down, height), y)
     limit = full_like(wide, arguments.number(box_clip, "box_clip", function))
     half = [

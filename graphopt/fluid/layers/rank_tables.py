@@ -7,7 +7,7 @@ memory. Paddle page: fluid.layers.control_flow.
 from __future__ import annotations
 
 from graphopt.errors import OperandError, UnsupportedError
-from graphopt.fluid.layers.sequence_lod import constant, noted
+from graphopt.fluid.layers.sequence_lod import constant, note_lengths
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.sequence_notes import levels_of, note, take_as_rows
@@ -73,7 +73,7 @@ def reorder_lod_tensor_by_rank(x: Variable, rank_table: Variable) -> Variable:
         return gather(x, order)
     lengths = of_one_level(x, function, "x")
     made = LayerHelper(function).emit(function, {"X": x, "RankTable": order, SLOT: lengths})
-    return noted(made, constant(gather(lengths, order)))
+    return note_lengths(made, constant(gather(lengths, order)))
 
 
 def max_sequence_len(rank_table: Variable) -> Variable:
@@ -110,7 +110,7 @@ def array_to_lod_tensor(x: Variable, table: Variable) -> Variable:
         made.shape = (-1, *x.shape[1:])
     inputs = {"X": x, "RankTable": table, SLOT: lengths}
     helper.append_op(function, inputs, {"Out": made})
-    return noted(made, lengths)
+    return note_lengths(made, lengths)
 
 
 def shrink_memory(x: Variable, i: Variable, table: Variable) -> Variable:
@@ -125,7 +125,7 @@ def shrink_memory(x: Variable, i: Variable, table: Variable) -> Variable:
         return slice(x, [0], [0], [count])
     left = constant(slice(of_one_level(x, function, "x"), [0], [0], [count]))
     rows = constant(reshape(total(left), [1]))
-    return noted(slice(x, [0], [0], [rows]), left)
+    return note_lengths(slice(x, [0], [0], [rows]), left)
 
 
 def split_lod_tensor(input: Variable, mask: Variable, level: int = 0) -> tuple[Variable, Variable]:
@@ -149,7 +149,7 @@ def split_lod_tensor(input: Variable, mask: Variable, level: int = 0) -> tuple[V
         out, left = LayerHelper("sequence_expand").emit_all(
             "sequence_expand", inputs, {"ref_level": -1}, ("Out", "OutLengths")
         )
-        sides.append(noted(out, constant(left)))
+        sides.append(note_lengths(out, constant(left)))
     return sides[0], sides[1]
 
 
@@ -173,7 +173,7 @@ def merge_lod_tensor(
     lengths = constant(concat(own, 0))
     inputs = {"X": joined, "RankTable": order, SLOT: lengths}
     made = LayerHelper(function).emit("reorder_lod_tensor_by_rank", inputs)
-    return noted(made, constant(gather(lengths, order)))
+    return note_lengths(made, constant(gather(lengths, order)))
 
 
 def _first_level(level: int, function: str) -> None:

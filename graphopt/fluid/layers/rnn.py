@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphopt.fluid.common import activate
-from graphopt.fluid.layers.rnn_units import mixed
+from graphopt.fluid.layers.rnn_units import mix
 from graphopt.fluid.layers.shaping import sequence_mask
 from graphopt.fluid.layers.tensor import fill_constant_batch_size_like
 from graphopt.frontend import arguments
@@ -141,7 +141,7 @@ class _Gated(RNNCell):
         """The weights and biases that a first call has made, by their last names."""
         return {made.name.rsplit(".", 1)[-1]: made for made in self._made.values()}
 
-    def _activated(self, x: Variable, act: Any) -> Variable:
+    def _activate(self, x: Variable, act: Any) -> Variable:
         return activate(x, act) if isinstance(act, str) else act(x)
 
 
@@ -184,10 +184,10 @@ class GRUCell(_Gated):
         self._check(inputs=inputs, states=states)
         size = self.hidden_size
         gates = self._through(concat([inputs, states], 1), "gate", 2 * size)
-        reset, update = split(self._activated(gates, self._gate), 2, 1)
+        reset, update = split(self._activate(gates, self._gate), 2, 1)
         joined = concat([inputs, multiply(reset, states)], 1)
-        candidate = self._activated(self._through(joined, "candidate", size), self._act)
-        new = mixed(update, states, candidate, True)
+        candidate = self._activate(self._through(joined, "candidate", size), self._act)
+        new = mix(update, states, candidate, True)
         return new, new
 
     @property
@@ -221,10 +221,10 @@ class LSTMCell(_Gated):
         hidden, cell = states
         self._check(inputs=inputs, hidden=hidden, cell=cell)
         parts = split(self._through(concat([inputs, hidden], 1), "", 4 * self.hidden_size), 4, 1)
-        enter, leave = (self._activated(parts[i], self._gate) for i in (0, 3))
-        keep = self._activated(scale(parts[2], 1.0, self._forget_bias), self._gate)
-        cell = add(multiply(cell, keep), multiply(enter, self._activated(parts[1], self._act)))
-        hidden = multiply(self._activated(cell, self._act), leave)
+        enter, leave = (self._activate(parts[i], self._gate) for i in (0, 3))
+        keep = self._activate(scale(parts[2], 1.0, self._forget_bias), self._gate)
+        cell = add(multiply(cell, keep), multiply(enter, self._activate(parts[1], self._act)))
+        hidden = multiply(self._activate(cell, self._act), leave)
         return hidden, [hidden, cell]
 
     @property
@@ -249,7 +249,7 @@ def rnn(
     if initial_states is None:
         at = 1 if time_major else 0
         initial_states = cell.get_initial_states(batch_ref=inputs, batch_dim_idx=at)
-    sequences = inputs if time_major else _map(_swapped, inputs)
+    sequences = inputs if time_major else _map(_swap_axes, inputs)
     mask = None
     if sequence_length is not None:
         first = leaves(sequences)[0]
@@ -276,17 +276,17 @@ def rnn(
     finals = _map(lambda _: last_item(next(made)), new_states)
     if is_reverse:
         outputs = _map(lambda x: flip(x, [0]), outputs)
-    return outputs if time_major else _map(_swapped, outputs), finals
+    return outputs if time_major else _map(_swap_axes, outputs), finals
 
 
-def _swapped(x: Variable) -> Variable:
+def _swap_axes(x: Variable) -> Variable:
     return transpose(x, [1, 0, *range(2, len(x.shape))])
 
 
 def mask_state(live: Variable, new: Variable, old: Variable) -> Variable:
     """The new state where the sequence still goes on."""
     share = reshape(live, [-1, *[1] * (len(new.shape) - 1)])
-    return mixed(share, old, new, False)
+    return mix(share, old, new, False)
 
 
 def last_item(x: Variable) -> Variable:

@@ -29,7 +29,7 @@ def _apply_activation(x: Variable, act: str, what: str) -> Variable:
     return x if act == "identity" else activate(x, act)
 
 
-def mixed(gate: Variable, old: Variable, new: Variable, origin_mode: bool) -> Variable:
+def mix(gate: Variable, old: Variable, new: Variable, origin_mode: bool) -> Variable:
     """gate * new + (1 - gate) * old, or the other way round in `origin_mode`."""
     first, second = (old, new) if origin_mode else (new, old)
     return add(second, multiply(gate, subtract(first, second)))
@@ -88,7 +88,7 @@ def _gru(
     update, reset = split(gates, 2, 1)
     kept = multiply(reset, hidden)
     candidate = _apply_activation(add(rest, matmul(kept, last)), acts[0], "activation")
-    new = mixed(update, hidden, candidate, origin_mode)
+    new = mix(update, hidden, candidate, origin_mode)
     return new, _constant(kept), _constant(concat([gates, candidate], 1))
 
 

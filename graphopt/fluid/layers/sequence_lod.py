@@ -35,7 +35,7 @@ def constant(x: Variable) -> Variable:
     return x
 
 
-def noted(made: Variable, lengths: Variable) -> Variable:
+def note_lengths(made: Variable, lengths: Variable) -> Variable:
     """A result with these lengths."""
     return note(made, [lengths.name])
 
@@ -144,7 +144,7 @@ def sequence_concat(input: Sequence[Variable], name: str | None = None) -> Varia
     total = lengths[0]
     for own in lengths[1:]:
         total = constant(add(total, own))
-    return noted(made, total)
+    return note_lengths(made, total)
 
 
 def sequence_expand(
@@ -169,7 +169,7 @@ def sequence_expand(
         own = of_one_level(x, function, "x")
         inputs = {"X": x, "Y": y, "Counts": counts, "OwnLengths": own}
         made, lengths = helper.emit_all(function, inputs, attrs, ("Out", "OutLengths"))
-        return noted(made, constant(lengths))
+        return note_lengths(made, constant(lengths))
     slot = SLOT if level in (-1, count - 1) else "Counts"
     return note(helper.emit(function, {"X": x, "Y": y, slot: counts}, attrs), ())
 
@@ -207,7 +207,7 @@ def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Va
     inputs = {"X": arguments.variable(x, "x", "sequence_unpad")}
     inputs["Length"] = constant(arguments.variable(length, "length", "sequence_unpad"))
     made = note(_emit_sequences("sequence_unpad", inputs, None, name), ())
-    return noted(made, _flat(length))
+    return note_lengths(made, _flat(length))
 
 
 @one_layer("sequence_reshape")
@@ -222,11 +222,11 @@ def sequence_reshape(input: Variable, new_dim: int) -> Variable:
     if len(input.shape) != 2 or width < 1 or size < 1:
         raise ValueError(f"{function}(): {list(input.shape)} cannot become rows of {new_dim}")
     if width % size == 0:
-        return noted(reshape(input, [-1, size]), constant(scale(lengths, width // size)))
+        return note_lengths(reshape(input, [-1, size]), constant(scale(lengths, width // size)))
     inputs = {"X": input, SLOT: lengths}
     helper = LayerHelper(function)
     made, lengths = helper.emit_all(function, inputs, {"new_dim": size}, ("Out", "OutLengths"))
-    return noted(made, constant(lengths))
+    return note_lengths(made, constant(lengths))
 
 
 def sequence_scatter(
@@ -268,7 +268,7 @@ def sequence_slice(
     inputs = _inputs(input, function)
     inputs["Offset"] = constant(arguments.variable(offset, "offset", function))
     inputs["Length"] = constant(arguments.variable(length, "length", function))
-    return noted(_emit_sequences(function, inputs, None, name), _flat(length))
+    return note_lengths(_emit_sequences(function, inputs, None, name), _flat(length))
 
 
 def _flat(lengths: Variable) -> Variable:

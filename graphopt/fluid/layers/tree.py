@@ -29,7 +29,7 @@ class Paths:
     valid: Variable
 
     @staticmethod
-    def given(table: Variable, code: Variable, dtype: Any) -> Paths:
+    def from_table(table: Variable, code: Variable, dtype: Any) -> Paths:
         """The paths of a tree that the caller describes; numbers below 0 end a path."""
         zero = full_like(table, 0)
         valid = cast(greater_equal(table, zero), dtype)

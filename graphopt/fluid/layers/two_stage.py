@@ -100,10 +100,12 @@ def locality_aware_nms(
         "normalized": arguments.flag(normalized, "normalized", function),
         "nms_eta": arguments.number(nms_eta, "nms_eta", function),
     }
-    return _detected(LayerHelper(function, name), inputs, attrs)
+    return _append_detection(LayerHelper(function, name), inputs, attrs)
 
 
-def _detected(helper: LayerHelper, inputs: Mapping[str, Any], attrs: Mapping[str, Any]) -> Variable:
+def _append_detection(
+    helper: LayerHelper, inputs: Mapping[str, Any], attrs: Mapping[str, Any]
+) -> Variable:
     """Rows of detections, those of an image as a sequence."""
     outs = ("Out", "OutNumber")
     found, counts = helper.emit_all(helper.layer_type, inputs, attrs, outs, stop_gradient=True)
@@ -141,7 +143,7 @@ def retinanet_detection_output(
         "nms_threshold": arguments.number(nms_threshold, "nms_threshold", function),
         "nms_eta": 1.0,
     }
-    return _detected(LayerHelper(function), inputs, attrs)
+    return _append_detection(LayerHelper(function), inputs, attrs)
 
 
 def _wide(counts: Variable) -> Variable:
@@ -268,7 +270,7 @@ def rpn_target_assign(
         "ImInfo": arguments.variable(im_info, "im_info", function),
     }
     arguments.variable(anchor_var, "anchor_var", function)
-    return _trained(function, inputs, attrs, bbox_pred, cls_logits, 1)[:5]
+    return _append_targets(function, inputs, attrs, bbox_pred, cls_logits, 1)[:5]
 
 
 def retinanet_target_assign(
@@ -303,10 +305,10 @@ def retinanet_target_assign(
     }
     arguments.variable(anchor_var, "anchor_var", function)
     classes = arguments.integer(num_classes, "num_classes", function)
-    return _trained(function, inputs, attrs, bbox_pred, cls_logits, classes)
+    return _append_targets(function, inputs, attrs, bbox_pred, cls_logits, classes)
 
 
-def _trained(
+def _append_targets(
     function: str,
     inputs: Mapping[str, Variable],
     attrs: Mapping[str, Any],

@@ -153,7 +153,7 @@ class Cast:
         if op.type == GRAD_TYPE:
             self._compute(op, self.dtype if self.level == "O2" else float32)
             return set()
-        wanted = self._promoted(op) if self.promote else self._listed(op)
+        wanted = self._widest_dtype(op) if self.promote else self._dtype_by_lists(op)
         read = self._compute(op, wanted)
         return read if wanted == self.dtype else set()
 
@@ -176,13 +176,13 @@ class Cast:
             op._set_attr("in_dtype", source.dtype.code)
             retype(made, as_dtype(op.attr("out_dtype")))
 
-    def _promoted(self, op: Operator) -> DType:
+    def _widest_dtype(self, op: Operator) -> DType:
         slots = (slot for slot in op.input_names if not keeps_input(op, slot))
         names = [name for slot in slots for name in op.input(slot)]
         wide = any(has_dtype(op.block.find_var(name), float32) for name in names)
         return float32 if wide else self.dtype
 
-    def _listed(self, op: Operator) -> DType:
+    def _dtype_by_lists(self, op: Operator) -> DType:
         if self.level == "O2":
             return self.dtype
         if op.type not in self.lists.gray_list:

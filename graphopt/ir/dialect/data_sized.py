@@ -119,7 +119,7 @@ def _differ(op: If) -> bool:
     """True when the branches give other shapes, whatever is fed."""
     return any(
         _is_other(shape_of(yes.type), shape_of(no.type))
-        for yes, no in zip(op.yielded(0), op.yielded(1), strict=True)
+        for yes, no in zip(op.yielded_values(0), op.yielded_values(1), strict=True)
     )
 
 

@@ -59,7 +59,9 @@ def _active_results(op: PdOp, active: set[SSAValue]) -> list[SSAValue]:
         for inner in op.body.block.ops:
             if isinstance(inner, PdOp):
                 inside.update(_active_results(inner, inside))
-        results = [r for r, value in zip(results, op.yielded(), strict=True) if value in inside]
+        results = [
+            r for r, value in zip(results, op.yielded_values(), strict=True) if value in inside
+        ]
     return [result for result in results if dtype_of(result.type).is_differentiable]
 
 
@@ -76,7 +78,7 @@ def path_of(op: Grad, region: Sequence[PdOp], active: set[SSAValue]) -> list[PdO
     return path[::-1]
 
 
-def differentiated(module: ModuleOp) -> set[Operation]:
+def differentiated_ops(module: ModuleOp) -> set[Operation]:
     """The ops that some gradient goes through."""
     found: set[Operation] = set()
     for op in module.walk():

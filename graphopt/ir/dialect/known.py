@@ -45,7 +45,7 @@ from graphopt.ir.dialect.size_rules import Elements, Sizes, own_sizes, result_si
 from graphopt.ir.dialect.sums import Amount, SymbolicSum, quotient
 from graphopt.ir.dialect.traits import keeps_order
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, element_count, shape_of, slice_bounds
-from graphopt.ir.dtypes import DType, converted
+from graphopt.ir.dtypes import DType, convert_as_x86
 
 Array = np.ndarray[Any, Any]
 # a NumPy scalar of the value's dtype, a sum, or None
@@ -87,7 +87,7 @@ class KnownValues:
     def elements(self, value: SSAValue) -> Elements | None:
         """The elements of a value; None when they are many, or their number is unknown."""
         if value not in self._elements:
-            self._elements[value] = self._found(value)
+            self._elements[value] = self._find(value)
         return self._elements[value]
 
     def array(self, value: SSAValue) -> Array | None:
@@ -104,17 +104,17 @@ class KnownValues:
         """Take these for the elements of a value."""
         self._elements[value] = elements
 
-    def _found(self, value: SSAValue) -> Elements | None:
+    def _find(self, value: SSAValue) -> Elements | None:
         op, dtype, shape = value.owner, dtype_of(value.type), shape_of(value.type)
         if isinstance(op, ShapeOf):
             return _round_elements(_objects(self.sizes(op.input)), dtype).reshape(shape)
         if UNKNOWN in shape or element_count(shape) > MOST_ELEMENTS:
             return None
-        computed = self._computed(op) if isinstance(op, PdOp) else None
+        computed = self._compute(op) if isinstance(op, PdOp) else None
         found = None if computed is None else _round_elements(np.asarray(computed), dtype)
         return np.full(shape, None) if found is None else found.reshape(shape)
 
-    def _computed(self, op: PdOp) -> Any:
+    def _compute(self, op: PdOp) -> Any:
         """The elements of the result by the rule of the op, in any shape; None: all unknown."""
         rule = _RULES.get(type(op), _first if keeps_order(op) else None)
         if rule is None:
@@ -142,7 +142,7 @@ def constant(value: SSAValue) -> float | None:
 def _round_elements(elements: Array, dtype: DType) -> Array:
     """The elements as a dtype holds them."""
     if elements.dtype != object:
-        return converted(elements, dtype)
+        return convert_as_x86(elements, dtype)
     found = [_one_held(element, dtype) for element in elements.ravel()]
     is_plain = not any(element is None or isinstance(element, SymbolicSum) for element in found)
     return np.array(found, dtype.numpy) if is_plain else _objects(found)
@@ -196,7 +196,7 @@ def _gather(op: PdOp, x: Elements, index: Elements) -> Elements | None:
     return np.take(x, index.ravel(), axis)
 
 
-def _strided(op: PdOp, x: Elements) -> Elements | None:
+def _stride(op: PdOp, x: Elements) -> Elements | None:
     """By bounds as those of Python, where one before the first element is none."""
     cut = [slice(None)] * x.ndim
     names = ("axes", "starts", "ends", "strides")
@@ -281,10 +281,10 @@ def _scale(op: PdOp, x: Elements) -> Any:
         return None
 
     def by(factor: Any, bias: Any) -> Compute:
-        def scaled(number: Any) -> Any:
+        def scale(number: Any) -> Any:
             return number * factor + bias if after else (number + bias) * factor
 
-        return scaled
+        return scale
 
     of_sums = by(int(factor), int(bias)) if is_whole else None
     return _elementwise(by(factor, bias), of_sums)(op, x)
@@ -297,7 +297,7 @@ _RULES: Mapping[type[PdOp], Rule] = {
     Concat: _concat,
     Stack: _stack,
     Slice: _slice,
-    StridedSlice: _strided,
+    StridedSlice: _stride,
     Transpose: _transpose,
     Expand: _expand,
     Arange: _range,

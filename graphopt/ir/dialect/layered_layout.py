@@ -55,7 +55,7 @@ class Layout:
     paths: Sequence[Path] = ()
 
 
-def layered(
+def lay_out(
     widths: Sequence[float], edges: Sequence[Edge], fed: Set[int], paths: Sequence[Path] = ()
 ) -> Layout:
     """The layout of boxes of these widths; an edge leads to a box with a higher number.

@@ -20,7 +20,7 @@ Retype = Callable[[Port], Tensor]
 Attrs = Callable[[PdOp], Mapping[str, Any]]
 
 
-def retyped(module: ModuleOp, retype: Retype, attrs: Attrs) -> ModuleOp | None:
+def retype_module(module: ModuleOp, retype: Retype, attrs: Attrs) -> ModuleOp | None:
     """The program for arguments of other types; None when an op does not take them.
 
     `attrs` returns the properties of each op, which may name dtypes and sizes.

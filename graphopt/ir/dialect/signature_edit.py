@@ -88,8 +88,8 @@ class SignatureEdit:
 
     def mark(self, said: Mapping[str, Attributes]) -> None:
         """Say more of state, by its name: of arguments and of results."""
-        self._arguments = [slot and (slot[0], _marked(slot[1], said)) for slot in self._arguments]
-        self.results = [_marked(attributes, said) for attributes in self.results]
+        self._arguments = [slot and (slot[0], _mark(slot[1], said)) for slot in self._arguments]
+        self.results = [_mark(attributes, said) for attributes in self.results]
 
     def give(self, value: SSAValue, attributes: DictionaryAttr) -> None:
         """Return one more value."""
@@ -128,6 +128,6 @@ def _entries(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[D
     return list(attributes) if attributes is not None else [DictionaryAttr({})] * count
 
 
-def _marked(attributes: DictionaryAttr, said: Mapping[str, Attributes]) -> DictionaryAttr:
+def _mark(attributes: DictionaryAttr, said: Mapping[str, Attributes]) -> DictionaryAttr:
     more = said.get(state_name(attributes) or "")
     return DictionaryAttr({**attributes.data, **more}) if more else attributes

@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.op import PdOp, class_of
 from graphopt.ir.dialect.ops.creation import Arange, Full
-from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties
 from graphopt.ir.dialect.ops.index import Embedding, Gather
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.norm import LayerNorm
@@ -77,10 +77,10 @@ def result_sizes(
     if found is None:
         return {}
     results = op.results if isinstance(op, (Split, Unbind)) else op.results[:1]
-    return {result: _refined(own_sizes(result), found) for result in results}
+    return {result: _refine_sizes(own_sizes(result), found) for result in results}
 
 
-def _refined(own: Sizes, found: Found) -> Sizes:
+def _refine_sizes(own: Sizes, found: Found) -> Sizes:
     """The type says more than a size that comes from somewhere else."""
     if len(own) != len(found):
         return own
@@ -241,10 +241,10 @@ def _unbind(op: PdOp, given: Sequence[Sizes]) -> Found:
 
 
 def _slice(op: PdOp, given: Sequence[Sizes]) -> Found:
-    return _sliced(given[0], op.attr_values())
+    return _slice_sizes(given[0], op.attr_values())
 
 
-def _sliced(x: Sizes, attrs: Attrs) -> Found:
+def _slice_sizes(x: Sizes, attrs: Attrs) -> Found:
     sizes: list[Amount | None] = list(x)
     for axis, start, end in zip(attrs["axes"], attrs["starts"], attrs["ends"], strict=True):
         at = normalize_axis(axis, len(sizes))
@@ -296,7 +296,7 @@ def _dynamic(
     known = [_numbers(each) for each in found if each is not None]
     if rule is None or len(known) < len(found):
         return None
-    attrs = decoded(class_of(op.attr("op")), op.attr("attrs"))
+    attrs = decode_properties(class_of(op.attr("op")), op.attr("attrs"))
     return rule(given, {**attrs, **dict(zip(op.attr("dynamic"), known, strict=True))})
 
 
@@ -333,7 +333,7 @@ _DYNAMIC: Mapping[str, Callable[[Sequence[Sizes], Attrs], Found | None]] = {
     Expand.name: lambda given, attrs: _expand_sizes(given[0], _as_sizes(attrs["shape"])),
     Full.name: lambda given, attrs: _as_sizes(attrs["shape"]),
     Reshape.name: lambda given, attrs: _reshape_sizes(given[0], _as_sizes(attrs["shape"])),
-    Slice.name: lambda given, attrs: _sliced(given[0], attrs),
+    Slice.name: lambda given, attrs: _slice_sizes(given[0], attrs),
 }
 _RULES: Mapping[type[PdOp], Rule] = {
     Concat: _concat,

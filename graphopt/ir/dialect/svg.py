@@ -17,7 +17,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from graphopt.ir.dialect.clustered_rows import Path
-from graphopt.ir.dialect.layered_layout import Layout, layered
+from graphopt.ir.dialect.layered_layout import Layout, lay_out
 from graphopt.ir.dialect.ops.control import Yield
 from graphopt.ir.dialect.signature import FEED, STATE, main_function, signature_of
 from graphopt.ir.dialect.types import show
@@ -166,7 +166,7 @@ class _Drawing:
 
     def text(self) -> str:
         """The drawing: a style, the edges, then the boxes."""
-        layout = layered(
+        layout = lay_out(
             [box.width for box in self.boxes],
             [(e.start, e.end) for e in self.edges],
             self.fed,

@@ -280,10 +280,10 @@ def text_of(op: Operation, *, print_types: bool = False, short_signatures: bool 
     """A module, or any op, as text; the options are those of `ModulePrinter`."""
     stream = StringIO()
     ModulePrinter(stream, print_types=print_types, short_signatures=short_signatures).print_op(op)
-    return wrapped(stream.getvalue())
+    return wrap_lines(stream.getvalue())
 
 
-def wrapped(text: str) -> str:
+def wrap_lines(text: str) -> str:
     """IR text with its long lines broken after commas.
 
     The results of a function stay on one line if they fit on one.

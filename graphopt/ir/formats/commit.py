@@ -150,7 +150,7 @@ class _Save:
         temporary = room / f".{head.decode('utf-8', 'ignore')}{tail}"
         self.moves[temporary] = target
         is_sealed = False
-        with _created(temporary, target) as file:
+        with _create(temporary, target) as file:
             for piece in pieces:
                 if piece is SEAL:
                     self.seals.append((temporary, file.tell()))
@@ -207,7 +207,7 @@ class _Save:
 
 
 @contextmanager
-def _created(path: Path, target: Path) -> Generator[BinaryIO]:
+def _create(path: Path, target: Path) -> Generator[BinaryIO]:
     """A new file that may be read and written by those who may do so with the file it replaces."""
     try:
         old = target.stat()
@@ -268,7 +268,7 @@ def _journal(folder: Path) -> dict[Path, Path]:
     path = folder / JOURNAL
     try:
         status = path.lstat()
-        if not stat.S_ISREG(status.st_mode) or status.st_uid not in _trusted(folder):
+        if not stat.S_ISREG(status.st_mode) or status.st_uid not in _trusted_owners(folder):
             return {}
         with path.open("rb") as file:
             data = file.read(_JOURNAL_BYTES)
@@ -289,7 +289,7 @@ def _journal(folder: Path) -> dict[Path, Path]:
     return {folder / target: folder / temporary for target, temporary in moves.items()}
 
 
-def _trusted(folder: Path) -> tuple[int, ...]:
+def _trusted_owners(folder: Path) -> tuple[int, ...]:
     return (os.geteuid() if hasattr(os, "geteuid") else 0, folder.stat().st_uid, 0)
 
 

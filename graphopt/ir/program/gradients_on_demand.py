@@ -131,7 +131,7 @@ def _compute(gradient: Variable) -> None:
     gradient.block.program.touch()
 
 
-def carried(op: Operator) -> set[str]:
+def carried_variables(op: Operator) -> set[str]:
     """The variables that a loop changes in place."""
     return set(op.input("X")) & set(op.output("Out")) if op.type == "while" else set()
 
@@ -139,7 +139,7 @@ def carried(op: Operator) -> set[str]:
 def _changed_by_loops(derivative: Operator) -> set[str]:
     """The variables that the loops in front of a derivative change in place."""
     ops = derivative.block.ops
-    return {name for op in ops[: ops.index(derivative)] for name in carried(op)}
+    return {name for op in ops[: ops.index(derivative)] for name in carried_variables(op)}
 
 
 def _read_by(op: Operator) -> list[str]:

@@ -159,16 +159,16 @@ def drop_blocks(program: Program) -> None:
         for op in block.ops:
             for name, value in op.attrs.items():
                 if op.attr_kinds.get(name) in _BLOCK_KINDS or _names_blocks(name, value):
-                    op.attrs[name] = _renumbered(value, program, number)
+                    op.attrs[name] = _renumber(value, program, number)
 
 
 def _names_blocks(name: str, value: Any) -> bool:
     return name == "sub_block" or any(isinstance(item, Block) for item in _items(value))
 
 
-def _renumbered(value: Any, program: Program, number: dict[int, int]) -> Any:
+def _renumber(value: Any, program: Program, number: dict[int, int]) -> Any:
     if isinstance(value, list | tuple):
-        return [_renumbered(item, program, number) for item in _items(cast(Any, value))]
+        return [_renumber(item, program, number) for item in _items(cast(Any, value))]
     return program.blocks[value.idx] if isinstance(value, Block) else number[value]
 
 

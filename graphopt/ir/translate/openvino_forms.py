@@ -134,10 +134,10 @@ class _OperatorParts:
         inputs = {"X": x} if y is None else {"X": x, "Y": y}
         return self.rewriter.add(type, inputs, attrs if y is None else {"axis": -1, **attrs})
 
-    def scaled(self, x: str, scale: float, bias: float = 0.0) -> str:
+    def scale(self, x: str, scale: float, bias: float = 0.0) -> str:
         return self("scale", x, scale=scale, bias=bias, bias_after_scale=True)
 
-    def filled(self, x: str, value: float) -> str:
+    def fill_like(self, x: str, value: float) -> str:
         """As many numbers as x has."""
         return self("fill_any_like", x, value=value, dtype=_dtype(self.rewriter, x))
 
@@ -172,7 +172,7 @@ def _log_softmax(rewriter: Rewriter, op: Operator) -> None:
 
 def _sign(rewriter: Rewriter, op: Operator) -> None:
     parts = _OperatorParts(rewriter, op)
-    zero, dtype = parts.filled(parts.x, 0.0), _dtype(rewriter, parts.x)
+    zero, dtype = parts.fill_like(parts.x, 0.0), _dtype(rewriter, parts.x)
     attrs = {"in_dtype": DType("bool"), "out_dtype": dtype}
     above, below = (
         parts("cast", parts(type, parts.x, zero), **attrs) for type in ("greater_than", "less_than")
@@ -189,7 +189,7 @@ def _dtype(rewriter: Rewriter, name: str) -> DType:
 
 def _log_sigmoid(rewriter: Rewriter, op: Operator) -> None:
     parts = _OperatorParts(rewriter, op)
-    soft = parts("softplus", parts.scaled(parts.x, -1.0), beta=1.0, threshold=20.0)
+    soft = parts("softplus", parts.scale(parts.x, -1.0), beta=1.0, threshold=20.0)
     parts.ends_scaled(soft, -1.0)
 
 
@@ -211,8 +211,8 @@ def _of_exponentials(sign: float) -> FormRule:
 
     def rule(rewriter: Rewriter, op: Operator) -> None:
         parts = _OperatorParts(rewriter, op)
-        other = parts("exp", parts.scaled(parts.x, -1.0))
-        total = parts("elementwise_add", parts("exp", parts.x), parts.scaled(other, sign))
+        other = parts("exp", parts.scale(parts.x, -1.0))
+        total = parts("elementwise_add", parts("exp", parts.x), parts.scale(other, sign))
         parts.ends_scaled(total, 0.5)
 
     return rule
@@ -223,7 +223,7 @@ def _logarithm(scale: float, bias: float) -> FormRule:
 
     def rule(rewriter: Rewriter, op: Operator) -> None:
         parts = _OperatorParts(rewriter, op)
-        moved = parts.scaled(parts.x, 1.0, bias) if bias else parts.x
+        moved = parts.scale(parts.x, 1.0, bias) if bias else parts.x
         parts.ends_scaled(parts("log", moved), scale)
 
     return rule
@@ -236,12 +236,12 @@ def _expm1(rewriter: Rewriter, op: Operator) -> None:
 
 def _reciprocal(rewriter: Rewriter, op: Operator) -> None:
     parts = _OperatorParts(rewriter, op)
-    parts.ends("elementwise_div", parts.filled(parts.x, 1.0), parts.x)
+    parts.ends("elementwise_div", parts.fill_like(parts.x, 1.0), parts.x)
 
 
 def _softsign(rewriter: Rewriter, op: Operator) -> None:
     parts = _OperatorParts(rewriter, op)
-    parts.ends("elementwise_div", parts.x, parts.scaled(parts("abs", parts.x), 1.0, 1.0))
+    parts.ends("elementwise_div", parts.x, parts.scale(parts("abs", parts.x), 1.0, 1.0))
 
 
 def _selu(rewriter: Rewriter, op: Operator) -> None:
@@ -252,7 +252,7 @@ def _selu(rewriter: Rewriter, op: Operator) -> None:
 
 def _celu(rewriter: Rewriter, op: Operator) -> None:
     parts, alpha = _OperatorParts(rewriter, op), op.attrs.get("alpha", 1.0)
-    parts.ends_scaled(parts("elu", parts.scaled(parts.x, 1 / alpha), alpha=1.0), alpha)
+    parts.ends_scaled(parts("elu", parts.scale(parts.x, 1 / alpha), alpha=1.0), alpha)
 
 
 def _kept_where(size: bool, default: float) -> FormRule:
@@ -261,7 +261,7 @@ def _kept_where(size: bool, default: float) -> FormRule:
     def rule(rewriter: Rewriter, op: Operator) -> None:
         parts, limit = _OperatorParts(rewriter, op), op.attrs.get("threshold", default)
         compared = parts("abs", parts.x) if size else parts.x
-        above = parts("greater_than", compared, parts.filled(compared, limit))
+        above = parts("greater_than", compared, parts.fill_like(compared, limit))
         attrs = {"in_dtype": DType("bool"), "out_dtype": _dtype(rewriter, parts.x)}
         parts.ends("elementwise_mul", parts.x, parts("cast", above, **attrs))
 
@@ -270,7 +270,7 @@ def _kept_where(size: bool, default: float) -> FormRule:
 
 def _stanh(rewriter: Rewriter, op: Operator) -> None:
     parts, attrs = _OperatorParts(rewriter, op), op.attrs
-    inner = parts("tanh", parts.scaled(parts.x, attrs.get("scale_a", 0.67)))
+    inner = parts("tanh", parts.scale(parts.x, attrs.get("scale_a", 0.67)))
     parts.ends_scaled(inner, attrs.get("scale_b", 1.7159))
 
 
@@ -283,7 +283,7 @@ def _prelu(rewriter: Rewriter, op: Operator) -> None:
         alpha = rewriter.add("reshape2", {"X": alpha}, {"shape": [1, -1, *[1] * (rank - 2)]})
     elif op.attrs.get("mode") == "all":
         alpha = rewriter.add("reshape2", {"X": alpha}, {"shape": [1] * rank})
-    below = parts("relu", parts.scaled(parts.x, -1.0))
+    below = parts("relu", parts.scale(parts.x, -1.0))
     parts.ends("elementwise_sub", parts("relu", parts.x), parts("elementwise_mul", below, alpha))
 
 
@@ -332,17 +332,17 @@ def _bce_loss(rewriter: Rewriter, op: Operator) -> None:
 
     def share(x: str, weight: str) -> str:
         logarithm = parts("log", x)
-        kept = parts("elementwise_max", logarithm, parts.filled(logarithm, -100.0))
+        kept = parts("elementwise_max", logarithm, parts.fill_like(logarithm, -100.0))
         return parts("elementwise_mul", weight, kept)
 
-    no, other = (parts.scaled(name, -1.0, 1.0) for name in (parts.x, label))
+    no, other = (parts.scale(name, -1.0, 1.0) for name in (parts.x, label))
     total = parts("elementwise_add", share(parts.x, label), share(no, other))
     parts.ends_scaled(total, -1.0)
 
 
 def _atan(rewriter: Rewriter, op: Operator) -> None:
     parts = _OperatorParts(rewriter, op)
-    become(op, "atan2", {"X1": [parts.x], "X2": [parts.filled(parts.x, 1.0)]})
+    become(op, "atan2", {"X1": [parts.x], "X2": [parts.fill_like(parts.x, 1.0)]})
 
 
 # Abramowitz and Stegun 7.1.26, from the highest power
@@ -353,18 +353,18 @@ def _erf(rewriter: Rewriter, op: Operator) -> None:
     """By a polynomial of 1 / (1 + 0.3275911 |x|), right to 1.5e-7."""
     parts = _OperatorParts(rewriter, op)
     size = parts("abs", parts.x)
-    share = parts.scaled(size, 0.3275911, 1.0)
-    share = parts("elementwise_div", parts.filled(share, 1.0), share)
-    total = parts.scaled(share, _ERF[0], _ERF[1])
+    share = parts.scale(size, 0.3275911, 1.0)
+    share = parts("elementwise_div", parts.fill_like(share, 1.0), share)
+    total = parts.scale(share, _ERF[0], _ERF[1])
     for factor in _ERF[2:]:
-        total = parts.scaled(parts("elementwise_mul", total, share), 1.0, factor)
-    power = parts("exp", parts.scaled(parts("elementwise_mul", size, size), -1.0))
+        total = parts.scale(parts("elementwise_mul", total, share), 1.0, factor)
+    power = parts("exp", parts.scale(parts("elementwise_mul", size, size), -1.0))
     rest = parts("elementwise_mul", parts("elementwise_mul", total, share), power)
-    zero, dtype = parts.filled(parts.x, 0.0), _dtype(rewriter, parts.x)
+    zero, dtype = parts.fill_like(parts.x, 0.0), _dtype(rewriter, parts.x)
     below = parts("less_than", parts.x, zero)
     below = parts("cast", below, in_dtype=DType("bool"), out_dtype=dtype)
-    sign = parts.scaled(below, -2.0, 1.0)
-    parts.ends("elementwise_mul", sign, parts.scaled(rest, -1.0, 1.0))
+    sign = parts.scale(below, -2.0, 1.0)
+    parts.ends("elementwise_mul", sign, parts.scale(rest, -1.0, 1.0))
 
 
 def _logsumexp(rewriter: Rewriter, op: Operator) -> None:
@@ -383,7 +383,7 @@ def _logsumexp(rewriter: Rewriter, op: Operator) -> None:
         parts.ends("reduce_sum", whole, dim=axes, keep_dim=False, reduce_all=False)
 
 
-def _shuffled(rewriter: Rewriter, op: Operator) -> None:
+def _shuffle_channels(rewriter: Rewriter, op: Operator) -> None:
     """Channels taken apart, put in another order, and joined."""
     (x,), factor = op.input("X"), op.attrs.get("upscale_factor", 1)
     _, c, h, w = rewriter.shape(x)
@@ -426,5 +426,5 @@ _RULES: Mapping[str, FormRule] = {
     "erf": _erf,
     "logsumexp": _logsumexp,
     "dot": _dot,
-    "pixel_shuffle": _shuffled,
+    "pixel_shuffle": _shuffle_channels,
 }

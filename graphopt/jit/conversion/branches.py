@@ -95,7 +95,7 @@ def choice(test: Any, yes: Thunk, no: Thunk) -> Any:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explain_errors() -> Iterator[None]:
     """Say of an error in a branch that the branch is traced whatever its condition will be."""
     try:
         yield
@@ -132,7 +132,7 @@ class _Branch:
         ends: list[list[Any]] = []
         for function in (yes, no):
             self.write(fresh(before))
-            with new_block() as inside, _explained():
+            with new_block() as inside, _explain_errors():
                 function()
             blocks.append(inside)
             ends.append(self.read())
@@ -146,7 +146,7 @@ class _Branch:
         self._append(self.flag, blocks[0])
         self._append(logical_not(self.flag), blocks[1])
         mask = cast(self.flag, "int32") if pairs else self.flag
-        made = iter([_selected(mask, *each) for each in zip(*sides, strict=True)])
+        made = iter([_select(mask, *each) for each in zip(*sides, strict=True)])
         self.write(
             nest.map_leaves(lambda leaf: next(made) if isinstance(leaf, _Both) else leaf, after)
         )
@@ -239,7 +239,7 @@ def _show(value: Any) -> str:
     return f"{value!r:.60}"
 
 
-def _selected(mask: Variable, yes: Variable, no: Variable) -> Variable:
+def _select(mask: Variable, yes: Variable, no: Variable) -> Variable:
     shape = [a if a == b else UNKNOWN for a, b in zip(yes.shape, no.shape, strict=True)]
     block = default_main_program().current_block()
     merged = block.create_var(unique_name.generate("_generated_var"), shape, yes.dtype)

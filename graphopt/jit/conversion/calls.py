@@ -13,7 +13,7 @@ from graphopt.frontend.mode import get_default_dtype
 from graphopt.ir.program import Variable
 from graphopt.jit import settings
 from graphopt.jit.conversion import branches, conditions, loops, unknown
-from graphopt.jit.conversion.function import converted
+from graphopt.jit.conversion.function import convert_function
 from graphopt.static.debug import Assert, Print
 from graphopt.tensor.array import array_length, is_array
 from graphopt.tensor.attribute import shape as shape_of
@@ -51,7 +51,7 @@ def convert(function: Any) -> Any:
         return MethodType(inner, function.__self__)
     if not isinstance(function, FunctionType) or not _is_users(function):
         return function
-    return converted(function, HELPERS, functools.partial(settings.report, function))
+    return convert_function(function, HELPERS, functools.partial(settings.report, function))
 
 
 def _is_users(function: FunctionType) -> bool:

@@ -104,7 +104,7 @@ class Expressions(ast.NodeTransformer):
             return place_node(helper("shape", node.value), node)
         return node
 
-    def _unchanged(self, node: ast.AST) -> ast.AST:
+    def _keep(self, node: ast.AST) -> ast.AST:
         return node
 
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _unchanged
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _keep

@@ -21,7 +21,7 @@ _LEFT_ALONE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GEN
 _codes: WeakKeyDictionary[CodeType, CodeType | None] = WeakKeyDictionary()
 
 
-def converted(
+def convert_function(
     function: FunctionType, helpers: object, report: Callable[[str], None] | None = None
 ) -> FunctionType:
     """The converted function, or the function itself where there is nothing to convert.

@@ -37,7 +37,7 @@ def make_assignment(name: str, value: ast.expr, at: ast.AST) -> ast.stmt:
     return place_node(made, at)
 
 
-def guarded(flags: Sequence[str], body: Statements) -> ast.stmt:
+def guard(flags: Sequence[str], body: Statements) -> ast.stmt:
     """`if not (flag or flag): body`."""
     names: list[ast.expr] = [ast.Name(flag, ast.Load()) for flag in flags]
     either = names[0] if len(names) == 1 else ast.BoolOp(ast.Or(), names)
@@ -104,7 +104,7 @@ class _Jumps:
                 is_inner = field == "body" and isinstance(part, _LOOPS)
                 if not is_inner and isinstance(block := getattr(part, field, None), list):
                     setattr(part, field, self.without(block))  # pyright: ignore[reportUnknownArgumentType]
-        return [each, guarded(self.flags, self.without(rest))] if rest else [each]
+        return [each, guard(self.flags, self.without(rest))] if rest else [each]
 
 
 def without_returns(body: Statements) -> Statements:

@@ -207,7 +207,7 @@ class _ConvertedLoop:
         settled = False
         while not settled:  # each time a number, a list or a name without a value is replaced
             carried, settled = {}, True
-            met, after, grown = self._tried(start)
+            met, after, grown = self._try_body(start)
             for at, (name, old, new) in enumerate(zip(self.names, met, after, strict=True)):
                 if at in grown:
                     # Paddle's form of a list that a loop fills
@@ -261,7 +261,7 @@ class _ConvertedLoop:
             assign(self.test(), flag)
         self.write(start)
 
-    def _tried(self, start: list[Any]) -> tuple[list[Any], list[Any], dict[int, DType]]:
+    def _try_body(self, start: list[Any]) -> tuple[list[Any], list[Any], dict[int, DType]]:
         """The values before the body and after it, and the dtypes of lists that grow.
 
         The operators of the body are taken back, and so are the types of their results.
@@ -308,12 +308,12 @@ def _keep_types(after: Sequence[Any], met: Sequence[Any]) -> list[Any]:
     """The values after a body, new tensors among them as ones that keep their types."""
     old = {id(leaf) for leaf in nest.leaves(list(met))}
 
-    def kept(leaf: Any) -> Any:
+    def keep(leaf: Any) -> Any:
         if not isinstance(leaf, Variable) or id(leaf) in old or not leaf.has_type:
             return leaf
         return leaf.copy_to(leaf.block)
 
-    return [nest.map_leaves(kept, value) for value in after]
+    return [nest.map_leaves(keep, value) for value in after]
 
 
 def _like(first: Any, met: Any, given: Any) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from graphopt.jit.conversion.expressions import Expressions, definition, helper, thunk
 from graphopt.jit.conversion.jumps import (
     Statements,
-    guarded,
+    guard,
     jumps_in,
     make_assignment,
     place_node,
@@ -63,7 +63,7 @@ class Conversion(Expressions):
         yes = self._function(f"_yes_{number}", self.block(node.body), state)
         no = self._function(f"_no_{number}", self.block(node.orelse), state)
         call = helper("branch", test, *_names(yes, no), *self._access(number, state))
-        return self._placed(node, [yes, no, *self._accessors(number, state), ast.Expr(call)])
+        return self._place(node, [yes, no, *self._accessors(number, state), ast.Expr(call)])
 
     def visit_While(self, node: ast.While) -> Statements:
         """A loop with a condition."""
@@ -107,7 +107,7 @@ class Conversion(Expressions):
         test = self.visit(node.test)
         message = self.visit(node.msg) if node.msg else ast.Constant(None)
         call = ast.Expr(helper("assertion", test, thunk(message)))
-        return self._placed(node, [call])[0]
+        return self._place(node, [call])[0]
 
     # -- parts ---------------------------------------------------------------------------------
 
@@ -128,14 +128,14 @@ class Conversion(Expressions):
         self.own.update(flags)
         body = without_breaks(node.body, *flags)
         start = make_assignment(flags[1], ast.Constant(False), node)
-        after = [guarded(flags[:1], node.orelse)] if node.orelse else []
+        after = [guard(flags[:1], node.orelse)] if node.orelse else []
         return flags, [start, *body], after
 
     def _with_flags(
         self, node: ast.stmt, flags: Sequence[str], made: Statements, after: Statements
     ) -> Statements:
         before = [make_assignment(flag, ast.Constant(False), node) for flag in flags]
-        return [*before, *self._placed(node, made), *self.block(after)]
+        return [*before, *self._place(node, made), *self.block(after)]
 
     def _function(
         self, name: str, body: Statements, state: Sequence[str], item: str | None = None
@@ -165,7 +165,7 @@ class Conversion(Expressions):
         ]
         return list(made)
 
-    def _placed(self, at: ast.stmt, made: Statements) -> Statements:
+    def _place(self, at: ast.stmt, made: Statements) -> Statements:
         for each in made:
             # nodes of the user's keep their lines
             place_node(each, at)

@@ -45,7 +45,7 @@ def at_once(operands: AttentionOperands, how: ScoreWeighing) -> Array:
     top = jnp.max(lax.stop_gradient(scores), -1, keepdims=True, initial=-jnp.inf)
     exponential = lax.exp(scores - top)
     weights = exponential / jnp.sum(exponential, -1, keepdims=True)
-    return jnp.matmul(kept(weights, operands.keep, how), operands.v)
+    return jnp.matmul(drop_weights(weights, operands.keep, how), operands.v)
 
 
 def scores_of(operands: AttentionOperands, how: ScoreWeighing) -> Array:
@@ -63,7 +63,7 @@ def number(value: float, like: Array) -> np.ndarray[Any, Any]:
     return np.asarray(value, like.dtype)
 
 
-def kept(weights: Array, keep: Array | None, how: ScoreWeighing) -> Array:
+def drop_weights(weights: Array, keep: Array | None, how: ScoreWeighing) -> Array:
     """The weights after dropout."""
     if how.kept != 1:
         weights = weights * number(how.kept, weights)

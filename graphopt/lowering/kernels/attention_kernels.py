@@ -17,7 +17,12 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.lowering.kernels.attention import Array, AttentionOperands, ScoreWeighing, kept
+from graphopt.lowering.kernels.attention import (
+    Array,
+    AttentionOperands,
+    ScoreWeighing,
+    drop_weights,
+)
 from graphopt.lowering.kernels.mosaic import with_short_indices
 
 # cuDNN's kernel needs the tensor cores of this generation (Ampere)
@@ -111,7 +116,7 @@ def _xla(operands: AttentionOperands, how: ScoreWeighing) -> Array:
         scores = jnp.where(mask, scores, np.float32(how.fill))
     elif mask is not None:
         scores = scores + mask.astype(np.float32)
-    weights = kept(jax.nn.softmax(scores), keep, how).astype(v.dtype)
+    weights = drop_weights(jax.nn.softmax(scores), keep, how).astype(v.dtype)
     return jnp.matmul(weights, v, preferred_element_type=np.float32).astype(q.dtype)
 
 

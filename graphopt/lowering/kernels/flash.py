@@ -19,7 +19,7 @@ from graphopt.lowering.kernels.attention import (
     Array,
     AttentionOperands,
     ScoreWeighing,
-    kept,
+    drop_weights,
     number,
     scores_of,
 )
@@ -189,7 +189,7 @@ def _add_block(carry: Any, q: Array, tile: Columns, how: ScoreWeighing) -> tuple
     weights = lax.exp(scores - _finite(higher))
     shrink = lax.exp(top - _finite(higher))
     total = total * shrink + jnp.sum(weights, -1, keepdims=True)
-    out = out * shrink + jnp.matmul(kept(weights, tile.keep, how), tile.v)
+    out = out * shrink + jnp.matmul(drop_weights(weights, tile.keep, how), tile.v)
     return (higher, total, out), None
 
 
@@ -257,8 +257,8 @@ def _pulled_back(
     """The sums for a block of keys with a block of queries more, and what that block gets."""
     of_k, of_v, of_mask = sums
     weights = lax.exp(_tile(q, tile, how) - saved.log_sum)
-    of_v += _transposed_product(kept(weights, tile.keep, how), saved.of_out)
-    of_weights = kept(jnp.matmul(saved.of_out, tile.v.mT), tile.keep, how)
+    of_v += _transposed_product(drop_weights(weights, tile.keep, how), saved.of_out)
+    of_weights = drop_weights(jnp.matmul(saved.of_out, tile.v.mT), tile.keep, how)
     of_scores = weights * (of_weights - saved.shift)
     of_tile = None
     if tile.mask is not None and tile.mask.dtype == np.bool_:

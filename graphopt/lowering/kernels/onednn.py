@@ -266,7 +266,7 @@ def called_sum(epilogue: Epilogue, added: int, is_packed: bool) -> Any:
     If it `is_packed`, oneDNN reads the filter in a block that it does not check.
     """
     window, sizes = epilogue.window, epilogue.filter
-    config = _configured(window)
+    config = _configure(window)
     steps = ["BIAS", "BINARY_ADD"][:added] + ["RELU"] * epilogue.relu
     config["fusions"] = {"ops": steps}
     if is_packed:
@@ -284,7 +284,7 @@ def called_sum(epilogue: Epilogue, added: int, is_packed: bool) -> Any:
 @functools.lru_cache(1024)
 def _called_convolution(window: FilterWindow) -> Any:
     """The custom call of a convolution, which is XLA's again under `vmap`."""
-    config = json.dumps({"onednn_conv_config": _configured(window)})
+    config = json.dumps({"onednn_conv_config": _configure(window)})
 
     def call(x: Array, w: Array) -> Array:
         shape = (x.shape[0], *out_sizes(x.shape[1:3], window), w.shape[3])
@@ -296,7 +296,7 @@ def _called_convolution(window: FilterWindow) -> Any:
 @functools.lru_cache(1024)
 def _called_groups(window: FilterWindow, groups: int) -> Any:
     """The custom call of a convolution in groups, which is XLA's again under `vmap`."""
-    config = json.dumps({"onednn_conv_config": _configured(window, groups)})
+    config = json.dumps({"onednn_conv_config": _configure(window, groups)})
 
     def call(x: Array, w: Array) -> Array:
         shape = (x.shape[0], *out_sizes(x.shape[1:3], window), w.shape[3])
@@ -305,7 +305,7 @@ def _called_groups(window: FilterWindow, groups: int) -> Any:
     return _or_plain(call, lambda x, w: WAYS["groups"](x, w, window))
 
 
-def _configured(window: FilterWindow, groups: int = 1) -> dict[str, Any]:
+def _configure(window: FilterWindow, groups: int = 1) -> dict[str, Any]:
     """The configuration of a convolution."""
 
     def texts(numbers: Any) -> list[str]:

@@ -61,7 +61,7 @@ def block_of(call: KernelCall) -> int:
     if why_not_here():
         return 0
     if call not in _FOUND:
-        _FOUND[call] = _tried(call)
+        _FOUND[call] = _find_right_block(call)
     return _FOUND[call]
 
 
@@ -70,13 +70,13 @@ def is_right(call: KernelCall, block: int) -> bool:
     return block > 0 and _FOUND.get(call) == block
 
 
-def packed(w: HostArray, block: int) -> HostArray:
+def pack_filters(w: HostArray, block: int) -> HostArray:
     """Filters [height, width, in, out] as [out / block, height, width, in, block]."""
     whole = np.pad(w, [(0, 0)] * 3 + [(0, -w.shape[3] % block)])
     return np.moveaxis(whole.reshape(*w.shape[:3], -1, block), 3, 0)
 
 
-def _tried(call: KernelCall) -> int:
+def _find_right_block(call: KernelCall) -> int:
     images, epilogue, added = call
     random, outs = np.random.default_rng(0), epilogue.filter[3]
     places = onednn.out_sizes(images[1:3], epilogue.window)
@@ -88,7 +88,7 @@ def _tried(call: KernelCall) -> int:
     # calls of one program often have the same one
     recent = next(reversed(_FOUND.values()), 0)
     for block in sorted(BLOCKS, key=lambda block: block != recent):
-        found = _result(call, x, np.concatenate([packed(w, block).ravel(), room]), *more)
+        found = _result(call, x, np.concatenate([pack_filters(w, block).ravel(), room]), *more)
         if np.max(np.abs(found - plain)) <= CLOSE * max(np.max(np.abs(plain)), 1):
             return block
     return 0

@@ -82,10 +82,10 @@ def total_of_tiles(x: Array, slides: Slides) -> Array:
 def _all_met(x: Array, slides: Slides, beside: float) -> list[Array]:
     """The elements at each position of the windows."""
     sizes = [size for size, _, _ in slides]
-    return [_met(x, slides, at, beside) for at in np.ndindex(*sizes)]
+    return [_elements_at(x, slides, at, beside) for at in np.ndindex(*sizes)]
 
 
-def _met(x: Array, slides: Slides, at: Ints, beside: float) -> Array:
+def _elements_at(x: Array, slides: Slides, at: Ints, beside: float) -> Array:
     """The elements at one position of the windows: one for each window, `beside` in padding."""
     padded = lax.pad(x, np.asarray(beside, x.dtype), [(*pads, 0) for _, _, pads in slides])
     counts = [(n - size) // s for n, (size, s, _) in zip(padded.shape, slides, strict=True)]

@@ -25,7 +25,7 @@ from graphopt.ir.dialect.traits import keeps_order
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.lowering.call import Call
 from graphopt.lowering.collectives import ALONE
-from graphopt.lowering.ops.activation import floored
+from graphopt.lowering.ops.activation import floor_shifted
 from graphopt.lowering.ops.base import in_kernel, wide
 
 Array = jax.Array
@@ -80,14 +80,14 @@ def compute(op: PdOp, operands: Sequence[Array], line: Line) -> Arrays:
 
 def _softmax(x: Array, line: Line) -> Array:
     values = wide(x)
-    exponential = line.among(lax.exp(floored(values - line.max(values))), 0.0)
+    exponential = line.among(lax.exp(floor_shifted(values - line.max(values))), 0.0)
     return exponential / jnp.sum(exponential, 1, keepdims=True)
 
 
 def _log_softmax(x: Array, line: Line) -> Array:
     values = wide(x)
     shifted = values - line.max(values)
-    return floored(shifted) - lax.log(line.sum(lax.exp(shifted)))
+    return floor_shifted(shifted) - lax.log(line.sum(lax.exp(shifted)))
 
 
 def _layer_norm(
@@ -110,11 +110,11 @@ def _cross_entropy(
     values = wide(logits)
     shifted = values - line.max(values)
     log_sum = lax.log(line.sum(lax.exp(shifted)))
-    scores = floored(shifted) - log_sum
+    scores = floor_shifted(shifted) - log_sum
     if soft_label:
         return lax.exp(scores), -line.sum(wide(label) * scores)
     chosen = jnp.where(line.numbers() == label, shifted, np.asarray(0, shifted.dtype))
-    loss = log_sum - floored(jnp.sum(chosen, 1, keepdims=True))
+    loss = log_sum - floor_shifted(jnp.sum(chosen, 1, keepdims=True))
     known = (label >= 0) & (label < line.length)
     loss = jnp.where(known, loss, np.asarray(np.nan, loss.dtype))
     return lax.exp(scores), jnp.where(label == ignore_index, np.asarray(0, loss.dtype), loss)

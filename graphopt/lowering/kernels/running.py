@@ -47,7 +47,7 @@ def running(
     return tuple(jnp.moveaxis(state, 0, axis) for state in states)
 
 
-def cumulated(
+def cumulate(
     step: Callable[[Array, Array], Array],
     neutral: float,
     tree: Of,

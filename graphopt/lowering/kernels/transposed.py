@@ -23,7 +23,9 @@ Transposed = Callable[[Array, Array], Array]
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
-def transposed(plain: Transposed, window: FilterWindow, first: int, x: Array, w: Array) -> Array:
+def transposed_conv(
+    plain: Transposed, window: FilterWindow, first: int, x: Array, w: Array
+) -> Array:
     """`plain(x, w)`, in one group; `first` is the axis of the height.
 
     `window` is that of the convolution from the result to the images.
@@ -59,7 +61,7 @@ def _backward(
     return of_images, lax.platform_dependent(x, cotangent, cpu=by_patches, default=by_xla)
 
 
-transposed.defvjp(_forward, _backward)
+transposed_conv.defvjp(_forward, _backward)
 
 
 def transposed_tiles(x: Array, w: Array, groups: int, first: int) -> Array:

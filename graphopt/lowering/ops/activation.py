@@ -16,7 +16,7 @@ from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops import activation as ops
 from graphopt.ir.dialect.ops.base import Unary
 from graphopt.ir.dialect.types import normalize_axis
-from graphopt.lowering.ops.base import Array, constant, limit, widened
+from graphopt.lowering.ops.base import Array, compute_wide, constant, limit
 from graphopt.lowering.registry import RULES, lowers
 
 # The least logarithm that a probability of softmax may have, before it is divided by the sum.
@@ -35,7 +35,7 @@ def relu6(x: Array) -> Array:
 
 
 @lowers(ops.Gelu)
-@widened
+@compute_wide
 def gelu(x: Array, approximate: bool) -> Array:
     if approximate:
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * lax.integer_pow(x, 3))
@@ -54,7 +54,7 @@ def sigmoid(x: Array) -> Array:
 
 
 @lowers(ops.Silu)
-@widened
+@compute_wide
 def silu(x: Array) -> Array:
     return x * lax.logistic(x)
 
@@ -65,13 +65,13 @@ def tanh(x: Array) -> Array:
 
 
 @lowers(ops.Hardsigmoid)
-@widened
+@compute_wide
 def hardsigmoid(x: Array, slope: float, offset: float) -> Array:
     return limit(slope * x + offset, 0, 1)
 
 
 @lowers(ops.Hardswish)
-@widened
+@compute_wide
 def hardswish(x: Array) -> Array:
     return x * limit(x + 3, 0, 6) / 6
 
@@ -89,38 +89,38 @@ def _elu(x: Array, alpha: float, rate: float = 1.0) -> Array:
 
 
 @lowers(ops.Elu)
-@widened
+@compute_wide
 def elu(x: Array, alpha: float) -> Array:
     return _elu(x, alpha)
 
 
 @lowers(ops.Selu)
-@widened
+@compute_wide
 def selu(x: Array, scale: float, alpha: float) -> Array:
     return scale * _elu(x, alpha)
 
 
 @lowers(ops.Celu)
-@widened
+@compute_wide
 def celu(x: Array, alpha: float) -> Array:
     return _elu(x, alpha, 1 / alpha)
 
 
 @lowers(ops.Softplus)
-@widened
+@compute_wide
 def softplus(x: Array, beta: float, threshold: float) -> Array:
     scaled = beta * x
     return jnp.where(scaled > threshold, x, jnp.logaddexp(scaled, 0) / beta)
 
 
 @lowers(ops.Softsign)
-@widened
+@compute_wide
 def softsign(x: Array) -> Array:
     return x / (1 + lax.abs(x))
 
 
 @lowers(ops.Softshrink)
-@widened
+@compute_wide
 def softshrink(x: Array, threshold: float) -> Array:
     moved = jnp.where(x > threshold, x - threshold, jnp.where(x < -threshold, x + threshold, 0))
     # Paddle multiplies by 0 and 1, which makes nan of infinite numbers
@@ -128,7 +128,7 @@ def softshrink(x: Array, threshold: float) -> Array:
 
 
 @lowers(ops.Hardshrink)
-@widened
+@compute_wide
 def hardshrink(x: Array, threshold: float) -> Array:
     return jnp.where(lax.abs(x) <= threshold, 0, x)
 
@@ -139,31 +139,31 @@ def hardtanh(x: Array, t_min: float, t_max: float) -> Array:
 
 
 @lowers(ops.Tanhshrink)
-@widened
+@compute_wide
 def tanhshrink(x: Array) -> Array:
     return x - lax.tanh(x)
 
 
 @lowers(ops.LogSigmoid)
-@widened
+@compute_wide
 def log_sigmoid(x: Array) -> Array:
     return -jnp.logaddexp(-x, 0)
 
 
 @lowers(ops.Mish)
-@widened
+@compute_wide
 def mish(x: Array) -> Array:
     return x * lax.tanh(softplus(x, beta=1.0, threshold=20.0))
 
 
 @lowers(ops.Swish)
-@widened
+@compute_wide
 def swish(x: Array, beta: float) -> Array:
     return x * lax.logistic(beta * x)
 
 
 @lowers(ops.ThresholdedRelu)
-@widened
+@compute_wide
 def thresholded_relu(x: Array, threshold: float, value: float) -> Array:
     above = x > threshold
     if value:
@@ -185,13 +185,13 @@ def maxout(x: Array, groups: int, axis: int) -> Array:
 
 
 @lowers(ops.Softmax)
-@widened
+@compute_wide
 def softmax(x: Array, axis: int) -> Array:
     return _softmax(x, axis)
 
 
 def _probabilities(x: Array, axis: int) -> Array:
-    exponential = lax.exp(floored(below_max(x, axis)))
+    exponential = lax.exp(floor_shifted(below_max(x, axis)))
     return exponential / jnp.sum(exponential, _axes(x, axis), keepdims=True)
 
 
@@ -210,10 +210,10 @@ _softmax.defvjp(_probabilities_forward, _probabilities_backward)
 
 
 @lowers(ops.LogSoftmax)
-@widened
+@compute_wide
 def log_softmax(x: Array, axis: int) -> Array:
     shifted = below_max(x, axis)
-    return floored(shifted) - log_sum(shifted, axis)
+    return floor_shifted(shifted) - log_sum(shifted, axis)
 
 
 def below_max(x: Array, axis: int) -> Array:
@@ -231,7 +231,7 @@ def log_sum(shifted: Array, axis: int) -> Array:
 
 
 @jax.custom_jvp
-def floored(shifted: Array) -> Array:
+def floor_shifted(shifted: Array) -> Array:
     """Differences to the maximum, none below -64: as in Paddle, no probability is 0.
 
     The derivative does not see it, so that a class whose probability has become too small still
@@ -240,9 +240,9 @@ def floored(shifted: Array) -> Array:
     return lax.max(shifted, constant(SOFTMAX_FLOOR, shifted.dtype))
 
 
-@floored.defjvp
+@floor_shifted.defjvp
 def _floored_tangent(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    return floored(*primals), tangents[0]
+    return floor_shifted(*primals), tangents[0]
 
 
 def _axes(x: Array, axis: int) -> tuple[int, ...]:

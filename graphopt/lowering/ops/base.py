@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dtypes import DType, converted
+from graphopt.ir.dtypes import DType, convert_as_x86
 
 Array = jax.Array
 
@@ -34,7 +34,7 @@ def wide(x: Array) -> Array:
     return x.astype(wide_dtype(x.dtype))
 
 
-def widened(rule: Callable[..., Array]) -> Callable[..., Array]:
+def compute_wide(rule: Callable[..., Array]) -> Callable[..., Array]:
     """Let a rule of several steps compute on `wide(x)`, so that half types round only once."""
 
     @wraps(rule)
@@ -46,7 +46,7 @@ def widened(rule: Callable[..., Array]) -> Callable[..., Array]:
 
 def constant(value: float, dtype: Any) -> np.ndarray[Any, Any]:
     """A property as a number of this dtype."""
-    return converted(value, DType(np.dtype(dtype).name))
+    return convert_as_x86(value, DType(np.dtype(dtype).name))
 
 
 def limit(x: Array, low: float, high: float) -> Array:
@@ -68,7 +68,7 @@ def in_kernel() -> Generator[None]:
         _in_kernel.reset(token)
 
 
-def unseen(value: float, dtype: Any) -> Array:
+def hide_value(value: float, dtype: Any) -> Array:
     """A number whose value XLA does not know, so that it joins it with no other one.
 
     It would compute (x * 2) * 0.5 as x, where the product may overflow. A scalar after a barrier
@@ -85,7 +85,7 @@ def apart(x: Array) -> Array:
     log(exp(x)) to x, sqrt(x * x) to |x|, log(x ** 0.5) to log(|x|) / 2. The product costs less
     than one of ten of the instructions of such a function.
     """
-    return x * unseen(1.0, x.dtype) if is_floating(x) else x
+    return x * hide_value(1.0, x.dtype) if is_floating(x) else x
 
 
 def quotient(x: Array, y: Any) -> Array:

@@ -17,7 +17,7 @@ from graphopt.ir.dialect.callers import Caller
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import callback as ops
 from graphopt.ir.dtypes import as_dtype
-from graphopt.lowering.host import call_or_instead, halves, join_halves, received, send_array
+from graphopt.lowering.host import call_or_instead, halves, join_halves, receive_array, send_array
 from graphopt.lowering.ops.base import Array, is_floating
 from graphopt.lowering.registry import lowers
 
@@ -37,19 +37,19 @@ def py_func(
     if not ranks:
 
         def call(*given: Any) -> None:
-            _call((ops.PyFunc.name, function), host, map(received, given, xs), [])
+            _call((ops.PyFunc.name, function), host, map(receive_array, given, xs), [])
 
         jax.debug.callback(call, *map(send_array, constants))
         return ()
 
-    def known(shape: tuple[int, ...]) -> tuple[int, ...]:
+    def known_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(
             next(x.shape[axis] for x in xs if x.ndim > axis) if size < 0 else size
             for axis, size in enumerate(shape)
         )
 
     wanted = [
-        Shape(known(shape), as_dtype(dtype).numpy)
+        Shape(known_shape(shape), as_dtype(dtype).numpy)
         for shape, dtype in zip(ops.split_shapes(sizes, ranks), dtypes, strict=True)
     ]
     made = _from_host(
@@ -65,7 +65,7 @@ def py_func_backward(
     host = _function(function)
 
     @jax.custom_vjp
-    def attached(xs: tuple[Array, ...], outs: tuple[Array, ...]) -> tuple[Array, ...]:
+    def attach_gradient(xs: tuple[Array, ...], outs: tuple[Array, ...]) -> tuple[Array, ...]:
         return outs
 
     def forward(xs: tuple[Array, ...], outs: tuple[Array, ...]) -> Any:
@@ -91,8 +91,8 @@ def py_func_backward(
         to_xs = tuple(g if is_floating(x) else None for g, x in zip(made, xs, strict=True))
         return to_xs, tuple(jnp.zeros_like(out) if is_floating(out) else None for out in outs)
 
-    attached.defvjp(forward, backward)
-    return attached(xs, outs)
+    attach_gradient.defvjp(forward, backward)
+    return attach_gradient(xs, outs)
 
 
 def _from_host(
@@ -101,7 +101,7 @@ def _from_host(
     """The result of a host function on arrays; all bits of them travel."""
     likes = [Shape(x.shape, x.dtype) for x in given]
     made = jax.pure_callback(
-        lambda *values: [halves(array) for array in call(*map(received, values, likes))],
+        lambda *values: [halves(array) for array in call(*map(receive_array, values, likes))],
         [jax.eval_shape(send_array, want) for want in wanted],
         *map(send_array, given),
         vmap_method="sequential",
@@ -170,7 +170,7 @@ def _results(
 Strings = tuple[str, ...]
 
 
-def described(
+def describe_tensor(
     x: Any, variable: str, message: str = "", summarize: int = 20, parts: Sequence[str] = ()
 ) -> str:
     """A tensor as Paddle prints it: a line for each part, then the elements."""
@@ -204,12 +204,13 @@ def _print(op: type[PdOp], x: Array, first_n: int, **how: Any) -> None:
 
     def show(value: Any) -> None:
         if first_n < 0 or next(runs) <= first_n:
-            print(described(value, **how), flush=True)
+            print(describe_tensor(value, **how), flush=True)
 
     key = (op.name, how["variable"])
     like = jax.ShapeDtypeStruct(x.shape, x.dtype)
     jax.debug.callback(
-        lambda value: call_or_instead(key, lambda: show(received(value, like)), None), send_array(x)
+        lambda value: call_or_instead(key, lambda: show(receive_array(value, like)), None),
+        send_array(x),
     )
 
 
@@ -249,7 +250,7 @@ def assert_(
             if message:
                 raise CheckError(message)
             shown = [
-                described(value, name, summarize=summarize, parts=("name", "shape", "dtype"))
+                describe_tensor(value, name, summarize=summarize, parts=("name", "shape", "dtype"))
                 for value, name in zip(values, variables[1:], strict=True)
             ]
             what = f"the condition variable '{variables[0]}' of Assert must be true, but is false"
@@ -258,7 +259,7 @@ def assert_(
     key = (ops.Assert.name, variables)
     likes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (condition, *data)]
     jax.debug.callback(
-        lambda *given: call_or_instead(key, lambda: check(*map(received, given, likes)), None),
+        lambda *given: call_or_instead(key, lambda: check(*map(receive_array, given, likes)), None),
         condition,
         *map(send_array, data),
     )

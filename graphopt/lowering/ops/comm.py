@@ -36,14 +36,14 @@ def all_reduce(
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1, 2))
-def _reduced(x: Array, reduction: str, replicas: Replicas) -> Array:
+def _all_reduce(x: Array, reduction: str, replicas: Replicas) -> Array:
     if reduction == "prod":
         return jnp.prod(replicas.gather(x), 0).astype(x.dtype)
     return {"sum": replicas.sum, "max": replicas.max, "min": replicas.min}[reduction](x)
 
 
 def _reduced_forward(x: Array, reduction: str, replicas: Replicas) -> tuple[Array, None]:
-    return _reduced(x, reduction, replicas), None
+    return _all_reduce(x, reduction, replicas), None
 
 
 def _reduced_backward(
@@ -52,21 +52,21 @@ def _reduced_backward(
     return (replicas.sum(cotangent) if reduction == "sum" else jnp.zeros_like(cotangent),)
 
 
-_reduced.defvjp(_reduced_forward, _reduced_backward)
+_all_reduce.defvjp(_reduced_forward, _reduced_backward)
 
 
 @lowers(ops.CAllReduce)
 def c_allreduce(x: Array, reduction: str, replicas: Replicas) -> Array:
-    return _reduced(x, reduction, replicas)
+    return _all_reduce(x, reduction, replicas)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _gathered(x: Array, replicas: Replicas) -> Array:
+def _all_gather(x: Array, replicas: Replicas) -> Array:
     return replicas.gather(x).reshape(-1, *x.shape[1:])
 
 
 def _gathered_forward(x: Array, replicas: Replicas) -> tuple[Array, None]:
-    return _gathered(x, replicas), None
+    return _all_gather(x, replicas), None
 
 
 def _gathered_backward(replicas: Replicas, saved: None, cotangent: Array) -> tuple[Array]:
@@ -75,13 +75,13 @@ def _gathered_backward(replicas: Replicas, saved: None, cotangent: Array) -> tup
     return (lax.dynamic_slice_in_dim(total, replicas.index() * rows, rows),)
 
 
-_gathered.defvjp(_gathered_forward, _gathered_backward)
+_all_gather.defvjp(_gathered_forward, _gathered_backward)
 
 
 @lowers(ops.CAllGather)
 def c_allgather(x: Array, nranks: int, replicas: Replicas) -> Array:
     replicas.check_count(nranks)
-    return _gathered(x, replicas)
+    return _all_gather(x, replicas)
 
 
 @lowers(ops.CBroadcast)
@@ -113,20 +113,20 @@ def part(x: Array, parts: int, replicas: Replicas) -> Array:
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _joined(part: Array, replicas: Replicas) -> Array:
+def _gather_group(part: Array, replicas: Replicas) -> Array:
     """The parts of a group along a new first axis; the gradient adds up over all groups."""
     return replicas.gather_parts(part)
 
 
 def _joined_forward(part: Array, replicas: Replicas) -> tuple[Array, None]:
-    return _joined(part, replicas), None
+    return _gather_group(part, replicas), None
 
 
 def _joined_backward(replicas: Replicas, saved: None, cotangent: Array) -> tuple[Array]:
     return (replicas.sum_in_parts(cotangent.reshape(-1)),)
 
 
-_joined.defvjp(_joined_forward, _joined_backward)
+_gather_group.defvjp(_joined_forward, _joined_backward)
 
 
 @lowers(ops.AllGather)
@@ -141,7 +141,9 @@ def all_gather(
     replicas.check_parts(parts)
     pieces = (x, *rest)
     part = jnp.concatenate(pieces) if rest else x
-    joined: Array = replicas.gather_parts(part) if replicas.groups == 1 else _joined(part, replicas)
+    joined: Array = (
+        replicas.gather_parts(part) if replicas.groups == 1 else _gather_group(part, replicas)
+    )
     results: list[Array] = []
     start = 0
     for piece, shape in zip(pieces, split_shapes(sizes, ranks), strict=True):

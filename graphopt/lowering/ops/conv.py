@@ -15,8 +15,8 @@ from graphopt.ir.dialect.ops import conv as ops
 from graphopt.lowering.kernels import onednn
 from graphopt.lowering.kernels.convolution import FilterWindow, convolve
 from graphopt.lowering.kernels.transposed import (
-    transposed,
     transposed_by_group,
+    transposed_conv,
     transposed_tiles,
 )
 from graphopt.lowering.ops.activation import relu
@@ -149,7 +149,7 @@ def conv_transpose(
     def plain(images: Array, filters: Array, groups: int = 1) -> Array:
         return lax.conv_general_dilated(
             images,
-            _mirrored(filters, groups),
+            _mirror_filter(filters, groups),
             (1,) * len(kernel),
             around,
             lhs_dilation=strides,
@@ -162,7 +162,7 @@ def conv_transpose(
         if len(kernel) != 2:
             return plain(images, filters)
         window = FilterWindow(tuple(kernel), tuple(strides), tuple(back), tuple(dilations))
-        return transposed(plain, window, first, images, filters)
+        return transposed_conv(plain, window, first, images, filters)
 
     if groups == 1:
         return one(input, filter)
@@ -174,7 +174,7 @@ def conv_transpose(
     )
 
 
-def _mirrored(filter: Array, groups: int) -> Array:
+def _mirror_filter(filter: Array, groups: int) -> Array:
     """The filter reversed in space, as [out, in / groups, …]."""
     inputs, outputs, *kernel = filter.shape
     apart = filter.reshape(groups, inputs // groups, outputs, *kernel).swapaxes(1, 2)

@@ -15,7 +15,7 @@ from jax.scipy import special
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import elementary as ops
-from graphopt.lowering.ops.base import Array, apart, is_floating, limit, wide, widened
+from graphopt.lowering.ops.base import Array, apart, compute_wide, is_floating, limit, wide
 from graphopt.lowering.registry import lowers
 
 
@@ -113,7 +113,7 @@ def _lower(op_class: type[PdOp], function: Callable[[Array], Array]) -> None:
         return function(x)
 
     rule.__name__ = op_class.name.removeprefix("pd.")
-    lowers(op_class)(widened(rule))
+    lowers(op_class)(compute_wide(rule))
 
 
 for _op_class, _function in FUNCTIONS.items():
@@ -121,13 +121,13 @@ for _op_class, _function in FUNCTIONS.items():
 
 
 @lowers(ops.Stanh)
-@widened
+@compute_wide
 def stanh(x: Array, scale_a: float, scale_b: float) -> Array:
     return scale_b * lax.tanh(scale_a * x)
 
 
 @lowers(ops.Logit)
-@widened
+@compute_wide
 def logit(x: Array, eps: float) -> Array:
     if eps:
         x = limit(x, eps, 1 - eps)
@@ -147,7 +147,7 @@ def _i0_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array
 
 
 @lowers(ops.I0)
-@widened
+@compute_wide
 def i0(x: Array) -> Array:
     return _i0(x)
 
@@ -166,24 +166,24 @@ def _i0e_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Arra
 
 
 @lowers(ops.I0e)
-@widened
+@compute_wide
 def i0e(x: Array) -> Array:
     return _i0e(x)
 
 
 @lowers(ops.I1)
-@widened
+@compute_wide
 def i1(x: Array) -> Array:
     return special.i1(x)
 
 
 @lowers(ops.I1e)
-@widened
+@compute_wide
 def i1e(x: Array) -> Array:
     return special.i1e(x)
 
 
-lowers(ops.Polygamma)(widened(polygamma))
+lowers(ops.Polygamma)(compute_wide(polygamma))
 
 
 @lowers(ops.Gammaincc)
@@ -220,11 +220,11 @@ def heaviside(x: Array, y: Array) -> Array:
 @lowers(ops.Gcd)
 def gcd(x: Array, y: Array) -> Array:
     # of the sizes without a sign: that of the least number has none with one, and the loop no end
-    sizes = (_unsigned(jnp.abs(value)) for value in (x, y))
+    sizes = (_to_unsigned(jnp.abs(value)) for value in (x, y))
     return jnp.gcd(*sizes).astype(x.dtype)
 
 
-def _unsigned(x: Array) -> Array:
+def _to_unsigned(x: Array) -> Array:
     return lax.bitcast_convert_type(x, np.dtype(f"uint{8 * x.dtype.itemsize}"))
 
 
@@ -239,7 +239,7 @@ def bitwise_right_shift(x: Array, y: Array, is_arithmetic: bool) -> Array:
     x, y = jnp.broadcast_arrays(x, y)
     if is_arithmetic and jnp.issubdtype(x.dtype, jnp.signedinteger):
         return lax.shift_right_arithmetic(x, y)
-    shifted: Array = lax.shift_right_logical(_unsigned(x), _unsigned(y))
+    shifted: Array = lax.shift_right_logical(_to_unsigned(x), _to_unsigned(y))
     return jax.lax.bitcast_convert_type(shifted, x.dtype)
 
 

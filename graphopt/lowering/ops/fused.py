@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.op import call_rule, class_of
 from graphopt.ir.dialect.ops import fused as ops
-from graphopt.ir.dialect.ops.dynamic import decoded
+from graphopt.ir.dialect.ops.dynamic import decode_properties
 from graphopt.lowering.kernels import onednn, onednn_blocks
 from graphopt.lowering.ops.activation import activate, relu
 from graphopt.lowering.ops.base import Array
@@ -110,5 +110,5 @@ def fused_elemwise_add_activation(
 
 def _activate(name: str, x: Array, act_attrs: DictionaryAttr, **own: Any) -> Array:
     """The activation with its properties, those in `own` being the fused op's."""
-    attrs = decoded(class_of(f"pd.{name}"), act_attrs) if act_attrs.data else {}
+    attrs = decode_properties(class_of(f"pd.{name}"), act_attrs) if act_attrs.data else {}
     return activate(name, x, **{**attrs, **own})

@@ -9,7 +9,7 @@ from jax import numpy as jnp
 from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.op import class_of
-from graphopt.ir.dialect.ops.dynamic import decoded
+from graphopt.ir.dialect.ops.dynamic import decode_properties
 from graphopt.ir.dialect.ops.grad import Vjp
 from graphopt.lowering.call import Call, jitted_pullback
 from graphopt.lowering.collectives import Replicas
@@ -30,7 +30,7 @@ def vjp(
 ) -> tuple[Any, ...]:
     """Paddle's gradient of a complex value is the conjugate of JAX's, as for `pd.grad`."""
     op_class = class_of(op)
-    properties = tuple(sorted(decoded(op_class, attrs).items()))
+    properties = tuple(sorted(decode_properties(op_class, attrs).items()))
     call = Call(op_class, properties, tuple(groups), replicas)
     pull = jitted_pullback(call, tuple(ins), tuple(outs))
     (grads,) = pull([list(inputs)], [key], [[_conjugate(c) for c in cotangents]])

@@ -23,22 +23,22 @@ _FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH = (
 )
 
 
-def _rotated(x: Array, bits: int) -> Array:
+def _rotate(x: Array, bits: int) -> Array:
     return (x << np.uint64(bits)) | (x >> np.uint64(64 - bits))
 
 
 def _round(before: Array, lane: Array) -> Array:
-    return _rotated(before + lane * _SECOND, 31) * _FIRST
+    return _rotate(before + lane * _SECOND, 31) * _FIRST
 
 
-def _mixed(x: Array) -> Array:
+def _mix_bits(x: Array) -> Array:
     """Every bit of the result depends on every bit of x."""
     x = (x ^ (x >> np.uint64(33))) * _SECOND
     x = (x ^ (x >> np.uint64(29))) * _THIRD
     return x ^ (x >> np.uint64(32))
 
 
-def _hashed(lanes: list[Array], last: Array | None, start: Array, size: int) -> Array:
+def _hash_rows(lanes: list[Array], last: Array | None, start: Array, size: int) -> Array:
     """XXH64 of rows of `size` bytes: whole lanes of 8 bytes, and 4 bytes that may be left."""
     at = len(lanes) // 4 * 4
     if at:
@@ -46,7 +46,7 @@ def _hashed(lanes: list[Array], last: Array | None, start: Array, size: int) -> 
         for number in range(at):
             sums[number % 4] = _round(sums[number % 4], lanes[number])
         turned = zip(sums, (1, 7, 12, 18), strict=True)
-        first, *rest = (_rotated(each, bits) for each, bits in turned)
+        first, *rest = (_rotate(each, bits) for each, bits in turned)
         found = first + rest[0] + rest[1] + rest[2]
         for each in sums:
             found = (found ^ _round(jnp.zeros_like(each), each)) * _FIRST + _FOURTH
@@ -54,10 +54,10 @@ def _hashed(lanes: list[Array], last: Array | None, start: Array, size: int) -> 
         found = start + _FIFTH
     found = found + np.uint64(size)
     for lane in lanes[at:]:
-        found = _rotated(found ^ _round(jnp.zeros_like(lane), lane), 27) * _FIRST + _FOURTH
+        found = _rotate(found ^ _round(jnp.zeros_like(lane), lane), 27) * _FIRST + _FOURTH
     if last is not None:
-        found = _rotated(found ^ (last * _FIRST), 23) * _SECOND + _THIRD
-    return _mixed(found)
+        found = _rotate(found ^ (last * _FIRST), 23) * _SECOND + _THIRD
+    return _mix_bits(found)
 
 
 @lowers(Hash)
@@ -73,5 +73,5 @@ def hash(x: Array, num_hash: int, mod_by: int) -> Array:
     size = width * x.dtype.itemsize
     # numbers of NumPy would warn of what is meant to wrap around
     seeds = [jnp.full(x.shape[:-1], seed, np.uint64) for seed in range(num_hash)]
-    found = jnp.stack([_hashed(lanes, last, seed, size) for seed in seeds], -1)
+    found = jnp.stack([_hash_rows(lanes, last, seed, size) for seed in seeds], -1)
     return (found % np.uint64(mod_by)).astype(x.dtype)[..., None]

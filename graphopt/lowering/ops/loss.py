@@ -13,7 +13,7 @@ from jax.scipy.special import xlogy
 
 from graphopt.ir.dialect.ops import loss as ops
 from graphopt.ir.dialect.types import normalize_axis
-from graphopt.lowering.ops.activation import floored, log_softmax
+from graphopt.lowering.ops.activation import floor_shifted, log_softmax
 from graphopt.lowering.ops.base import Array, constant, wide
 from graphopt.lowering.registry import lowers
 
@@ -78,7 +78,7 @@ def _of_logits(x: Array, index: Array, axis: int) -> Array:
     """-log softmax(x) at the classes, without the logarithms of all probabilities."""
     top, log_sum = _log_sum(x, axis)
     # from the logits themselves: XLA would store the operand of a gather
-    return log_sum - floored(jnp.take_along_axis(x, index, axis, mode="fill") - top)
+    return log_sum - floor_shifted(jnp.take_along_axis(x, index, axis, mode="fill") - top)
 
 
 def _log_sum(x: Array, axis: int) -> tuple[Array, Array]:

@@ -14,13 +14,13 @@ from graphopt.ir.dtypes import DType
 from graphopt.lowering.ops.base import (
     Array,
     apart,
+    compute_wide,
     constant,
+    hide_value,
     is_floating,
     limit,
     quotient,
-    unseen,
     wide,
-    widened,
 )
 from graphopt.lowering.registry import lowers
 
@@ -185,15 +185,15 @@ def clip(x: Array, min: float, max: float) -> Array:
 
 
 @lowers(ops.Scale)
-@widened
+@compute_wide
 def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool) -> Array:
     offset = constant(bias, x.dtype)
-    number = unseen if is_floating(x) and abs(scale) != 1 else constant
+    number = hide_value if is_floating(x) and abs(scale) != 1 else constant
     factor = number(scale, x.dtype)
     if offset == 0:
         return x * factor  # XLA adds no zero either, and an added one would make 0 of -0
     if is_floating(x):
-        offset = unseen(bias, x.dtype)
+        offset = hide_value(bias, x.dtype)
     return x * factor + offset if bias_after_scale else (x + offset) * factor
 
 
@@ -205,7 +205,7 @@ def cast(x: Array, dtype: DType) -> Array:
 
 
 def _cut(x: Array, dtype: DType) -> Array:
-    """Floats as integers like `converted` of `ir/dtypes.py`, where XLA keeps them in range."""
+    """Floats as integers like `convert_as_x86` of `ir/dtypes.py`, where XLA keeps them in range."""
     whole = np.dtype(np.int64 if dtype.numpy.itemsize == 8 else np.int32)
     with np.errstate(over="ignore"):  # infinite in float16
         bound = np.asarray(2.0 ** (8 * whole.itemsize - 1), x.dtype)

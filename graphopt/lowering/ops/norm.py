@@ -14,7 +14,7 @@ from jax import numpy as jnp
 from graphopt.ir.dialect.ops import norm as ops
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.lowering.collectives import ALONE, Replicas
-from graphopt.lowering.ops.base import Array, wide, widened
+from graphopt.lowering.ops.base import Array, compute_wide, wide
 from graphopt.lowering.registry import lowers
 
 
@@ -234,7 +234,7 @@ def spectral_norm(
 
 
 @lowers(ops.Renorm)
-@widened
+@compute_wide
 def renorm(x: Array, p: float, axis: int, max_norm: float) -> Array:
     at = normalize_axis(axis, x.ndim)
     others = tuple(i for i in range(x.ndim) if i != at)
@@ -318,6 +318,6 @@ _of_counts.defvjp(_counts_forward, _counts_backward)
 
 
 @lowers(ops.Cvm)
-@widened
+@compute_wide
 def cvm(x: Array, cvm: Array, use_cvm: bool) -> Array:
     return _of_counts(x, cvm, use_cvm)

@@ -210,7 +210,7 @@ def largest_with_index(x: Array, windows: Sequence[PoolWindows]) -> tuple[Array,
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
-def _placed(x: Array, indices: Array, size: int) -> Array:
+def _unpool(x: Array, indices: Array, size: int) -> Array:
     return _target(x, indices, size).set(x)
 
 
@@ -219,16 +219,16 @@ def _target(x: Array, indices: Array, size: int) -> Any:
     return jnp.zeros((*x.shape[:2], size), x.dtype).at[rows, channels, indices]
 
 
-@_placed.defjvp
+@_unpool.defjvp
 def _placed_jvp(
     size: int, primals: tuple[Array, Array], tangents: tuple[Array, Any]
 ) -> tuple[Array, Array]:
     # of elements for one place the last wins, but as in Paddle all get its gradient
     change = tangents[0]
-    return _placed(*primals, size), _target(change, primals[1], size).add(change)
+    return _unpool(*primals, size), _target(change, primals[1], size).add(change)
 
 
 @lowers(ops.Unpool, ops.Unpool3d)
 def unpool(x: Array, indices: Array, output_size: Ints) -> Array:
-    filled = _placed(lax.collapse(x, 2), lax.collapse(indices, 2), math.prod(output_size))
+    filled = _unpool(lax.collapse(x, 2), lax.collapse(indices, 2), math.prod(output_size))
     return filled.reshape(*x.shape[:2], *output_size)

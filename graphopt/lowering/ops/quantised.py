@@ -6,7 +6,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops import quantised as ops
-from graphopt.lowering.ops.base import Array, constant, unseen, wide
+from graphopt.lowering.ops.base import Array, constant, hide_value, wide
 from graphopt.lowering.registry import lowers
 
 LEAST = 1e-30
@@ -19,7 +19,7 @@ def quantize_linear(x: Array, y: Array, steps: float, round_type: int) -> Array:
     values, scale = wide(x), wide(y)
     most = constant(steps, values.dtype)
     used = jnp.where(scale <= constant(LEAST, scale.dtype), scale + MORE, scale)
-    factor = (1 / used) * unseen(steps, scale.dtype)
+    factor = (1 / used) * hide_value(steps, scale.dtype)
     if round_type == ops.EVEN:
         whole = lax.round(factor * values, lax.RoundingMethod.TO_NEAREST_EVEN)
         kept = jnp.clip(whole, -most - 1, most)
@@ -32,4 +32,4 @@ def quantize_linear(x: Array, y: Array, steps: float, round_type: int) -> Array:
 @lowers(ops.DequantizeLinear)
 def dequantize_linear(x: Array, y: Array, steps: float) -> Array:
     product = wide(x) * wide(y)
-    return (product * unseen(1.0 / steps, product.dtype)).astype(x.dtype)
+    return (product * hide_value(1.0 / steps, product.dtype)).astype(x.dtype)

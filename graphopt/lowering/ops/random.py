@@ -30,7 +30,7 @@ Shape = tuple[int, ...]
 Draw = Callable[..., Array]
 
 
-def _scaled(
+def _draw_scaled(
     draw: Draw, key: Array, shape: Shape, dtype: DType, scale: float, offset: float
 ) -> Array:
     """`offset + scale * draw(key, shape)`; a long draw block by block, each with a key of its own.
@@ -140,12 +140,12 @@ def dropout(
 
 @lowers(ops.Uniform)
 def uniform(key: Array, shape: Shape, dtype: DType, min: float, max: float) -> Array:
-    return _scaled(jax.random.uniform, key, shape, dtype, max - min, min)
+    return _draw_scaled(jax.random.uniform, key, shape, dtype, max - min, min)
 
 
 @lowers(ops.Gaussian)
 def gaussian(key: Array, shape: Shape, dtype: DType, mean: float, std: float) -> Array:
-    return _scaled(jax.random.normal, key, shape, dtype, std, mean)
+    return _draw_scaled(jax.random.normal, key, shape, dtype, std, mean)
 
 
 @lowers(ops.TruncatedGaussian)
@@ -159,12 +159,12 @@ def truncated_gaussian(
     b: float | None,
 ) -> Array:
     bounds = ops.TruncatedGaussian.deviations(mean, std, a, b)
-    return _scaled(_truncated(*bounds), key, shape, dtype, std, mean)
+    return _draw_scaled(_truncated_draw(*bounds), key, shape, dtype, std, mean)
 
 
 # one for the same bounds, by which compiled generators are kept
 @cache
-def _truncated(low: float, high: float) -> Draw:
+def _truncated_draw(low: float, high: float) -> Draw:
     def draw(key: Array, shape: Shape, dtype: Any) -> Array:
         # The generator gives a bound itself once in 2**23 draws, or 2**52 of float64. A normal
         # number is as far out as this limit so rarely, and never as far as a bound beyond it.

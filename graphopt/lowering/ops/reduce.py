@@ -16,14 +16,14 @@ from graphopt.ir.dialect.ops import reduce as ops
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.lowering.kernels.ordering import index_of_largest, index_of_smallest
-from graphopt.lowering.kernels.running import cumulated, log_sums, on_cpus, running
+from graphopt.lowering.kernels.running import cumulate, log_sums, on_cpus, running
 from graphopt.lowering.ops.base import (
     Array,
+    compute_wide,
     is_floating,
     quotient,
     wide,
     wide_dtype,
-    widened,
 )
 from graphopt.lowering.ops.math import abs_
 from graphopt.lowering.registry import lowers
@@ -57,7 +57,7 @@ def _extremes(x: Array, find: Finder, axis: Axes, shares: bool) -> Array:
     return find(x, axis or None, keepdims=True)
 
 
-def _found(x: Array, find: Finder, axis: Axes, shares: bool) -> tuple[Array, Array]:
+def _find(x: Array, find: Finder, axis: Axes, shares: bool) -> tuple[Array, Array]:
     # XLA may compute x again beside the comparison and round it otherwise: none would be equal
     x = lax.optimization_barrier(x)
     found = find(x, axis or None, keepdims=True)
@@ -71,36 +71,36 @@ def _gradient(find: Finder, axis: Axes, shares: bool, equal: Array, grad: Array)
 
 
 _outermost: Unchecked = jax.custom_vjp(_extremes, nondiff_argnums=(1, 2, 3))
-_outermost.defvjp(_found, _gradient)
+_outermost.defvjp(_find, _gradient)
 
 
-def _reduced(x: Array, find: Finder, axis: Axes, keepdim: bool, shares: bool) -> Array:
+def _reduce(x: Array, find: Finder, axis: Axes, keepdim: bool, shares: bool) -> Array:
     found = _outermost(x, find, axis, shares)
     return found if keepdim else jnp.squeeze(found, axis or None)
 
 
 @lowers(ops.Max)
 def max_(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return _reduced(x, jnp.max, axis, keepdim, shares=False)
+    return _reduce(x, jnp.max, axis, keepdim, shares=False)
 
 
 @lowers(ops.Min)
 def min_(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return _reduced(x, jnp.min, axis, keepdim, shares=False)
+    return _reduce(x, jnp.min, axis, keepdim, shares=False)
 
 
 @lowers(ops.Amax)
 def amax(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return _reduced(x, jnp.max, axis, keepdim, shares=True)
+    return _reduce(x, jnp.max, axis, keepdim, shares=True)
 
 
 @lowers(ops.Amin)
 def amin(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return _reduced(x, jnp.min, axis, keepdim, shares=True)
+    return _reduce(x, jnp.min, axis, keepdim, shares=True)
 
 
 @lowers(ops.Prod)
-@widened
+@compute_wide
 def prod(x: Array, axis: Axes, keepdim: bool) -> Array:
     axes = tuple(normalize_axis(each, x.ndim) for each in axis) or tuple(range(x.ndim))
     found = _product(x, axes) if is_floating(x) else jnp.prod(x, axes, x.dtype, keepdims=True)
@@ -154,17 +154,17 @@ def any_(x: Array, axis: Axes, keepdim: bool) -> Array:
 
 
 @lowers(ops.Logsumexp)
-@widened
+@compute_wide
 def logsumexp(x: Array, axis: Axes, keepdim: bool) -> Array:
     return jax.scipy.special.logsumexp(x, axis or None, keepdims=keepdim)
 
 
 @lowers(ops.PNorm)
-@widened
+@compute_wide
 def p_norm(x: Array, porder: float, axis: Axes, keepdim: bool) -> Array:
     sizes = abs_(x)
     if math.isinf(porder):
-        return _reduced(sizes, jnp.max if porder > 0 else jnp.min, axis, keepdim, shares=False)
+        return _reduce(sizes, jnp.max if porder > 0 else jnp.min, axis, keepdim, shares=False)
     if porder == 0:
         return jnp.sum(sizes != 0, axis or None, dtype=x.dtype, keepdims=keepdim)
     powers = sizes if porder == 1 else x * x if porder == 2 else sizes**porder
@@ -175,20 +175,20 @@ def p_norm(x: Array, porder: float, axis: Axes, keepdim: bool) -> Array:
 
 
 @lowers(ops.SquaredL2Norm)
-@widened
+@compute_wide
 def squared_l2_norm(x: Array) -> Array:
     return jnp.sum(x * x).reshape(1)
 
 
 @lowers(ops.ClipByNorm)
-@widened
+@compute_wide
 def clip_by_norm(x: Array, max_norm: float) -> Array:
     norm = p_norm(x, porder=2.0, axis=(), keepdim=False)
     return x * jnp.where(norm > max_norm, max_norm / norm, 1)
 
 
 @lowers(ops.ReduceAs)
-@widened
+@compute_wide
 def reduce_as(x: Array, target: Array) -> Array:
     outer = x.ndim - target.ndim
     inner = (outer + i for i, size in enumerate(target.shape) if size == 1)
@@ -231,20 +231,20 @@ def argmin(x: Array, axis: int, keepdim: bool, flatten: bool, dtype: DType) -> A
 
 
 @lowers(ops.Cumsum)
-@widened
+@compute_wide
 def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Array:
     if flatten:
         x, axis = x.reshape(x.size), 0
     axis = normalize_axis(axis, x.ndim)
-    x = _shifted(x, axis, reverse, 0) if exclusive else x
+    x = _shift(x, axis, reverse, 0) if exclusive else x
     tree = functools.partial(lax.cumsum, axis=axis, reverse=reverse)
     if x.ndim > 1 and axis == x.ndim - 1:  # a loop would transpose x twice
         return tree(x)
     # a sum of -0.0 alone keeps its sign
-    return cumulated(lax.add, -0.0, tree, x, axis, reverse=reverse)
+    return cumulate(lax.add, -0.0, tree, x, axis, reverse=reverse)
 
 
-def _shifted(x: Array, axis: int, reverse: bool, first: int) -> Array:
+def _shift(x: Array, axis: int, reverse: bool, first: int) -> Array:
     """x moved on by one: `first` comes in where results start, and the last element drops out."""
     padding = [(0, 0, 0)] * x.ndim
     padding[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
@@ -252,16 +252,16 @@ def _shifted(x: Array, axis: int, reverse: bool, first: int) -> Array:
 
 
 @lowers(ops.Cumprod)
-@widened
+@compute_wide
 def cumprod(x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
     axis = normalize_axis(axis, x.ndim)
-    x = _shifted(x, axis, reverse, 1) if exclusive else x
+    x = _shift(x, axis, reverse, 1) if exclusive else x
     tree = functools.partial(lax.cumprod, axis=axis, reverse=reverse)
-    return cumulated(lax.mul, 1, tree, x, axis, reverse=reverse)
+    return cumulate(lax.mul, 1, tree, x, axis, reverse=reverse)
 
 
 @lowers(ops.Logcumsumexp)
-@widened
+@compute_wide
 def logcumsumexp(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Array:
     shape = (x.size,) if flatten else x.shape
     x = x.reshape(x.size) if flatten or not x.ndim else x

@@ -98,7 +98,7 @@ def put_along_axis(
     kind = reduce if reduce.startswith("a") else "mul"
     row = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     value = jnp.broadcast_to(value, jnp.broadcast_shapes(index.shape, row))
-    return _combined(x, value, kept, places, kind)
+    return _combine(x, value, kept, places, kind)
 
 
 def _count(x: Array, index: Array, axis: int) -> Array:
@@ -111,7 +111,7 @@ def _count(x: Array, index: Array, axis: int) -> Array:
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(4,))
-def _combined(x: Array, value: Array, kept: Array, places: tuple[Any, ...], kind: str) -> Array:
+def _combine(x: Array, value: Array, kept: Array, places: tuple[Any, ...], kind: str) -> Array:
     if kind == "mul":
         return jnp.where(kept, x, jnp.ones((), x.dtype)).at[places].multiply(value)
     info = jnp.iinfo(x.dtype) if not is_floating(x) else None
@@ -121,12 +121,12 @@ def _combined(x: Array, value: Array, kept: Array, places: tuple[Any, ...], kind
     return target.min(value) if kind == "amin" else target.max(value)
 
 
-@_combined.defjvp
+@_combine.defjvp
 def _combined_jvp(
     kind: str, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Array, Array]:
     x, value, kept, places = primals
-    out = _combined(x, value, kept, places, kind)
+    out = _combine(x, value, kept, places, kind)
     zero = jnp.zeros((), x.dtype)
     if kind == "mul":
         # as in Paddle, by division: nan where a factor is 0

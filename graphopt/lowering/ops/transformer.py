@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.op import class_of
 from graphopt.ir.dialect.ops import transformer as ops
-from graphopt.ir.dialect.ops.dynamic import decoded
+from graphopt.ir.dialect.ops.dynamic import decode_properties
 from graphopt.ir.dialect.types import resolve_shape_like
 from graphopt.lowering.kernels.attention import AttentionOperands, ScoreWeighing
 from graphopt.lowering.kernels.attention_heads import attention
@@ -107,20 +107,20 @@ def fused_attention(
     biases = qkv_bias or (None,) * len(qkv_weight)
     if len(qkv_weight) == 1:
         joint = _linear(query, qkv_weight[0], biases[0], kernel)
-        heads = _parted(joint, num_heads, layout)
+        heads = _part_heads(joint, num_heads, layout)
     else:
         sources = (query, others[0], others[-1])
         counts = (num_heads, *(num_kv_heads or num_heads,) * 2)
         linear = map(partial(_linear, kernel=kernel), sources, qkv_weight, biases)
         heads = [jnp.moveaxis(_cut(*part), 2, 1) for part in zip(linear, counts, strict=True)]
-    q, k, v = _rotated(heads[0], rotary), _rotated(heads[1], rotary), heads[2]
-    kept = _cached((k.astype(x.dtype), v.astype(x.dtype)), cache, cache_by_time)
+    q, k, v = _rotate(heads[0], rotary), _rotate(heads[1], rotary), heads[2]
+    kept = _append_to_cache((k.astype(x.dtype), v.astype(x.dtype)), cache, cache_by_time)
     if kept:
         k, v = (_by_time(wide(part)) if cache_by_time else wide(part) for part in kept)
     core = fused_dot_product_attention(
         q,
-        _repeated(k, q.shape[1]),
-        _repeated(v, q.shape[1]),
+        _repeat_heads(k, q.shape[1]),
+        _repeat_heads(v, q.shape[1]),
         _wide_mask(mask),
         scaling_factor,
         fill,
@@ -141,7 +141,7 @@ def fused_attention(
     return out.astype(x.dtype), *kept
 
 
-def _rotated(x: Array, rotary: tuple[Array, ...]) -> Array:
+def _rotate(x: Array, rotary: tuple[Array, ...]) -> Array:
     """Each pair of an element of the first half of a head and one of the second is rotated."""
     if not rotary:
         return x
@@ -150,7 +150,7 @@ def _rotated(x: Array, rotary: tuple[Array, ...]) -> Array:
     return x * cosine + jnp.concatenate((-second, first), -1) * sine
 
 
-def _cached(
+def _append_to_cache(
     parts: tuple[Array, Array], cache: tuple[Array, ...], by_time: bool
 ) -> tuple[Array, ...]:
     """All keys and values, in the order of axes of the cache; nothing without one."""
@@ -163,7 +163,7 @@ def _by_time(x: Array) -> Array:
     return jnp.swapaxes(x, 1, 2)
 
 
-def _repeated(x: Array, heads: int) -> Array:
+def _repeat_heads(x: Array, heads: int) -> Array:
     return x if x.shape[1] == heads else jnp.repeat(x, heads // x.shape[1], 1)
 
 
@@ -172,7 +172,7 @@ def _cut(x: Array, parts: int) -> Array:
     return x.reshape(*x.shape[:-1], parts, x.shape[-1] // parts)
 
 
-def _parted(joint: Array, heads: int, layout: str) -> list[Array]:
+def _part_heads(joint: Array, heads: int, layout: str) -> list[Array]:
     """q, k and v [n, heads, length, size] of a joint projection [n, length, 3 * heads * size]."""
     if layout == "split":
         apart = _cut(_cut(joint, 3), heads)
@@ -215,7 +215,7 @@ def fused_feedforward(
     source, first_key, second_key = wide(x), *(key or (None, None))
     inner = _normal(source, ln_scale, ln_bias, epsilon) if norm == "pre" else source
     hidden = _linear(inner, linear1_weight, linear1_bias, kernel)
-    attrs = decoded(class_of(f"pd.{act_method}"), act_attrs)
+    attrs = decode_properties(class_of(f"pd.{act_method}"), act_attrs)
     hidden = activate(act_method, hidden, **attrs)
     hidden = dropout(hidden, dropout1_rate, is_test, dropout1_implementation, first_key)
     out = _linear(hidden, linear2_weight, linear2_bias, kernel)

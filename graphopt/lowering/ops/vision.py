@@ -16,7 +16,7 @@ from graphopt.ir.dialect.ops.conv import (
     is_channels_last,
     spatial_sizes,
 )
-from graphopt.lowering.ops.base import Array, is_floating, wide, widened
+from graphopt.lowering.ops.base import Array, compute_wide, is_floating, wide
 from graphopt.lowering.registry import lowers
 
 Ints = tuple[int, ...]
@@ -25,7 +25,7 @@ Taps = list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]
 
 
 @lowers(ops.Interpolate)
-@widened
+@compute_wide
 def interpolate(
     x: Array,
     like: Array | None,
@@ -41,7 +41,7 @@ def interpolate(
     sizes = spatial_sizes(x.shape, data_layout)
     size = size if like is None else spatial_sizes(like.shape, data_layout)
     first = 1 if is_channels_last(data_layout) else 2
-    wanted = ops.resized(sizes, size, scale, single_scale)
+    wanted = ops.resized_sizes(sizes, size, scale, single_scale)
     scale = () if spaced_by_size else scale
     scales = scale if len(scale) > 1 else scale * len(sizes)
     if wanted == tuple(sizes):
@@ -77,7 +77,7 @@ def _transpose_taps(taps: Taps, old: int, new: int) -> Taps:
 def _resample_axis(x: Array, axis: int, taps: Taps, back: Taps) -> Array:
     """The sums of taps along an axis; the derivative is that of the taps back, not a scatter."""
 
-    def weighted(x: Array) -> Array:
+    def weigh(x: Array) -> Array:
         parts = [
             jnp.take(x, index, axis) * _along(weight.astype(x.dtype), x.ndim, axis)
             for index, weight in taps
@@ -85,11 +85,9 @@ def _resample_axis(x: Array, axis: int, taps: Taps, back: Taps) -> Array:
         return sum(parts[1:], parts[0])
 
     if len(back) > _MOST_READERS:
-        return weighted(x)
-    computed = jax.custom_vjp(weighted)
-    computed.defvjp(
-        lambda x: (weighted(x), None), lambda _, g: (_resample_axis(g, axis, back, taps),)
-    )
+        return weigh(x)
+    computed = jax.custom_vjp(weigh)
+    computed.defvjp(lambda x: (weigh(x), None), lambda _, g: (_resample_axis(g, axis, back, taps),))
     return computed(x)
 
 
@@ -197,11 +195,11 @@ def _place(points: Array, size: int, padding_mode: str, align_corners: bool) -> 
     half = (size - 1) / 2 if align_corners else size / 2
     at = points * half + (size - 1) / 2
     if padding_mode == "reflection":
-        at = _reflected(at, size, align_corners)
+        at = _reflect(at, size, align_corners)
     return at if padding_mode == "zeros" else jnp.clip(at, 0, size - 1)
 
 
-def _reflected(at: Array, size: int, align_corners: bool) -> Array:
+def _reflect(at: Array, size: int, align_corners: bool) -> Array:
     """Positions mirrored at the centres or at the edges of the outer pixels."""
     low, span = (0.0, size - 1) if align_corners else (-0.5, size)
     if span <= 0:

@@ -9,7 +9,7 @@ import jax
 from jaxlib.xla_client import CompileOptions, DeviceList
 
 from graphopt.runtime.disk.lapack import prepare_calls
-from graphopt.runtime.settings.progress import announced
+from graphopt.runtime.settings.progress import announce
 
 
 def compiled_stablehlo(stablehlo: bytes, options: Mapping[str, Any], device: Any) -> Any:
@@ -33,7 +33,7 @@ def executable_of(content: bytes, device: Any) -> tuple[Any, str]:
 def from_stablehlo(stablehlo: bytes, options: Mapping[str, Any], device: Any) -> tuple[Any, str]:
     """As `executable_of`, compiled from StableHLO."""
     try:
-        with announced(lambda: "compiling a program of a bundle (for another kind of machine)"):
+        with announce(lambda: "compiling a program of a bundle (for another kind of machine)"):
             return compiled_stablehlo(stablehlo, options, device), ""
     except (jax.errors.JaxRuntimeError, ValueError) as error:
         return None, _first_line(error)

@@ -41,7 +41,7 @@ from graphopt.runtime.disk.summary import ProgramSummary
 from graphopt.runtime.feeds.buckets import Buckets
 from graphopt.runtime.runners.bucketed import BucketedRunner
 from graphopt.runtime.settings.flags import for_other_machines
-from graphopt.runtime.settings.progress import announced
+from graphopt.runtime.settings.progress import announce
 from graphopt.runtime.state.arrays import Array
 
 
@@ -74,7 +74,7 @@ def write_bundle(
     names = read.feed_names, tuple(read.fetch_names)
     with (
         for_other_machines(),
-        announced(lambda: f"preparing a program for {several(len(sets), 'size')}", files=False),
+        announce(lambda: f"preparing a program for {several(len(sets), 'size')}", files=False),
     ):
         steps, notes = _steps(read.program, *names, sets, place, buckets)
     if not steps:
@@ -84,7 +84,7 @@ def write_bundle(
     pieces, device = Pieces(), device_of(place)
     tensors = b"".join(write_tensor(model.parameters[v.name]) for v in variables)
     entries: list[dict[str, Any]] = []
-    with announced(lambda: f"compiling size {len(entries) + 1} of {len(steps)}", files=False):
+    with announce(lambda: f"compiling size {len(entries) + 1} of {len(steps)}", files=False):
         for step in steps:
             entries.append(_entry(step, pieces, device))
     record: dict[str, Any] = {
@@ -138,7 +138,7 @@ def _steps(
     found: list[BundledStep] = []
     notes: list[str] = []
     for shapes, each in zip(sets, given, strict=True):
-        fitted = runner.fitted(program, each, fetches, alone=True)
+        fitted = runner.find_fitting(program, each, fetches, alone=True)
         if fitted is None:
             notes.append(
                 f"not for {_show_shapes(shapes)}: {'; '.join(runner.stats.get('exact', ()))}"

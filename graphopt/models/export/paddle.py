@@ -65,7 +65,7 @@ def saved_program(model: LoadedModel, reader: str = "paddle") -> tuple[bytes, li
 
     Raises as `write_pdmodel`.
     """
-    program = inference_program(model.program, _needed(model), model.fetch_names)
+    program = inference_program(model.program, _needed_inputs(model), model.fetch_names)
     if reader == "openvino":
         to_openvino_forms(program)
     variables = stored_variables(program)
@@ -78,7 +78,7 @@ def saved_program(model: LoadedModel, reader: str = "paddle") -> tuple[bytes, li
     return write_program(complete(without_training_info(program))), variables
 
 
-def _needed(model: LoadedModel) -> list[str]:
+def _needed_inputs(model: LoadedModel) -> list[str]:
     """The inputs that the outputs depend on: a training program's may be read only backwards."""
     if any(op.type == "feed" for op in model.program.global_block().ops):
         return model.feed_names

@@ -19,7 +19,7 @@ from graphopt.models.export.sizes import Sizes, first_that_works
 PLATFORMS = ("cpu", "cuda", "tpu")
 
 
-def exported(
+def export_function(
     function: ExportedFunction,
     sizes: Sizes = None,
     platforms: Sequence[str] = PLATFORMS,
@@ -71,7 +71,7 @@ def _on_platforms(
     return export.export(jitted, platforms=tuple(works) or platforms)(*arguments), notes
 
 
-def serialized(artifact: export.Exported) -> bytes:
+def serialize_artifact(artifact: export.Exported) -> bytes:
     """The bytes of a `jax.export` artifact; UnsupportedError without the package it needs."""
     if find_spec("flatbuffers") is None:  # jax.export imports it when it serializes
         raise UnsupportedError(

@@ -137,7 +137,7 @@ def first_that_works(
             notes.append(f'not "{words}": {_reason(error)}')
             continue
         if open_feeds(feeds):
-            notes.append(f"{words}: {'; '.join(map(_shown, feeds, shapes))}")
+            notes.append(f"{words}: {'; '.join(map(_describe_port, feeds, shapes))}")
         return made, notes
     names = ", ".join(f"'{port.name}'" for port in open_feeds(feeds))
     if sizes is None and not symbolic:
@@ -151,7 +151,7 @@ def first_that_works(
     raise UnsupportedError(f"cannot be exported: {_reason(failure)}") from failure
 
 
-def _shown(port: Port, shape: Shape) -> str:
+def _describe_port(port: Port, shape: Shape) -> str:
     return f"{port.name} [{', '.join(map(str, shape))}]"
 
 

@@ -170,7 +170,7 @@ def _write_program(
     platforms: Sequence[str] | None,
 ) -> Exported:
     from graphopt.models.export.npz_file import npz_bytes
-    from graphopt.models.export.program import PLATFORMS, exported, serialized
+    from graphopt.models.export.program import PLATFORMS, export_function, serialize_artifact
 
     is_artifact = format == "jaxexport"
     targets = tuple(platforms or (PLATFORMS if is_artifact else ("cpu",)))
@@ -178,9 +178,9 @@ def _write_program(
         raise ValueError(f"StableHLO is for one platform, not for {', '.join(targets)}")
     if symbolic is None:
         symbolic = is_artifact
-    artifact, notes = exported(function, sizes, targets, symbolic=symbolic)
+    artifact, notes = export_function(function, sizes, targets, symbolic=symbolic)
     if format == "jaxexport":
-        content = serialized(artifact)
+        content = serialize_artifact(artifact)
     elif format == "stablehlo":
         content = artifact.mlir_module_serialized
     else:

@@ -51,7 +51,7 @@ def conv3d(
     helper = LayerHelper("conv3d", name)
     inputs = {"Input": arguments.variable(x, "x", "conv3d"), "Filter": weight}
     out = helper.emit("conv3d", inputs, attrs, out="Output")
-    return _biased(helper, out, bias, data_format)
+    return _add_bias(helper, out, bias, data_format)
 
 
 _VOLUMES = ("NCDHW", "NDHWC")
@@ -78,7 +78,7 @@ def _window(
     }
 
 
-def _biased(
+def _add_bias(
     helper: LayerHelper, out: Variable, bias: Variable | None, data_format: str
 ) -> Variable:
     if bias is None:
@@ -103,7 +103,7 @@ def convolve(
     depthwise = channels == attrs["groups"] != 1 and weight.shape[0] % channels == 0
     type = "depthwise_conv2d" if depthwise else "conv2d"
     out = helper.emit(type, {"Input": x, "Filter": weight}, attrs, out="Output")
-    return _biased(helper, out, bias, attrs["data_format"])
+    return _add_bias(helper, out, bias, attrs["data_format"])
 
 
 def conv1d(
@@ -234,7 +234,7 @@ def _transpose(
     inputs["Filter"] = arguments.variable(weight, "weight", helper.layer_type)
     type = f"conv{len(data_format) - 2}d_transpose"
     out = helper.emit(type, inputs, attrs, out="Output")
-    return _biased(helper, out, bias, data_format)
+    return _add_bias(helper, out, bias, data_format)
 
 
 lazy.join_package(globals())

@@ -13,7 +13,7 @@ from graphopt.ir.dialect.shapes import agree
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import sigmoid
 from graphopt.nn.functional.input import one_hot
-from graphopt.nn.functional.loss import reduce_loss, smoothed
+from graphopt.nn.functional.loss import reduce_loss, smooth_label
 from graphopt.tensor.creation import full_like
 from graphopt.tensor.logic import greater_than
 from graphopt.tensor.manipulation import cast, squeeze, unsqueeze
@@ -170,7 +170,7 @@ def label_smooth(
     if not 0 <= share <= 1:
         raise ValueError(f"label_smooth(): 'epsilon' must be between 0 and 1, found {share}")
     if prior_dist is None:
-        return smoothed(label, share, size_of(label, -1))
+        return smooth_label(label, share, size_of(label, -1))
     return add(scale(label, 1.0 - share), scale(prior_dist, share), name)
 
 

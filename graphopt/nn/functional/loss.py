@@ -141,7 +141,7 @@ def cross_entropy(
     if label_rank < rank:
         label = unsqueeze(label, axis)
     if label_smoothing:
-        label, soft_label = _smoothed(input, label, soft_label, axis, label_smoothing), True
+        label, soft_label = _smooth(input, label, soft_label, axis, label_smoothing), True
     _, loss = _entropy(input, label, soft_label, ignore_index, axis, use_softmax=use_softmax)
     share = (
         None
@@ -157,7 +157,7 @@ def cross_entropy(
     return reduce_loss(loss, reduction, "cross_entropy", name)
 
 
-def _smoothed(
+def _smooth(
     input: Variable, label: Variable, soft_label: bool, axis: int, smoothing: float
 ) -> Variable:
     """(1 - smoothing) of the label and an equal share of the rest for every class."""
@@ -166,10 +166,10 @@ def _smoothed(
         if axis not in (-1, len(input.shape) - 1):
             raise ValueError("cross_entropy(): label smoothing of integers needs the last axis")
         label = cast(one_hot(squeeze(label, axis), classes), input.dtype)
-    return smoothed(label, smoothing, classes)
+    return smooth_label(label, smoothing, classes)
 
 
-def smoothed(label: Variable, smoothing: float, classes: Any) -> Variable:
+def smooth_label(label: Variable, smoothing: float, classes: Any) -> Variable:
     """(1 - smoothing) of the label, and the rest in equal shares; `classes` may be a Variable."""
     if not isinstance(classes, Variable):
         return scale(label, 1.0 - smoothing, smoothing / classes)

@@ -185,7 +185,7 @@ class Layer:
         """All layers inside."""
         return [layer for _, layer in self.named_sublayers(include_self=include_self)]
 
-    def _named(self, kind: str, prefix: str, deep: bool) -> Iterator[tuple[str, Any]]:
+    def _named_members(self, kind: str, prefix: str, deep: bool) -> Iterator[tuple[str, Any]]:
         layers = self.named_sublayers(prefix, True) if deep else iter([(prefix, self)])
         seen: set[int] = set()
         for path, layer in layers:
@@ -198,7 +198,7 @@ class Layer:
         self, prefix: str = "", include_sublayers: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """The parameters by dotted name, each once."""
-        return self._named("_parameters", prefix, include_sublayers)
+        return self._named_members("_parameters", prefix, include_sublayers)
 
     def parameters(self, include_sublayers: bool = True) -> list[Parameter]:
         """The parameters, each once."""
@@ -208,7 +208,7 @@ class Layer:
         self, prefix: str = "", include_sublayers: bool = True
     ) -> Iterator[tuple[str, Variable]]:
         """The buffers by dotted name, each once."""
-        return self._named("_buffers", prefix, include_sublayers)
+        return self._named_members("_buffers", prefix, include_sublayers)
 
     def buffers(self, include_sublayers: bool = True) -> list[Variable]:
         """The buffers, each once."""

@@ -50,14 +50,14 @@ class FunctionLayer(Layer):
         # not by setattr, which makes a weight of a loss a parameter of the layer
         self.__dict__.update({self._attribute(name): value for name, value in given.items()})
 
-    def _kept(self) -> dict[str, Any]:
+    def _kept_arguments(self) -> dict[str, Any]:
         return {name: getattr(self, self._attribute(name)) for name in self._names}
 
     def _attribute(self, name: str) -> str:
         return f"_{name}"
 
     def extra_repr(self) -> str:
-        kept = self._kept()
+        kept = self._kept_arguments()
         shown = kept if self.shown is None else self.shown
         return ", ".join(f"{name}={kept[name]}" for name in shown)
 
@@ -201,7 +201,7 @@ def _forward(
         named = {renamed.get(own, own): value for own, value in kwargs.items()}
         if trains:
             named["training"] = self.training
-        return function(*inputs, **named, **self._kept())
+        return function(*inputs, **named, **self._kept_arguments())
 
     return _method(forward, name, Signature([_SELF, *called], return_annotation="Any"))
 

@@ -74,7 +74,7 @@ class _Product:
         """The letters that are summed over."""
         return "".join(c for c in self.terms[0] if c in self.terms[1] and c not in self.result)
 
-    def turned(self) -> _Product:
+    def exchange(self) -> _Product:
         """y times x."""
         first, second = self.terms
         return _Product(self.y, self.x, (second, first), self.result)
@@ -93,10 +93,10 @@ class _Product:
         sizes = self.sizes()
         # without a batch the rows may have several axes
         row_groups = [rows] if batch else [*rows]
-        x = _arranged(self.x, self.terms[0], [*batch, *row_groups, summed], before)
+        x = _arrange(self.x, self.terms[0], [*batch, *row_groups, summed], before)
         transposed = self.terms[1][-1] in summed
         last = [columns, summed] if transposed else [summed, columns]
-        y = _arranged(self.y, self.terms[1], [*batch, *last], before)
+        y = _arrange(self.y, self.terms[1], [*batch, *last], before)
         product = before(Matmul.make(x, y, transpose_y=transposed))
         groups, letters = [*batch, *row_groups, columns], batch + rows + columns
         if any(len(group) > 1 for group in groups):
@@ -105,7 +105,7 @@ class _Product:
         return _transpose_operand(product, letters, self.result, before)
 
 
-def _arranged(value: SSAValue, term: str, groups: Sequence[str], before: Before) -> SSAValue:
+def _arrange(value: SSAValue, term: str, groups: Sequence[str], before: Before) -> SSAValue:
     """The axes of a tensor in another order, those of a group as one axis."""
     value = _transpose_operand(value, term, "".join(groups), before)
     if all(len(group) == 1 for group in groups):
@@ -173,7 +173,7 @@ def _in_order(found: _Product) -> _Product:
     else:  # a weight is the second operand
         x, y = (rank_of(value.type) for value in (found.x, found.y))
         turn = x < y or (x == y and found.result[-1] in found.rows)
-    return found.turned() if turn else found
+    return found.exchange() if turn else found
 
 
 def _check_sizes(found: _Product) -> _Product | Reason:
@@ -207,13 +207,13 @@ def _without_dots(op: Einsum, first: str, second: str, result: str) -> tuple[str
     """The terms with letters for `...`, the last of them for the last axis."""
     free = "".join(c for c in string.ascii_letters if c not in first + second + result)
 
-    def named(term: str, value: SSAValue) -> str:
+    def name_ellipsis(term: str, value: SSAValue) -> str:
         before, dots, after = term.partition("...")
         count = rank_of(value.type) - len(before) - len(after) if dots else 0
         return before + free[len(free) - count :] + after
 
     return (
-        named(first, op.operands[0]),
-        named(second, op.operands[1]),
-        named(result, op.results[0]),
+        name_ellipsis(first, op.operands[0]),
+        name_ellipsis(second, op.operands[1]),
+        name_ellipsis(result, op.results[0]),
     )

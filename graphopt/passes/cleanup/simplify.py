@@ -117,7 +117,7 @@ def _times(op: PdOp) -> Simpler:
     return y if is_constant(x, 1) else None
 
 
-def _divided(op: PdOp) -> Simpler:
+def _by_one(op: PdOp) -> Simpler:
     """x / 1: exact. Integers divide to floating point, so their type changes and they stay."""
     return op.operands[0] if is_constant(op.operands[1], 1) else None
 
@@ -224,7 +224,7 @@ def _concat(op: PdOp) -> Simpler:
 
 _RULES: Mapping[type[Any], Callable[[PdOp], Simpler]] = {
     Multiply: _times,
-    Divide: _divided,
+    Divide: _by_one,
     Subtract: _minus,
     Scale: _scale_of_scale,
     Cast: _cast,

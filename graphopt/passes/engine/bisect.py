@@ -1,8 +1,8 @@
 """`--opt-bisect-limit=N`: only the first N rewrites happen, so a search can find the wrong one.
 
 A rewrite is one instance: one fusion, one folded op. Passes that do not call `allowed` (xDSL's own)
-count as one rewrite each. Nothing is kept between runs: the count starts with `limited` and ends
-with it.
+count as one rewrite each. Nothing is kept between runs: the count starts with `limit_rewrites` and
+ends with it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _limit: ContextVar[Limit | None] = ContextVar("graphopt_opt_bisect_limit", defau
 
 
 @contextmanager
-def limited(
+def limit_rewrites(
     most: int, report: Callable[[str], None] = lambda _: None, *, without: Iterable[int] = ()
 ) -> Generator[Limit]:
     """Let `most` rewrites happen (all of them when negative), but for those numbered `without`.
@@ -62,5 +62,5 @@ def take(rule: str, where: str) -> bool:
 
 
 def current() -> Limit | None:
-    """The limit in force; None outside of `limited`."""
+    """The limit in force; None outside of `limit_rewrites`."""
     return _limit.get()

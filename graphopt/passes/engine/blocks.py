@@ -106,7 +106,7 @@ class BlockLog:
             (self._block(op) or block).taken += len(_names([op]))
         self._of.update(dict.fromkeys(made, block))
 
-    def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
+    def note_refusal(self, rule: str, op: PdOp, reason: Reason) -> None:
         """A fusion that ends with this op was declined."""
         block = self._block(op)
         if block is not None:

@@ -83,13 +83,13 @@ class ModuleChecks:
     def _culprit(self, before: ModuleOp, apply: Callable[[ModuleOp], object]) -> str:
         """The first rewrite after which the module is wrong, by running fewer and fewer."""
         lines: list[str] = []
-        with bisect.limited(-1, lines.append):
+        with bisect.limit_rewrites(-1, lines.append):
             apply(before.clone())
         low, high = 0, len(lines)
         while high - low > 1:
             middle = (low + high) // 2
             attempt = before.clone()
-            with bisect.limited(middle):
+            with bisect.limit_rewrites(middle):
                 apply(attempt)
             low, high = (low, middle) if self._fault(attempt, False) else (middle, high)
         return lines[high - 1].partition(") ")[2] if lines else ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from graphopt.ir.dialect.differentiated import differentiated
+from graphopt.ir.dialect.differentiated import differentiated_ops
 from graphopt.ir.dialect.ops.comm import (
     AllGather,
     AllReduce,
@@ -57,7 +57,7 @@ class Ring:
     groups: int = 1
     model: int = 1
 
-    def sent(self, op: Operation, payload: int) -> int:
+    def bytes_sent(self, op: Operation, payload: int) -> int:
         """The bytes that a device sends for a collective op, or for the sums of a batch norm."""
         if isinstance(op, (CConcat, CSplit)):
             return payload * (self.model - 1) // self.model
@@ -66,13 +66,13 @@ class Ring:
         if isinstance(op, AllGather):
             return self._inside(payload)
         if isinstance(op, ReduceScatter):
-            return self.scattered(payload)
+            return self.bytes_scattered(payload)
         ranks = self.replicas
         if not (isinstance(op, AllReduce) and op.attr("of_parts")):
             ranks *= self.groups
         return _around(payload, ranks)
 
-    def scattered(self, payload: int) -> int:
+    def bytes_scattered(self, payload: int) -> int:
         """The bytes that a device sends for a sum of which it gets a part."""
         return self._inside(payload) + _around(payload // self.replicas, self.groups)
 
@@ -88,14 +88,14 @@ def _around(payload: int, ranks: int) -> int:
 def communication(module: ModuleOp, ring: Ring) -> tuple[Communication, ...]:
     """The collectives of a module, a record for each kind of op."""
     trains = any(isinstance(op, Grad) for op in module.walk())
-    through = differentiated(module) if trains else set[Operation]()
+    through = differentiated_ops(module) if trains else set[Operation]()
     found: dict[str, Communication] = {}
     for op in module.walk():
-        sent = [(op.name, each, ring.sent(op, each)) for each in _payloads(op, trains=trains)]
+        sent = [(op.name, each, ring.bytes_sent(op, each)) for each in _payloads(op, trains=trains)]
         if isinstance(op, (CIdentity, CSplit)):
             # they send in the derivative alone
             payload = bytes_of(op.operands[0])
-            sent += [(op.name, payload, ring.sent(op, payload))] if op in through else []
+            sent += [(op.name, payload, ring.bytes_sent(op, payload))] if op in through else []
         if isinstance(op, AllGather) and op.attr("again"):
             sent += _again(op, through, ring)
         for name, payload, bytes_sent in sent:
@@ -116,12 +116,12 @@ def _again(op: AllGather, through: set[Operation], ring: Ring) -> Iterator[tuple
     around = op.parent_op()
     if isinstance(around, Layers):
         if around in through:
-            yield op.name, payload, ring.sent(op, payload)
-            yield ReduceScatter.name, payload, ring.scattered(payload)
+            yield op.name, payload, ring.bytes_sent(op, payload)
+            yield ReduceScatter.name, payload, ring.bytes_scattered(payload)
         return
     readers = {use.operation for use in op.results[0].uses}
     if any(reader in through and not reader.regions for reader in readers):
-        yield op.name, payload, ring.sent(op, payload)
+        yield op.name, payload, ring.bytes_sent(op, payload)
 
 
 def _payloads(op: Operation, *, trains: bool) -> Iterator[int]:

@@ -47,7 +47,7 @@ class Compared:
         validation = current()
         return cls(module, validation) if validation is not None else None
 
-    def judged(self, passes: Sequence[ModulePass], outcomes: Sequence[Outcome]) -> list[Outcome]:
+    def judge(self, passes: Sequence[ModulePass], outcomes: Sequence[Outcome]) -> list[Outcome]:
         """The outcomes of the passes, after the check of the program."""
         fired = {outcome.rule for outcome in outcomes if isinstance(outcome, Applied)}
         made = [each for each in passes if each.name in fired] or list(passes)
@@ -59,7 +59,7 @@ class Compared:
         if failed:
             self.before.kept.put_back()
             self.validation.checked.append(failed[0])
-            return [*_declined(rule, failed[0], outcomes)]
+            return [*_declined_first(rule, failed[0], outcomes)]
         # failures that were reported rewrite by rewrite are not reported again
         self.validation.checked += unsure if reported else verdicts
         return list(outcomes)
@@ -93,7 +93,7 @@ def _checked_rule(rule: str, where: str, verdict: Verdict) -> Checked:
     return Checked(rule, where, verdict.status, verdict.text)
 
 
-def _declined(rule: str, failed: Checked, outcomes: Sequence[Outcome]) -> list[Outcome]:
+def _declined_first(rule: str, failed: Checked, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The declined instances, followed by the applied ones, which were undone."""
     fix = f"none: it is a bug in the pass {rule}; leave the pass out and report it"
     reason = Reason(FAILED_VALIDATION, failed.text, fix)

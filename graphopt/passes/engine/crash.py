@@ -89,22 +89,22 @@ class Crash:
         """False for an error that the steps do not raise again: it came from outside."""
         if self.again is None:
             return True
-        with bisect.limited(self.limit):
+        with bisect.limit_rewrites(self.limit):
             return comes_again(partial(self.apply, self.again(), self.steps), self.error)
 
-    def reported(self) -> PassError:
+    def report(self) -> PassError:
         """The error to raise: the failed step, and the path of the file."""
 
-        def stored() -> tuple[PassStep, str]:
+        def store() -> tuple[PassStep, str]:
             if self.again is None:
                 return self.steps[-1], ""
-            before, step, left = self._narrowed(self.again)
-            return step, self._stored(before, step, left)
+            before, step, left = self._narrow(self.again)
+            return step, self._store(before, step, left)
 
         try:
-            step, note = stored()
+            step, note = store()
         except Exception as error:  # the failure of the pass is what matters
-            if not comes_again(stored, error):
+            if not comes_again(store, error):
                 raise
             step = self.steps[-1]
             note = f"\n(no file was written: {type(error).__name__}: {error})"
@@ -113,10 +113,10 @@ class Crash:
         said = f"{type(self.error).__name__}: {self.error}{_place(self.error)}"
         return PassError(f"{step.names} failed, which is a bug there: {said}{note}")
 
-    def _narrowed(self, again: Callable[[], ModuleOp]) -> tuple[ModuleOp, PassStep, int]:
+    def _narrow(self, again: Callable[[], ModuleOp]) -> tuple[ModuleOp, PassStep, int]:
         """The program before the last step, that step or one pass of it, and how many rewrites."""
         before, step = again(), self.steps[-1]
-        with bisect.limited(self.limit) as limit:
+        with bisect.limit_rewrites(self.limit) as limit:
             self.apply(before, self.steps[:-1])
             left = limit.left
         for made in step.passes if len(step.passes) > 1 else ():
@@ -125,7 +125,7 @@ class Crash:
                 return before, alone, left
         return before, step, left
 
-    def _stored(self, before: ModuleOp, step: PassStep, left: int) -> str:
+    def _store(self, before: ModuleOp, step: PassStep, left: int) -> str:
         folder = os.environ.get(VARIABLE)
         if folder == "":
             return f"\n(no file was written: {VARIABLE} is empty)"
@@ -147,7 +147,7 @@ class Crash:
         return f"\nthe program before it is in {path}; replay it: {replay.command(path)}"
 
     def _fails(self, module: ModuleOp, step: PassStep, left: int) -> bool:
-        with bisect.limited(left):
+        with bisect.limit_rewrites(left):
             return comes_again(lambda: self.apply(module, [step]), self.error)
 
 

@@ -73,7 +73,7 @@ class Fusion(ABC):
         """The results of the matched ops that the fused op's results stand for."""
         return dict(zip(match.root.results, fused.results, strict=False))
 
-    def given(self, match: Match) -> Collection[SSAValue]:
+    def inner_results(self, match: Match) -> Collection[SSAValue]:
         """Values inside the pattern that the fused op gives too, in `results`, when they are read.
 
         By default all results but the first of each op, of a rule that has its own `results`.
@@ -117,7 +117,7 @@ class Watcher(Protocol):
         """A pass is going to replace these ops, the last one first, by those that it made."""
         ...
 
-    def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
+    def note_refusal(self, rule: str, op: PdOp, reason: Reason) -> None:
         """A pass declined the matches that end with `op`."""
         ...
 
@@ -220,7 +220,7 @@ def _try(
             return None
         validation.begin(root)
         before = root.prev_op
-        values = _built(entry.rule, match)
+        values = _build(entry.rule, match)
         old = tuple(match.ops.values())
         vetoed = validation.veto(entry.name, entry.numerics, old, values, complete=True)
         if vetoed is not None:
@@ -237,7 +237,7 @@ def _try(
         return Applied(entry.name, anchor, replaced, location)
     if declined is not None:
         for watcher in watchers:
-            watcher.refused(entry.name, root, declined.reason)
+            watcher.note_refusal(entry.name, root, declined.reason)
     return declined
 
 
@@ -269,7 +269,7 @@ def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
     """A reason when a value that the fusion would remove has another use."""
     root = match.root
     inside = set(match.ops.values())
-    given = set(rule.given(match))
+    given = set(rule.inner_results(match))
     for hole, value in match.values.items():
         if value.owner in inside:
             text = f"`{hole.name}` is a value inside the pattern"
@@ -325,7 +325,7 @@ def _between(first: Operation | None, last: Operation) -> list[PdOp]:
     return found[::-1]
 
 
-def _built(rule: Fusion, match: Match) -> Mapping[SSAValue, SSAValue]:
+def _build(rule: Fusion, match: Match) -> Mapping[SSAValue, SSAValue]:
     """Put the new op in front of the old ones; which old values its results stand for."""
     root, fused = match.root, rule.build(match)
     fused.location = joined_location(match.ops.values())

@@ -91,10 +91,12 @@ def _bind(hole: Hole, value: SSAValue, user: PdOp, match: Match) -> Iterator[Mat
     if node.optional and index == 0:
         yield from _bind(node.stand_in(), value, user, match)
     elif match.may_miss:
-        yield from _flawed(node, index, value, user, match)
+        yield from _find_near_miss(node, index, value, user, match)
 
 
-def _flawed(node: Node, index: int, value: SSAValue, user: PdOp, match: Match) -> Iterator[Match]:
+def _find_near_miss(
+    node: Node, index: int, value: SSAValue, user: PdOp, match: Match
+) -> Iterator[Match]:
     """The match with one wrong node, the rest of it being right.
 
     If nothing below the node matches, most of the pattern is missing: not a near miss. Neither is

@@ -137,7 +137,7 @@ class NearMisses:
         self._takers.update(dict.fromkeys(ops, rule))
         self._made.update(made)
 
-    def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
+    def note_refusal(self, rule: str, op: PdOp, reason: Reason) -> None:
         """Called by the sweep; a declined match is whole, and so no near miss."""
         self._declined.add((rule, op))
 

@@ -51,6 +51,6 @@ In another order, sums and products overflow at other places, and infinities mee
 """
 
 
-def compared(numerics: Numerics) -> tuple[Numbers, ...]:
+def kinds_compared(numerics: Numerics) -> tuple[Numbers, ...]:
     """The kinds of numbers on which a rewrite of this class has to keep the results."""
     return tuple(kind for kind in Numbers if kind not in MAY_DIFFER[numerics])

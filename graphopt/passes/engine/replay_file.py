@@ -23,7 +23,7 @@ from xdsl.ir import Attribute
 
 from graphopt.errors import FormatError
 from graphopt.ir.dialect.context import new_context
-from graphopt.ir.dialect.text import ModuleParser, ModulePrinter, wrapped
+from graphopt.ir.dialect.text import ModuleParser, ModulePrinter, wrap_lines
 from graphopt.ir.dtypes import DType, as_dtype
 
 Array = np.ndarray[Any, Any]
@@ -112,7 +112,7 @@ class _LocatedPrinter(ModulePrinter):
 
 def module_text(module: ModuleOp) -> str:
     """A module as text, with the source lines that are known."""
-    return wrapped(lines_text(module))
+    return wrap_lines(lines_text(module))
 
 
 def lines_text(module: ModuleOp) -> str:

@@ -72,7 +72,7 @@ class RewriteLog:
         line = source_line(op.location)
         self.outcomes.append(Applied(self.rule, show_op(op), replaced, line, note))
 
-    def vetoed(self, old: Sequence[Operation], values: Mapping[SSAValue, SSAValue]) -> bool:
+    def undo_if_wrong(self, old: Sequence[Operation], values: Mapping[SSAValue, SSAValue]) -> bool:
         """True when the change that was noted last computes something else; it is undone."""
         reason = validation.veto(self.rule, self.numerics, old, values)
         if reason is None:
@@ -111,7 +111,7 @@ def replace(
     finds that the new values are not the old ones; then the program is what it was when the rewrite
     began. `others` are ops that go with it. Without a log nothing is asked.
     """
-    if log is not None and log.vetoed((op, *others), values):
+    if log is not None and log.undo_if_wrong((op, *others), values):
         return False
     around = op.parent_op()
     assert around is not None

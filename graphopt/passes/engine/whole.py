@@ -98,7 +98,7 @@ class ProgramBefore:
             if proof.numerics is not change.numerics:
                 return False
             reached = list(
-                _reached(
+                _changed_inputs(
                     (before, now), frozenset(change.old) | (change.new or frozenset[Operation]())
                 )
             )
@@ -170,7 +170,7 @@ def _groups(
     groups: dict[int, tuple[list[Pair], dict[Operation, None]]] = {}
     for number, pair in enumerate(pairs):
         found: list[Pair] = []
-        ops = dict.fromkeys(_reached(pair, changed))
+        ops = dict.fromkeys(_changed_inputs(pair, changed))
         for other in {group_of[op] for op in ops if op in group_of}:
             others, theirs = groups.pop(other)
             found += others
@@ -180,7 +180,7 @@ def _groups(
     return list(groups.values())
 
 
-def _reached(pair: Pair, changed: frozenset[Operation]) -> Iterator[Operation]:
+def _changed_inputs(pair: Pair, changed: frozenset[Operation]) -> Iterator[Operation]:
     """The changed ops that compute a pair of values."""
     waiting, seen = list(pair), set(pair)
     while waiting:

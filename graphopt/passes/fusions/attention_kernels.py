@@ -49,7 +49,7 @@ class Kernel:
     is_causal: bool = False
     """The kernel hides all later keys by itself, and computes nothing for them."""
 
-    def measured(self) -> Kernel:
+    def with_measured_limits(self) -> Kernel:
         """The same where times are measured: any length, and the widths of all its devices."""
         return replace(self, least_length=1, widest=max(self.widest, WIDEST))
 

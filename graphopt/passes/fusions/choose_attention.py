@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 
 from graphopt.ir.dialect.differentiated import (
     active_values,
-    differentiated,
+    differentiated_ops,
     ops_before,
     path_of,
 )
@@ -50,7 +50,7 @@ class ChooseAttention(RewritePass):
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log, twice = RewriteLog(self.name, self.numerics), set(_differentiated_twice(module))
-        trained = differentiated(module)
+        trained = differentiated_ops(module)
         for op in list(module.walk()):
             if not isinstance(op, FusedDotProductAttention) or op.attr("algorithm"):
                 continue
@@ -74,7 +74,7 @@ class ChooseAttention(RewritePass):
         """The quickest kernel with what a report says of it, or the reason why there is none."""
         reason, paying = Reason("no-kernel", "these devices have none"), dict[str, KernelTime]()
         for name in rivals_of(self.platform, self.kernel):
-            refused = _refusal(KERNELS[name].measured(), op, twice)
+            refused = _refusal(KERNELS[name].with_measured_limits(), op, twice)
             if refused is not None:
                 reason = refused
                 continue

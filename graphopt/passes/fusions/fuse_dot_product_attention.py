@@ -293,7 +293,7 @@ class WindowMask:
         text = f"sizes of {show(value.type)}, divided into images and windows, are not known"
         return Reason("windows-unknown", text, "declare the data with known sizes")
 
-    def divided(self, match: Match, value: SSAValue, before: Before) -> SSAValue:
+    def divide_windows(self, match: Match, value: SSAValue, before: Before) -> SSAValue:
         """q, k or v with the first axis divided as that of the scores is."""
         images, windows, *_ = self._shape(match)
         return _reshape_value(value, (images, windows, *shape_of(value.type)[1:]), before)
@@ -408,7 +408,7 @@ class DotProductAttention(Fusion):
         apart = match.get(core.windows.out) is not None
         parts = [match.value(hole) for hole in (self.q, self.k, self.v)]
         if apart:
-            parts = [core.windows.divided(match, part, before) for part in parts]
+            parts = [core.windows.divide_windows(match, part, before) for part in parts]
         fused = FusedDotProductAttention.make(
             *parts,
             core.mask_in(match, before, in_windows=apart),

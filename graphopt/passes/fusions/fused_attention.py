@@ -161,7 +161,7 @@ class Attention(Fusion):
         if rank_of(start.type) != 3 or shape_of(start.type)[-1] == UNKNOWN:
             return ()
         indices = source_indices(shape_of(start.type)[-1])
-        found = trace(value, start, indices, edit, self.parts.passed(match))
+        found = trace(value, start, indices, edit, self.parts.passed_operands(match))
         if found is None or found.ndim != 4 or not found.size:
             return ()
         found = found.swapaxes(2, 3) if swapped else found
@@ -257,12 +257,12 @@ class Attention(Fusion):
             **draw_attrs(match, self.core.dropout, self.dropout),
         )
 
-    def given(self, match: Match) -> Collection[SSAValue]:
+    def inner_results(self, match: Match) -> Collection[SSAValue]:
         """The keys and values, which the next step takes for its cache."""
-        return self.parts.kept(match)
+        return self.parts.kept_cache(match)
 
     def results(self, match: Match, fused: PdOp) -> Mapping[SSAValue, SSAValue]:
-        kept = zip(self.parts.kept(match), fused.results[1:], strict=False)
+        kept = zip(self.parts.kept_cache(match), fused.results[1:], strict=False)
         return {match.root.results[0]: fused.results[0], **dict(kept)}
 
 

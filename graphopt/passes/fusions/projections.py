@@ -131,7 +131,7 @@ class InHeads:
             top = Node(Reshape, repeated, optional=True, instead=top, name=f"{name}_merged")
         self.out = Node(Transpose, top, optional=True, name=f"{name}_heads")
 
-    def passed(self, match: Match) -> Mapping[PdOp, SSAValue]:
+    def passed_operand(self, match: Match) -> Mapping[PdOp, SSAValue]:
         """The operand whose elements the ops keep at their places, for `trace`."""
         found: dict[PdOp, SSAValue] = {}
         if self.rotary is not None and (rotated := match.get(self.rotary.out)) is not None:
@@ -181,9 +181,11 @@ class Projections:
         """The layer that computes q, k or v, by number."""
         return self.layers[part if len(self.layers) == 3 else 0]
 
-    def passed(self, match: Match) -> Mapping[PdOp, SSAValue]:
+    def passed_operands(self, match: Match) -> Mapping[PdOp, SSAValue]:
         """As `InHeads.passed`, of all three."""
-        return {op: value for part in self.parts for op, value in part.passed(match).items()}
+        return {
+            op: value for part in self.parts for op, value in part.passed_operand(match).items()
+        }
 
     def check(self, match: Match) -> Reason | None:
         """The reason why the rotary positions or the cache are not those of a fused op."""
@@ -247,7 +249,7 @@ class Projections:
         columns = shape_of(start.type)[-1]
         if rank_of(start.type) != 3 or columns == UNKNOWN:
             return ""
-        found = trace(value, start, source_indices(columns), passed=self.passed(match))
+        found = trace(value, start, source_indices(columns), passed=self.passed_operands(match))
         axes = "" if found is None or found.ndim != 4 else axes_of(found, columns)
         return axes if axes[:1] == "n" and "t" in axes[1:3] else ""
 
@@ -256,14 +258,14 @@ class Projections:
         part = self.parts[1]
         node = part.cached if cache else part.rotary and part.rotary.out
         op = match.get(node) if node else None
-        return op is not None and self._axes(match, 1, self.passed(match)[op])[1] == "t"
+        return op is not None and self._axes(match, 1, self.passed_operands(match)[op])[1] == "t"
 
     def cache(self, match: Match) -> list[SSAValue]:
         """The keys and the values before the new ones, where there are."""
         ops = [match.get(part.cached) for part in self.parts if part.cached]
         return [op.operands[0] for op in ops if op is not None]
 
-    def kept(self, match: Match) -> list[SSAValue]:
+    def kept_cache(self, match: Match) -> list[SSAValue]:
         """All keys and all values, of a cache, that other ops may read."""
         ops = [match.get(part.cached) for part in self.parts if part.cached]
         return [op.results[0] for op in ops if op is not None and not _is_named(op.results[0])]

@@ -65,7 +65,7 @@ class CannotPad(Exception):
         self.reason = Reason(name, text)
 
 
-def grown(dim: Dim, by: int) -> Dim:
+def grow_dim(dim: Dim, by: int) -> Dim:
     """The dimension of a buffer of this one with so many rows more; CannotPad where axes joined."""
     factor = dim[0]
     if len(dim) != 1 or not isinstance(factor, (str, Grown)):

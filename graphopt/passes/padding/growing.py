@@ -92,7 +92,7 @@ def keep_caches(module: ModuleOp) -> Masked:
     signature = signature_of(module)
     if any(port.kind == STATE for port in signature.results) or _differentiates(module):
         raise CannotPad("trains", "the program changes state or takes derivatives")
-    masked = _masked(module, caches)
+    masked = _add_masks(module, caches)
     _keep_in_place(module, caches)
     counts = masked.masks, masked.counts
     fetches = {
@@ -213,7 +213,7 @@ def _differentiates(module: ModuleOp) -> bool:
     return any(isinstance(op, Grad) for op in module.walk())
 
 
-def _masked(module: ModuleOp, caches: Sequence[FedCache]) -> Masked:
+def _add_masks(module: ModuleOp, caches: Sequence[FedCache]) -> Masked:
     """The module with masks; feeds whose axes meet those of caches have such axes, too."""
     block, signature = main_function(module).body.block, signature_of(module)
     names = {value: port.name for value, port in zip(block.args, signature.arguments, strict=True)}

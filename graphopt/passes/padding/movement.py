@@ -33,7 +33,7 @@ from graphopt.passes.padding.dims import (
     CannotPad,
     Dim,
     factors_of,
-    grown,
+    grow_dim,
     join_factors,
     reshape_axes,
 )
@@ -174,7 +174,7 @@ def _(op: Tile, padded: Padded) -> Carried:
 def _(op: Concat, padded: Padded) -> Carried:
     every = [padded.of(value) for value in op.operands]
     at = normalize_axis(op.attr("axis"), len(every[0]))
-    if (found := _appended(op, padded, every, at)) is not None:
+    if (found := _append_rows(op, padded, every, at)) is not None:
         return found
     if not all(padded.meet(*pair) for axes in every for pair in zip(every[0], axes, strict=True)):
         raise CannotPad("different-padding", "its parts are padded differently")
@@ -182,7 +182,7 @@ def _(op: Concat, padded: Padded) -> Carried:
     return Carried((every[0],))
 
 
-def _appended(op: Concat, padded: Padded, every: Sequence[Axes], at: int) -> Carried | None:
+def _append_rows(op: Concat, padded: Padded, every: Sequence[Axes], at: int) -> Carried | None:
     """Rows written after those of a buffer, which has room for them; None for another concat."""
     buffer, *rows = op.operands
     dim = every[0][at]
@@ -198,7 +198,7 @@ def _appended(op: Concat, padded: Padded, every: Sequence[Axes], at: int) -> Car
     counts = [shape_of(value.type)[at] for value in rows]
     if UNKNOWN in counts:
         raise CannotPad("unknown-growth", "how many rows it adds is known only when it runs")
-    result = (*every[0][:at], grown(dim, sum(counts)), *every[0][at + 1 :])
+    result = (*every[0][:at], grow_dim(dim, sum(counts)), *every[0][at + 1 :])
     if padded.is_zero(buffer):
         padded.zero.add(op.results[0])
 

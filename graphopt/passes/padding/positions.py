@@ -17,7 +17,7 @@ from xdsl.ir import Block, BlockArgument, SSAValue
 from graphopt.ir.dialect.known import KnownValues
 from graphopt.ir.dialect.op import PdOp, class_of
 from graphopt.ir.dialect.ops.creation import Arange, Full, FullLike
-from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties
 from graphopt.ir.dialect.ops.index import Gather
 from graphopt.ir.dialect.ops.math import Add, Cast, Subtract
 from graphopt.ir.dialect.ops.reduce import Cumsum
@@ -59,7 +59,7 @@ def settle_positions(module: ModuleOp) -> list[SizeLimit]:
     }
     settling = _Settling(_caches(block, names), names)
     for op in list(block.ops):
-        made = settling.made(op) if isinstance(op, Dynamic) else None
+        made = settling.make_value(op) if isinstance(op, Dynamic) else None
         if made is not None:
             replace(op, {op.results[0]: made})
         elif isinstance(op, PdOp):
@@ -98,7 +98,7 @@ class _Settling:
     known: KnownValues = field(default_factory=KnownValues)
     limits: list[SizeLimit] = field(default_factory=list[SizeLimit])
 
-    def made(self, op: Dynamic) -> SSAValue | None:
+    def make_value(self, op: Dynamic) -> SSAValue | None:
         """The value that takes the place of the op's; None for an op that stays."""
         rule = {Slice.name: self._slice, Arange.name: self._range, Full.name: self._full}.get(
             op.attr("op")
@@ -107,7 +107,7 @@ class _Settling:
         if rule is None or any(each is None for each in elements):
             return None
         named = zip(op.attr("dynamic"), elements, strict=True)
-        attrs = decoded(class_of(op.attr("op")), op.attr("attrs"))
+        attrs = decode_properties(class_of(op.attr("op")), op.attr("attrs"))
         values = {name: amounts(each) for name, each in named if each is not None}
         return rule(op, {**attrs, **values}, Before(op))
 

@@ -76,7 +76,7 @@ class _Walk:
         self._check_flag(op.condition)
         for region in op.regions:
             self.block(region.block)
-        results = [tuple(map(self.of, op.yielded(region))) for region in (0, 1)]
+        results = [tuple(map(self.of, op.yielded_values(region))) for region in (0, 1)]
         if results[0] != results[1]:
             raise CannotPad("different-padding", "its branches give values padded differently")
         return Carried(results[0])
@@ -87,7 +87,7 @@ class _Walk:
         for value, axes in zip(op.body.block.args, carried, strict=True):
             self._note(value, axes)
         self.block(op.body.block)
-        flag, *values = op.yielded() or (op.condition,)
+        flag, *values = op.yielded_values() or (op.condition,)
         self._check_flag(flag)
         self._check_carried(values, carried)
         return Carried(carried)
@@ -110,7 +110,7 @@ class _Walk:
         for value, axes in zip(op.body.block.args, given, strict=True):
             self._note(value, axes)
         self.block(op.body.block)
-        yielded, count = op.yielded(), len(memories)
+        yielded, count = op.yielded_values(), len(memories)
         self._check_carried(yielded[:count], memories)
         items = [self.of(value) for value in yielded[count:]]
         results = tuple((time, *axes) for axes in items)

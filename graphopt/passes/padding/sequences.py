@@ -131,18 +131,18 @@ def _fed_rows(lengths: SSAValue, padded: Padded) -> Dim | None:
 @carry.register(LinearChainCrf)
 def _(op: LinearChainCrf, padded: Padded) -> Carried:
     emission, transition, label, lengths = op.operands
-    _, sequences = _tagged(padded, emission, lengths, (label,), transition)
+    _, sequences = _tagged_axes(padded, emission, lengths, (label,), transition)
     return Carried(((sequences, None),))
 
 
 @carry.register(CrfDecoding)
 def _(op: CrfDecoding, padded: Padded) -> Carried:
     (emission,), (transition,), (lengths,), label = op.operand_groups()
-    steps, _ = _tagged(padded, emission, lengths, label, transition)
+    steps, _ = _tagged_axes(padded, emission, lengths, label, transition)
     return Carried((steps,) if len(steps) == 2 else ((*steps, None),))
 
 
-def _tagged(
+def _tagged_axes(
     padded: Padded,
     emission: SSAValue,
     lengths: SSAValue,

@@ -15,7 +15,7 @@ from xdsl.ir import Block, SSAValue
 from graphopt.ir.dialect.known import KnownValues
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.creation import Full, FullLike
-from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties
 from graphopt.ir.dialect.ops.math import Where
 from graphopt.ir.dialect.ops.shape import Expand, Slice, Unsqueeze
 from graphopt.ir.dialect.signature import main_function
@@ -55,7 +55,7 @@ def _make_sized(op: Dynamic, block: Block, known: KnownValues) -> SSAValue | Non
     if op.inputs:
         value = op.inputs[0]
     else:
-        number = decoded(Full, op.attr("attrs"))["value"]
+        number = decode_properties(Full, op.attr("attrs"))["value"]
         dtype = dtype_of(op.results[0].type)
         value = new(Full.make(shape=[], value=number, dtype=dtype))
     rows = _rows(*source, [at for at in range(len(wanted)) if at not in open_], new)

@@ -54,7 +54,7 @@ class Price:
         """Adding up a value over the devices of a replica."""
         return 2 * self._around(self.bytes_of(value.type)) + self.latency
 
-    def held(self, argument: SSAValue, held: int, *, cut: bool) -> float:
+    def bytes_held(self, argument: SSAValue, held: int, *, cut: bool) -> float:
         """The bytes held for a parameter, and the sum of its gradient over replicas."""
         own = self.bytes_of(argument.type)
         gradient = own if held > own else 0
@@ -155,7 +155,7 @@ class CutSearch:
                 self.after(each, op, form) for each in candidates for form in self.ways(each, op)
             ]
             candidates = self._cheapest(made, at) if len(made) > 1 else made
-        found = min((self._grown(each) for each in candidates), key=lambda each: each.cost)
+        found = min((self._grow(each) for each in candidates), key=lambda each: each.cost)
         cost = found.cost
         for op in self.ops[self.horizon :]:
             ways = [self.after(found, op, form) for form in self.ways(found, op)]
@@ -170,7 +170,7 @@ class CutSearch:
             candidates = [
                 self.after(each, op, form) for each in candidates for form in self.ways(each, op)
             ]
-        return [self._grown(each).cost for each in candidates]
+        return [self._grow(each).cost for each in candidates]
 
     def ways(self, candidate: Candidate, op: Operation) -> list[CutForm | None]:
         """Whole values, and the forms that a piece or a product suggests."""
@@ -199,10 +199,10 @@ class CutSearch:
         """The candidate with one more op, in this form; None is with whole values."""
         cost, axes, made = candidate.cost, dict(candidate.axes), set(candidate.made)
         new: dict[SSAValue, int | None] = {}
-        for value, axis in self._wanted(candidate, op, form):
+        for value, axis in self._wanted_cuts(candidate, op, form):
             if self._is_open(candidate, value) and value not in new:
                 new[value] = axes[value] = axis
-                cost += self.price.held(value, self.held[value], cut=axis is not None)
+                cost += self.price.bytes_held(value, self.held[value], cut=axis is not None)
                 if axis is not None:
                     continue
             cost += self._conversion(axes.get(value), value, axis, made, shares=form is not None)
@@ -220,7 +220,7 @@ class CutSearch:
                     new[result] = axes[result] = axes[value]
         return Candidate(cost, axes, made, Trail(candidate.trail, op, form, new))
 
-    def _wanted(
+    def _wanted_cuts(
         self, candidate: Candidate, op: Operation, form: CutForm | None
     ) -> Iterable[tuple[SSAValue, int | None]]:
         """The values that an op reads, with the axis along which each has to be cut."""
@@ -272,7 +272,7 @@ class CutSearch:
         kept = sorted(found.values(), key=lambda each: each.cost)
         return kept[: self.width] if self.width else kept
 
-    def _grown(self, candidate: Candidate) -> Candidate:
+    def _grow(self, candidate: Candidate) -> Candidate:
         """A candidate at the horizon with all axes again, and the whole values that follow."""
         axes: dict[SSAValue, int | None] = {}
         trail = candidate.trail

@@ -33,7 +33,7 @@ class FenceUpdates(RewritePass):
         block = main_function(module).body.block
         updates = [op for op in block.ops if isinstance(op, Update)]
         gradients = list(dict.fromkeys(v for op in updates for v in gradients_of(op)))
-        if not updates or _fenced(gradients):
+        if not updates or _is_fenced(gradients):
             return log.outcomes
         first = updates[0]
         late = _made_behind(first, gradients)
@@ -59,7 +59,7 @@ def gradients_of(update: Update) -> list[SSAValue]:
     return [value for name, group in groups if name in ("grad", "grads") for value in group]
 
 
-def _fenced(gradients: list[SSAValue]) -> bool:
+def _is_fenced(gradients: list[SSAValue]) -> bool:
     return bool(gradients) and all(isinstance(value.owner, Fence) for value in gradients)
 
 

@@ -53,23 +53,23 @@ class ScaleLossGrad(ModulePass):
             if not isinstance(seed, (Full, FullLike)) or not seed.attr("value"):
                 continue
             old = seed.results[0]
-            new = self._fed(function, old.type) if self.feed else self._scaled(seed)
+            new = self._feed_seed(function, old.type) if self.feed else self._scale(seed)
             if self.weighted:
-                new = _weighed(new, _rows(op))
+                new = _weigh(new, _rows(op))
             new.name_hint = old.name_hint
             old.replace_uses_with_if(new, lambda use: (use.operation, use.index) in changed)
             if old.first_use is None:
                 seed.detach()
                 seed.erase()
 
-    def _scaled(self, seed: PdOp) -> SSAValue:
+    def _scale(self, seed: PdOp) -> SSAValue:
         attrs = {**seed.attr_values(), "value": self.coefficient * seed.attr("value")}
         made = type(seed).make(*seed.operands, location=seed.location, **attrs)
         assert seed.parent is not None
         seed.parent.insert_op_after(made, seed)
         return made.results[0]
 
-    def _fed(self, function: FuncOp, type_: Attribute) -> SSAValue:
+    def _feed_seed(self, function: FuncOp, type_: Attribute) -> SSAValue:
         """The argument of the function that is fed as the seed, a new one if need be."""
         block, attrs = function.body.block, function.arg_attrs.data if function.arg_attrs else ()
         for argument, entry in zip(block.args, attrs, strict=True):
@@ -78,7 +78,7 @@ class ScaleLossGrad(ModulePass):
         return add_feed(function, self.feed, cast(Tensor, type_))
 
 
-def _weighed(seed: SSAValue, rows: SSAValue) -> SSAValue:
+def _weigh(seed: SSAValue, rows: SSAValue) -> SSAValue:
     """The seed times this replica's share of the rows."""
     assert isinstance(seed.owner, Operation) and seed.owner.parent is not None
     made = WeighByRows.make(seed, rows, location=seed.owner.location)

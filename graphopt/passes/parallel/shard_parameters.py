@@ -18,7 +18,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from graphopt.ir.dialect.definition import encode_attrs
-from graphopt.ir.dialect.differentiated import differentiated
+from graphopt.ir.dialect.differentiated import differentiated_ops
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.comm import AllGather, Part, ReduceScatter
 from graphopt.ir.dialect.ops.control import Fence, Layers
@@ -77,7 +77,7 @@ class _ParameterSharding:
         self.log = log
         self.uniform = uniform_values(module)[0]
         self.values = Shards(count, self.uniform)
-        self.differentiated = differentiated(module)
+        self.differentiated = differentiated_ops(module)
         end = self.block.last_op
         assert isinstance(end, ReturnOp)
         self.end = end

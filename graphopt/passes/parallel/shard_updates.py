@@ -76,8 +76,8 @@ class _Sharding:
             self._rewrite(edit)
 
     def _rewrite(self, edit: SignatureEdit) -> None:
-        chosen = self._chosen()
-        scattered = self._scattered(chosen)
+        chosen = self._choose()
+        scattered = self._scattered_sums(chosen)
         kept = self._keep_in_parts(chosen, edit)
         dead: list[Operation] = []
         for op in list(self.block.ops):
@@ -101,7 +101,7 @@ class _Sharding:
 
     # -- what is spread ----------------------------------------------------------------------------
 
-    def _chosen(self) -> dict[Operation, Update]:
+    def _choose(self) -> dict[Operation, Update]:
         """The updates to shard over the replicas; reasons are noted for the others."""
         uniform = self.values.uniform
         found: dict[Operation, Update] = {}
@@ -132,7 +132,7 @@ class _Sharding:
             )
         return None
 
-    def _scattered(self, chosen: Mapping[Operation, Update]) -> set[Operation]:
+    def _scattered_sums(self, chosen: Mapping[Operation, Update]) -> set[Operation]:
         """The sums of gradients that a chosen update reads, through elementwise ops or directly."""
         todo = [
             op.operands[single.operands["grad"]]
@@ -199,7 +199,7 @@ class _Sharding:
             find(value, op) if at in spread else values.whole(value, op)
             for at, value in enumerate(op.operands)
         ]
-        made = type(op).make(*_grouped(op, new), location=op.location, **attrs)
+        made = type(op).make(*_group_operands(op, new), location=op.location, **attrs)
         assert op.parent is not None
         op.parent.insert_op_before(made, op)
         for single in op.singles():
@@ -253,7 +253,7 @@ def _noise(op: Dpsgd) -> Reason:
     )
 
 
-def _grouped(op: Update, flat: Sequence[SSAValue]) -> list[Sequence[SSAValue]]:
+def _group_operands(op: Update, flat: Sequence[SSAValue]) -> list[Sequence[SSAValue]]:
     """Operands as `make` takes them."""
     found: list[Sequence[SSAValue]] = []
     start = 0

@@ -99,7 +99,7 @@ class _Cutting:
         self.active: set[SSAValue] = set()
         for op in self.grads:
             self.active |= active_values(op, ops_before(op))
-        self.held = self._held()
+        self.held = self._bytes_held()
         self.anchors = self._anchors()
         self.axes: Mapping[SSAValue, int] = {}
         # the new values of those that are cut or were sums, and what was made of values
@@ -137,7 +137,7 @@ class _Cutting:
         """The search for parameters to cut, without those."""
         return CutSearch(self.block, self.price, self.held, self.active, refused)
 
-    def _held(self) -> dict[SSAValue, int]:
+    def _bytes_held(self) -> dict[SSAValue, int]:
         """The arguments that may be cut, with the bytes that go with each.
 
         For a parameter that is trained: its own, its gradient's and its state's.
@@ -264,7 +264,7 @@ class _Cutting:
             self.made[value, axis] = insert(made, op, value)
         return self.made[value, axis]
 
-    def _shared(self, value: SSAValue, op: Operation) -> SSAValue:
+    def _share(self, value: SSAValue, op: Operation) -> SSAValue:
         """A whole value for what computes with pieces: its gradient is added up."""
         found = self._value(value, None, op)
         if value not in self.active:
@@ -288,7 +288,7 @@ class _Cutting:
     def _compute(self, op: PdOp, form: CutForm) -> None:
         """The op on pieces, in its form."""
         new = [
-            self._value(value, axis, op) if axis is not None else self._shared(value, op)
+            self._value(value, axis, op) if axis is not None else self._share(value, op)
             for value, axis in zip(op.operands, form.operands, strict=True)
         ]
         groups = [[new.pop(0) for _ in group] for group in op.operand_groups()]

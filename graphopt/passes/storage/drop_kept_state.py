@@ -37,7 +37,7 @@ class DropKeptState(RewritePass):
                 log.applied(op)
                 values: dict[SSAValue, SSAValue] = {}
                 values.update(zip(op.results[1:3], op.operands[1:3], strict=True))
-                if not log.vetoed((op,), values):
+                if not log.undo_if_wrong((op,), values):
                     replace_uses(values)
         _drop(function)
         return log.outcomes

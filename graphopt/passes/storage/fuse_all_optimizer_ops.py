@@ -76,13 +76,13 @@ def _fuse(updates: list[Update], log: RewriteLog) -> None:
         return
     line = source_line(last.location)
     log.outcomes.append(Applied(log.rule, show_op(last), tuple(map(show_op, updates)), line))
-    fused = _fused(updates)
+    fused = _fused_op(updates)
     fused.location = joined_location(updates)
     assert last.parent is not None
     last.parent.insert_op_before(fused, last)
     old = [result for op in updates for result in op.results]
     values: dict[SSAValue, SSAValue] = dict(zip(old, fused.results, strict=True))
-    if log.vetoed([last, *updates[:-1]], values):
+    if log.undo_if_wrong([last, *updates[:-1]], values):
         return
     replace_uses(values)
     for op in updates:
@@ -96,7 +96,7 @@ def read_early(reader: Operation) -> Reason:
     return Reason("result-read-early", text, "move that reader after the updates")
 
 
-def _fused(updates: Sequence[Update]) -> Update:
+def _fused_op(updates: Sequence[Update]) -> Update:
     """The fused op of a group, with the operands of all its members."""
     kind = FUSED[type(updates[0])]
     names = operand_names(type(updates[0]))

@@ -260,7 +260,7 @@ def _escape(
         escaped = inner or (carried if layer < span.count - 1 else None)
         if escaped is None:
             continue
-        reason = reason or _escaped(layer, *escaped)
+        reason = reason or _escape_reason(layer, *escaped)
         rows.append(span.part(first, layer + (inner is None)))
         first = layer + 1
     rows.append(span.part(first, span.count))
@@ -283,7 +283,7 @@ def _read_outside(
     return inner, carried
 
 
-def _escaped(layer: int, result: OpResult, use: Use) -> Reason:
+def _escape_reason(layer: int, result: OpResult, use: Use) -> Reason:
     how = how_used(use.operation, use.index)
     return Reason("interior-used", f"%{result.name_hint} of layer {layer} is {how}")
 

@@ -90,13 +90,13 @@ class RollLayers(RewritePass):
         if not log.allow(inside[0]):
             return False
         log.applied(inside[0], *inside[1:])
-        made = rolled(ops, wiring, recompute=self.recompute)
+        made = roll(ops, wiring, recompute=self.recompute)
         last = inside[-span.period :]
         values: dict[SSAValue, SSAValue] = {
             last[number].results[index]: result
             for (number, index), result in zip(wiring.carried, made.results, strict=True)
         }
-        if log.vetoed(inside, values):
+        if log.undo_if_wrong(inside, values):
             return False
         replace_uses(values)
         for op in reversed(inside):
@@ -192,7 +192,7 @@ def best_layers(
     return best or layers_at(ops, span, state)
 
 
-def rolled(ops: Sequence[Operation], wiring: Wiring, *, recompute: bool) -> Layers:
+def roll(ops: Sequence[Operation], wiring: Wiring, *, recompute: bool) -> Layers:
     """The `pd.layers`, with stacks of what its layers read, in front of the first of these."""
     span = wiring.span
     first = ops[span.start]

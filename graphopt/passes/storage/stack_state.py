@@ -155,7 +155,7 @@ class _Stacking:
 
     def _free(self, ones: Sequence[OneUpdate]) -> list[OneUpdate]:
         """Those that can wait for the last one and whose state is theirs alone."""
-        ends = self._returned()
+        ends = self._returned_state()
         fit: list[OneUpdate] = []
         for one in ones:
             names = {role: self.state.get(one.operands[role]) for role in one.results}
@@ -168,7 +168,7 @@ class _Stacking:
         stay = set(movable(ops, self.log, read_early)) if len(ops) > 1 else set(ops)
         return [one for one in fit if one.op in stay]
 
-    def _returned(self) -> dict[SSAValue, str]:
+    def _returned_state(self) -> dict[SSAValue, str]:
         """The values that state has at the end, with its names."""
         end = self.block.last_op
         assert end is not None

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from graphopt.ir.dialect.bulk import replace_uses
-from graphopt.ir.dialect.differentiated import differentiated
+from graphopt.ir.dialect.differentiated import differentiated_ops
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import Fence
 from graphopt.ir.dialect.ops.math import Square
@@ -53,7 +53,7 @@ class StackUpdates(RewritePass):
         log = RewriteLog(self.name, self.numerics)
         blocks = dict.fromkeys(op.parent for op in module.walk() if isinstance(op, Update))
         if blocks:
-            kept = differentiated(module) | {v.owner for v in differentiated_values(module)}
+            kept = differentiated_ops(module) | {v.owner for v in differentiated_values(module)}
             for block in blocks:
                 assert block is not None
                 _Packing(block, kept, log, self.fewest).run()
@@ -181,17 +181,17 @@ class _Packing:
         if len(shape) == rank:
             return stack
         wide = (len(ops), *(1,) * (rank - len(shape)), *shape)
-        return self._inserted(Reshape.make(stack, shape=wide), ops)
+        return self._insert_value(Reshape.make(stack, shape=wide), ops)
 
     def _norms(self, ops: Sequence[PdOp]) -> PdOp:
         """The sum of squares of each item, of shape [1] each."""
         stack = self._stack(tuple(op.operands[0] for op in ops))
-        squares = self._inserted(Square.make(stack), ops)
+        squares = self._insert_value(Square.make(stack), ops)
         axes = tuple(range(1, rank_of(stack.type)))
-        sums = self._inserted(Sum.make(squares, axis=axes), ops)
+        sums = self._insert_value(Sum.make(squares, axis=axes), ops)
         return Reshape.make(sums, shape=(len(ops), 1))
 
-    def _inserted(self, op: PdOp, instead: Sequence[Operation]) -> SSAValue:
+    def _insert_value(self, op: PdOp, instead: Sequence[Operation]) -> SSAValue:
         self._insert(op, instead)
         return op.results[0]
 

@@ -517,17 +517,17 @@ def _pass_cells(row: PassRow) -> list[str | Cell]:
 def _gains(saved: Cost) -> list[str]:
     """The changes of traffic, state and FLOPs, as signed numbers; empty where nothing changed."""
     if saved.state_bytes:
-        state = _signed(size(-saved.state_bytes))
+        state = _with_sign(size(-saved.state_bytes))
     else:
         state = f"{-saved.state_arrays:+} arrays" if saved.state_arrays else ""
     return [
-        _signed(size(-saved.traffic)) if saved.traffic else "",
+        _with_sign(size(-saved.traffic)) if saved.traffic else "",
         state,
-        _signed(quantity(-saved.flops)) if saved.flops else "",
+        _with_sign(quantity(-saved.flops)) if saved.flops else "",
     ]
 
 
-def _signed(text: str) -> str:
+def _with_sign(text: str) -> str:
     return text if text.startswith("-") else f"+{text}"
 
 

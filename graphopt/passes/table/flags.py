@@ -364,7 +364,9 @@ class BuildFlags(Settings):
 
 
 BUILD_FLAGS: Mapping[str, BuildFlag] = {
-    name: flag for name, flag in BuildFlags.declared().items() if isinstance(flag, BuildFlag)
+    name: flag
+    for name, flag in BuildFlags.declared_settings().items()
+    if isinstance(flag, BuildFlag)
 }
 
 

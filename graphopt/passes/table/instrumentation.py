@@ -23,13 +23,13 @@ class Instrumentation:
     def after(self, names: Sequence[str], module: ModuleOp) -> None:
         """The step has run, and the module is valid."""
 
-    def failed(self, names: Sequence[str], module: ModuleOp) -> None:
+    def note_failure(self, names: Sequence[str], module: ModuleOp) -> None:
         """The step raised an error or left the module invalid."""
 
     def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
         """A pass replaces these ops, the last one first, by those that it made."""
 
-    def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
+    def note_refusal(self, rule: str, op: PdOp, reason: Reason) -> None:
         """A pass declined the matches that end with `op`."""
 
 
@@ -47,14 +47,14 @@ class Together(Instrumentation):
         for part in reversed(self.parts):
             part.after(names, module)
 
-    def failed(self, names: Sequence[str], module: ModuleOp) -> None:
+    def note_failure(self, names: Sequence[str], module: ModuleOp) -> None:
         for part in reversed(self.parts):
-            part.failed(names, module)
+            part.note_failure(names, module)
 
     def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
         for part in self.parts:
             part.took(rule, ops, made)
 
-    def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
+    def note_refusal(self, rule: str, op: PdOp, reason: Reason) -> None:
         for part in self.parts:
-            part.refused(rule, op, reason)
+            part.note_refusal(rule, op, reason)

@@ -61,7 +61,7 @@ class _Savings:
         self.ops[rule] += len(ops) - len(made)
         self.costs[rule] = self.costs.get(rule, Cost()) + cost_of(ops) - cost_of(made)
 
-    def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
+    def note_refusal(self, rule: str, op: PdOp, reason: Reason) -> None:
         """Called by the sweep; what stays costs what it did."""
 
 
@@ -127,7 +127,7 @@ class PassRun:
 
     def fuse(self, asked: Sequence[Asked]) -> None:
         """All fusions in one sweep."""
-        with self._guarded(PassStep(tuple(made for _, made in asked), together=True)):
+        with self._guard_step(PassStep(tuple(made for _, made in asked), together=True)):
             self._fuse(asked)
 
     def _fuse(self, asked: Sequence[Asked]) -> None:
@@ -151,7 +151,7 @@ class PassRun:
         compared = Compared.of(self.module)
         self.checks.run(", ".join(made.name for made in fusions), apply)
         if compared is not None:
-            outcomes[:] = compared.judged(fusions, outcomes)
+            outcomes[:] = compared.judge(fusions, outcomes)
         fired = Counter(o.rule for o in outcomes if isinstance(o, Applied))
         if savings.ops and not fired:  # the sweep failed validation and has been undone
             self.blocks = BlockLog(self.module)
@@ -183,7 +183,7 @@ class PassRun:
         if isinstance(made, FusionPass):
             self.fuse([(flag, made)])
             return
-        with self._guarded(PassStep((made,), ctx)):
+        with self._guard_step(PassStep((made,), ctx)):
             if isinstance(made, RewritePass):
                 self._rewrite(flag, made)
             else:
@@ -191,18 +191,18 @@ class PassRun:
 
     def clean(self) -> None:
         """Remove ops without readers."""
-        with self._guarded(PassStep((DeadCodeElimination(),))):
+        with self._guard_step(PassStep((DeadCodeElimination(),))):
             compared = Compared.of(self.module)
             dce(self.module)
             if compared is not None:
-                self.report.outcomes += compared.judged([DeadCodeElimination()], [])
+                self.report.outcomes += compared.judge([DeadCodeElimination()], [])
         self.count = _ops(self.module).total()
         if self.near:
             with self._explaining():
                 self.cost = cost_of_module(self.module)
 
     @contextmanager
-    def _guarded(self, step: PassStep) -> Generator[None]:
+    def _guard_step(self, step: PassStep) -> Generator[None]:
         """Remember a step, and report a crash in it: PassError, with the file that replays it."""
         self.steps.append(step)
         names = [made.name for made in step.passes]
@@ -210,15 +210,15 @@ class PassRun:
         try:
             yield
         except ON_PURPOSE:
-            self.watch.failed(names, self.module)
+            self.watch.note_failure(names, self.module)
             raise
         except Exception as error:
-            self.watch.failed(names, self.module)
+            self.watch.note_failure(names, self.module)
             each = self.checks.each
             crash = Crash(tuple(self.steps), error, self.again, _again(each), each, self.limit)
             if not crash.is_own():
                 raise
-            raise crash.reported() from error
+            raise crash.report() from error
         self._count_collectives(names)
         self.watch.after(names, self.module)
 
@@ -237,14 +237,14 @@ class PassRun:
         outcomes = made.rewrite(self.module)
         self.checks.after(made.name, changes_signature=made.changes_signature)
         if compared is not None:
-            outcomes = compared.judged([made], outcomes)
+            outcomes = compared.judge([made], outcomes)
         seconds = time.perf_counter() - start
         after = self._note(outcomes)
         ran = Ran(flag, made.name, seconds, "", 0, before, after, made.numerics)
         changed = any(isinstance(outcome, Applied) for outcome in outcomes)
-        self.report.ran.append(self._counted(ran, changed=changed))
+        self.report.ran.append(self._record_pass(ran, changed=changed))
 
-    def _counted(self, ran: Ran, *, changed: bool) -> Ran:
+    def _record_pass(self, ran: Ran, *, changed: bool) -> Ran:
         """The record of a pass that had the program for itself, with what it took away."""
         self.sweeps += 1
         before = self.cost
@@ -277,7 +277,7 @@ class PassRun:
         made.apply(ctx, self.module)
         self.checks.after(made.name, changes_signature=getattr(made, "changes_signature", False))
         if compared is not None:
-            self.report.outcomes += compared.judged([made], [])
+            self.report.outcomes += compared.judge([made], [])
         seconds = time.perf_counter() - start
         after = _forms(self.module)
         old, new = _by_name(before), _by_name(after)
@@ -294,16 +294,16 @@ class PassRun:
             self.count,
             getattr(made, "numerics", None),
         )
-        self.report.ran.append(self._counted(ran, changed=changed > 0))
+        self.report.ran.append(self._record_pass(ran, changed=changed > 0))
 
     def finish(self) -> Report:
         """The report, with the facts that are known only at the end."""
         self.report.validation = validation.current()
         self.report.after = _ops(self.module)
         prepare = prepare_function(self.module)
-        self.report.prepared = 0 if prepare is None else sum(1 for _ in _counted(prepare))
-        groups = [op for op in _counted(self.module) if isinstance(op, FusionGroup)]
-        self.report.in_groups = sum(1 for group in groups for _ in _counted(group))
+        self.report.prepared = 0 if prepare is None else sum(1 for _ in _count_ops(prepare))
+        groups = [op for op in _count_ops(self.module) if isinstance(op, FusionGroup)]
+        self.report.in_groups = sum(1 for group in groups for _ in _count_ops(group))
         self.report.by_op = tuple(map(_by_op, data_sized(self.module)))
         self.report.deciding = deciding_feeds(self.module)
         self.report.notes = (
@@ -396,17 +396,17 @@ def _difference(before: Counter[str], after: Counter[str]) -> str:
 def _ops(module: ModuleOp) -> Counter[str]:
     """The ops of a step by name: a group is one op, and what prepares weights is not among them."""
     prepare = prepare_function(module)
-    return Counter(op.name for each in module.ops if each is not prepare for op in _counted(each))
+    return Counter(op.name for each in module.ops if each is not prepare for op in _count_ops(each))
 
 
-def _counted(op: Operation) -> Iterator[Operation]:
+def _count_ops(op: Operation) -> Iterator[Operation]:
     """The ops of the dialect in an op, without ends of regions, at any depth but inside a group."""
     for region in op.regions:
         for inner in region.block.ops:
             if inner.name.startswith("pd.") and not isinstance(inner, Yield):
                 yield inner
             if not isinstance(inner, FusionGroup):
-                yield from _counted(inner)
+                yield from _count_ops(inner)
 
 
 def _forms(module: ModuleOp) -> Counter[tuple[str, int]]:

@@ -198,7 +198,7 @@ class Settings(WithFacts):
         object.__setattr__(self, name, value)
 
     @classmethod
-    def declared(cls) -> dict[str, Setting]:
+    def declared_settings(cls) -> dict[str, Setting]:
         """The settings by name, in the order of their declaration."""
         items = [item for kind in reversed(cls.__mro__) for item in vars(kind).items()]
         return {name: item for name, item in items if isinstance(item, Setting)}
@@ -206,7 +206,7 @@ class Settings(WithFacts):
     @classmethod
     def all_settings(cls) -> tuple[str, ...]:
         """The names of the settings in the order of their declaration."""
-        return tuple(cls.declared())
+        return tuple(cls.declared_settings())
 
     def key(self) -> tuple[Any, ...]:
         """A hashable copy of all values."""
@@ -223,7 +223,7 @@ class Settings(WithFacts):
         """All settings; those that were set are marked."""
         rows = [
             [Cell(name, "good" if name in self.values else ""), _words(getattr(self, name)), effect]
-            for name, item in self.declared().items()
+            for name, item in self.declared_settings().items()
             if (effect := item.effect or getattr(item, "no_effect", "") or " ")
         ]
         columns = (Column("setting"), Column("value"), Column("effect", wraps=True))

@@ -99,14 +99,14 @@ class _Layouts:
         for index in form.few:
             shape = shape_of(operands[index].type)
             wide = Reshape.make(operands[index], shape=(1,) * (RANK - len(shape)) + shape)
-            operands[index] = self._moved(insert(wide, op), LAST, op)
+            operands[index] = self._move(insert(wide, op), LAST, op)
         for index in form.images:
             value = operands[index]
             follows = self._follows(value)
-            operands[index] = self.transposed[value] if follows else self._moved(value, LAST, op)
+            operands[index] = self.transposed[value] if follows else self._move(value, LAST, op)
         attrs = {**op.attr_values(), **form.attrs}
         if is_anchor(op) and op.operands[1] in self.fixed and attrs["filter_format"] == "OIHW":
-            operands[1] = self._moved(operands[1], FILTER, op)
+            operands[1] = self._move(operands[1], FILTER, op)
             attrs["filter_format"] = "HWIO"
         groups = iter(operands)
         grouped = [[next(groups) for _ in group] for group in op.operand_groups()]
@@ -124,7 +124,7 @@ class _Layouts:
         if not replace(op, values, self.log):
             self.made.clear()  # a validator has taken the new ops back
 
-    def _moved(self, value: SSAValue, perm: Sequence[int], op: PdOp) -> SSAValue:
+    def _move(self, value: SSAValue, perm: Sequence[int], op: PdOp) -> SSAValue:
         """The value with its axes in another order, for `op` and later ones of its block."""
         assert op.parent is not None
         key = (op.parent, value, perm)

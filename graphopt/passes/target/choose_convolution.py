@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.ir.dialect.differentiated import differentiated
+from graphopt.ir.dialect.differentiated import differentiated_ops
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.conv import (
     Conv2d,
@@ -58,7 +58,7 @@ class ChooseConvolution(RewritePass):
     numerics = Numerics.REASSOCIATING
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, trained = RewriteLog(self.name, self.numerics), differentiated(module)
+        log, trained = RewriteLog(self.name, self.numerics), differentiated_ops(module)
         for op in list(module.walk()):
             if isinstance(op, (Conv2d, DepthwiseConv2d)) and not op.attr("algorithm"):
                 _choose(op, log, trained=op in trained)

@@ -16,7 +16,7 @@ from functools import partial
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from graphopt.ir.dialect.differentiated import KEPT, differentiated, is_kept
+from graphopt.ir.dialect.differentiated import KEPT, differentiated_ops, is_kept
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import FusionGroup, RowKernel
 from graphopt.ir.dialect.ops.norm import BatchNormBase, GroupNorm
@@ -61,7 +61,7 @@ class KernelLimits:
     rows: int
     padding: int
 
-    def padded(self, length: int) -> int:
+    def pad_length(self, length: int) -> int:
         """The elements of a row as they are in a block."""
         if not self.padding:
             return 1 << (length - 1).bit_length()
@@ -78,7 +78,7 @@ LIMITS: Mapping[str, KernelLimits] = {
 
 def rows_of_block(limits: KernelLimits, length: int, alive: int) -> int | Reason:
     """The rows of a block with `alive` rows of this length at a time."""
-    size = limits.padded(length) * ELEMENT * alive
+    size = limits.pad_length(length) * ELEMENT * alive
     if size * limits.step > limits.most:
         text = f"{alive} rows of {length} elements at a time, {limits.step} of each, are more than "
         return Reason("long-row", text + f"the {limits.most} bytes of a block")
@@ -127,8 +127,8 @@ class ChooseGroupKernel(RewritePass):
     measure: Measure | None = None
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, trained = RewriteLog(self.name, self.numerics), differentiated(module)
-        rates = None if self.measure is None else partial(_rated, self.measure, trained)
+        log, trained = RewriteLog(self.name, self.numerics), differentiated_ops(module)
+        rates = None if self.measure is None else partial(_rate, self.measure, trained)
         for group in [op for op in module.walk() if isinstance(op, FusionGroup)]:
             _choose(group, LIMITS[self.platform], rates, log)
             if self.measure is not None and group in trained:
@@ -140,7 +140,7 @@ Rates = Callable[[FusionGroup, RowKernel], KernelTime]
 """The time of a kernel in a group as a part of that without."""
 
 
-def _rated(
+def _rate(
     measure: Measure, trained: Container[Operation], group: FusionGroup, kernel: RowKernel
 ) -> KernelTime:
     return measure(kernel, group in trained)

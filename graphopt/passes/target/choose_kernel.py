@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.ir.dialect.differentiated import differentiated
+from graphopt.ir.dialect.differentiated import differentiated_ops
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.conv import Conv2d, filter_sizes, is_channels_last, spatial_sizes
 from graphopt.ir.dialect.ops.fused import FusedConv2dAddAct, FusedGemmEpilogue
@@ -74,7 +74,7 @@ class ChooseKernel(RewritePass):
     packs: bool = False
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, trained = RewriteLog(self.name, self.numerics), differentiated(module)
+        log, trained = RewriteLog(self.name, self.numerics), differentiated_ops(module)
         for op in list(module.walk()):
             rule = _RULES.get(type(op))
             if rule is None or not isinstance(op, PdOp) or op.attr("kernel"):
@@ -105,7 +105,7 @@ def _of_product(op: PdOp, trained: bool, unknown: int) -> str | Reason:
         return BATCHES
     if dtype == "float32" and not (left or trained):
         return NOT_TRAINED
-    terms, rows, columns = _multiplied(x, y, unknown, left=left, right=right, one=one)
+    terms, rows, columns = _product_sizes(x, y, unknown, left=left, right=right, one=one)
     if dtype == "bfloat16" and not trained:
         terms, rows = rows, terms  # forward, where no rows are summed
     if terms < (TERMS if one else SIDE) or min(rows, columns) < SIDE or rows * columns < ELEMENTS:
@@ -115,7 +115,7 @@ def _of_product(op: PdOp, trained: bool, unknown: int) -> str | Reason:
     return PRODUCT if one else BATCHED
 
 
-def _multiplied(
+def _product_sizes(
     x: tuple[int, ...], y: tuple[int, ...], unknown: int, *, left: bool, right: bool, one: bool
 ) -> tuple[int, int, int]:
     """The terms, rows and columns of the product whose left operand is transposed."""
@@ -140,7 +140,7 @@ def _of_layer(op: PdOp, trained: bool, unknown: int) -> str | Reason:
     rows = shape_of(op.x.type)[:-1]
     for weight in weights:
         own = shape_of(weight.type)
-        given = _multiplied((*rows, own[0]), own, unknown, left=False, right=False, one=True)
+        given = _product_sizes((*rows, own[0]), own, unknown, left=False, right=False, one=True)
         terms, *sides = given
         if terms < TERMS or min(sides) < SIDE or product(sides) < ELEMENTS:
             return FEW_TERMS

@@ -47,7 +47,7 @@ def stand_in(
     made.location = joined_location(ops)
     block.insert_op_after(made, ops[-1])
     values: dict[SSAValue, SSAValue] = dict(zip(yielded, made.results, strict=True))
-    if log.vetoed(ops, values):
+    if log.undo_if_wrong(ops, values):
         return
     replace_uses(values, stays)
     for op in (*reversed(ops), *copied):
@@ -67,6 +67,6 @@ def taken_out(group: FusionGroup, log: RewriteLog) -> None:
             copy.attributes.pop(KEPT, None)
             block.insert_op_before(copy, group)
     values: dict[SSAValue, SSAValue] = {}
-    for result, yielded in zip(group.results, group.yielded(), strict=True):
+    for result, yielded in zip(group.results, group.yielded_values(), strict=True):
         values[result] = copies[yielded]
     replace(group, values, log)

@@ -11,7 +11,7 @@ from graphopt.ir.dialect.definition import default_attrs
 from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops import activation as ops
-from graphopt.reference.derivatives import erfc, held
+from graphopt.reference.derivatives import erfc, hold
 from graphopt.reference.registry import RULES, Unsupported, rule
 from graphopt.reference.tape import Array, apply
 
@@ -173,23 +173,23 @@ def maxout(x: Array, groups: int, axis: int) -> Array:
 def _below_top(x: Array, axis: int) -> Array:
     if not x.size:
         return x
-    return x - held(np.max(held(x), axis=axis if x.ndim else None, keepdims=True))
+    return x - hold(np.max(hold(x), axis=axis if x.ndim else None, keepdims=True))
 
 
-def _floored(below: Array) -> Array:
+def _floor(below: Array) -> Array:
     """Not below -64; the derivative does not see it."""
     return apply(lambda v: np.maximum(v, -64.0), (lambda g, o, v: g,), below)
 
 
 @rule(ops.Softmax)
 def softmax(x: Array, axis: int) -> Array:
-    powers = np.exp(_floored(_below_top(x, axis)))
+    powers = np.exp(_floor(_below_top(x, axis)))
     return powers / np.sum(powers, axis=axis if x.ndim else None, keepdims=True)
 
 
 @rule(ops.LogSoftmax)
 def log_softmax(x: Array, axis: int) -> Array:
-    below = _floored(_below_top(x, axis))
+    below = _floor(_below_top(x, axis))
     return below - np.log(np.sum(np.exp(below), axis=axis if x.ndim else None, keepdims=True))
 
 

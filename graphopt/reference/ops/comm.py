@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphopt.ir.dialect.ops.comm import AllReduce, CAllGather, CAllReduce, CBroadcast
-from graphopt.reference.derivatives import held
+from graphopt.reference.derivatives import hold
 from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array
 
@@ -15,7 +15,7 @@ def all_reduce(x: Array, rest: tuple[Array, ...]) -> tuple[Array, ...]:
 
 @rule(CAllReduce)
 def c_allreduce(x: Array, reduction: str) -> Array:
-    return x if reduction == "sum" else held(x)
+    return x if reduction == "sum" else hold(x)
 
 
 @rule(CAllGather)
@@ -29,4 +29,4 @@ def c_allgather(x: Array, nranks: int) -> Array:
 def c_broadcast(x: Array, root: int) -> Array:
     if root:
         raise Unsupported("pd.c_broadcast", "the value of another replica")
-    return held(x)
+    return hold(x)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops import creation as ops
-from graphopt.ir.dtypes import converted
+from graphopt.ir.dtypes import convert_as_x86
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 
@@ -21,7 +21,7 @@ def fill_tensor(shape: Sequence[int], value: float, dtype: Any) -> Array:
     """
     if dtype.is_differentiable:
         return np.full(tuple(shape), round_values(value, dtype))
-    return np.full(tuple(shape), converted(value, dtype))
+    return np.full(tuple(shape), convert_as_x86(value, dtype))
 
 
 def round_values(values: Any, dtype: Any) -> Array:
@@ -46,7 +46,7 @@ def assign_value(shape: Sequence[int], values: Sequence[float], dtypes: Any) -> 
     if dtypes[0].is_differentiable:
         return round_values(values, dtypes[0]).reshape(tuple(shape))
     # one by one: beside a float all would become floats, which hold no number above 2**53
-    each = [converted(value, dtypes[0]) for value in values]
+    each = [convert_as_x86(value, dtypes[0]) for value in values]
     return np.array(each, dtypes[0].numpy).reshape(tuple(shape))
 
 

@@ -68,10 +68,10 @@ FUNCTIONS: Mapping[type[PdOp], Callable[[Array], Array]] = {
 
 
 def _of_one(function: Callable[[Array], Array]) -> Rule:
-    def called(x: Array) -> Array:
+    def call(x: Array) -> Array:
         return function(x)
 
-    return called
+    return call
 
 
 for _op_class, _function in FUNCTIONS.items():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops import index as ops
-from graphopt.reference.derivatives import held
+from graphopt.reference.derivatives import hold
 from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array
 
@@ -85,4 +85,4 @@ def dequantize_rows(x: Array, dtypes: Any) -> Array:
     given = np.asarray(x, np.float32)
     stored = np.frombuffer(np.ascontiguousarray(given[..., 2:]).tobytes(), np.uint8)
     scale = (given[..., 1:2] - given[..., :1]) / 256
-    return held(given[..., :1] + stored.reshape(*given.shape[:-1], -1) * scale)
+    return hold(given[..., :1] + stored.reshape(*given.shape[:-1], -1) * scale)

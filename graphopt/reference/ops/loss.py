@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphopt.ir.dialect.ops import loss as ops
-from graphopt.reference.derivatives import held
+from graphopt.reference.derivatives import hold
 from graphopt.reference.ops.activation import log_one_plus_exp, log_softmax
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
@@ -40,7 +40,7 @@ def cross_entropy_with_softmax(
         own = 0.0 - score if use_softmax else -np.log(score)  # a loss of 0 is not -0
         loss = np.where(counts, own, 0.0)
     # the gradient flows through the loss alone
-    return held(np.exp(scores) if use_softmax else scores), loss
+    return hold(np.exp(scores) if use_softmax else scores), loss
 
 
 @rule(ops.BinaryCrossEntropy)
@@ -65,7 +65,7 @@ def huber_loss(x: Array, y: Array, delta: float) -> tuple[Array, Array]:
     small = size <= delta
     inner = np.where(small, error, 0.0)
     loss = np.where(small, 0.5 * inner * inner, delta * (size - 0.5 * delta))
-    return loss, held(error)
+    return loss, hold(error)
 
 
 @rule(ops.KldivLoss)
@@ -96,8 +96,8 @@ def nll_loss(
         share = np.where(counts, own, 0.0)
     loss, total = np.where(counts, -score * share, 0.0), np.sum(share)
     if reduction == "none":
-        return loss, held(total)
+        return loss, hold(total)
     whole = np.sum(loss)
     if reduction == "mean":
         whole = whole / np.where(total == 0, 1.0, total)
-    return whole, held(total)
+    return whole, hold(total)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops import math as ops
-from graphopt.ir.dtypes import DType, converted
+from graphopt.ir.dtypes import DType, convert_as_x86
 from graphopt.reference.derivatives import erf as error_function
 from graphopt.reference.ops.activation import between
 from graphopt.reference.registry import rule
@@ -205,7 +205,7 @@ def clip(x: Array, min: float, max: float, to: Any) -> Array:
 def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool, to: Any) -> Array:
     if is_whole(x):
         dtype = DType(x.dtype.name)
-        factor, offset = converted(scale, dtype), converted(bias, dtype)
+        factor, offset = convert_as_x86(scale, dtype), convert_as_x86(bias, dtype)
     else:
         factor, offset = to(scale), to(bias)
     if bias == 0:
@@ -220,7 +220,7 @@ def cast(x: Array, dtype: DType, to: Any) -> Array:
     if dtype == "bool":
         return x != 0
     if x.dtype.kind == "f" and not dtype.is_differentiable:
-        return converted(value_of(x), dtype)
+        return convert_as_x86(value_of(x), dtype)
     return to(x) if x.dtype.kind == "f" and dtype.is_floating else x
 
 

@@ -16,7 +16,7 @@ from graphopt.ir.dialect.ops.norm import (
     Renorm,
     SpectralNorm,
 )
-from graphopt.reference.derivatives import held
+from graphopt.reference.derivatives import hold
 from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array, TapeNode, apply
 
@@ -62,7 +62,7 @@ def batch_norm(
     if bias is not None:
         out = out + by_channel(bias, x, channel)
     # the saved variance is the inverse deviation; no gradient comes from statistics
-    return out, *map(held, (new_mean, new_variance, center, inverse))
+    return out, *map(hold, (new_mean, new_variance, center, inverse))
 
 
 def _standard(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
@@ -106,7 +106,7 @@ def group_norm(
         out = out * by_channel(scale, x, channel)
     if bias is not None:
         out = out + by_channel(bias, x, channel)
-    return out, held(mean)[..., 0], held(variance)[..., 0]
+    return out, hold(mean)[..., 0], hold(variance)[..., 0]
 
 
 @rule(InstanceNorm)
@@ -126,7 +126,7 @@ def spectral_norm(
 ) -> Array:
     first = np.moveaxis(weight, dim, 0)
     matrix = np.reshape(first, (first.shape[0], math.prod(first.shape[1:])))
-    fixed, left, right = held(matrix), held(u), held(v)
+    fixed, left, right = hold(matrix), hold(u), hold(v)
     for _ in range(power_iters):
         right = np.matmul(left, fixed)
         right = right / (np.sqrt(np.sum(right * right)) + eps)

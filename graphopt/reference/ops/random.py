@@ -13,7 +13,7 @@ from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 
 
-def dropped(
+def drop_elements(
     x: Array, rate: float, is_test: bool, mode: str, generator: np.random.Generator | None
 ) -> Array:
     """x after dropout; `generator` chooses the kept elements."""
@@ -30,7 +30,7 @@ def dropped(
 
 @rule(ops.Dropout)
 def dropout(x: Array, p: float, is_test: bool, mode: str, draw: Any) -> Array:
-    return dropped(x, p, is_test, mode, None if is_test else draw())
+    return drop_elements(x, p, is_test, mode, None if is_test else draw())
 
 
 @rule(ops.Uniform)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops import rearrange as ops
-from graphopt.ir.dtypes import DType, converted
+from graphopt.ir.dtypes import DType, convert_as_x86
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 
@@ -110,7 +110,7 @@ def pad(x: Array, paddings: Ints, mode: str, value: float, to: Any) -> Array:
     )
     widths = [(max(before, 0), max(after, 0)) for before, after in pairs]
     if mode == "constant":
-        filling = to(value) if x.dtype.kind in "fc" else converted(value, DType(x.dtype.name))
+        filling = to(value) if x.dtype.kind in "fc" else convert_as_x86(value, DType(x.dtype.name))
         return np.pad(x[cut], widths, "constant", constant_values=filling)
     way = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode]
     return np.pad(x[cut], widths, way)  # pyright: ignore

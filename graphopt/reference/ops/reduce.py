@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops import reduce as ops
-from graphopt.reference.derivatives import held, kept_shape, with_gradient
+from graphopt.reference.derivatives import hold, kept_shape, with_gradient
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array, value_of
 
@@ -83,7 +83,7 @@ def any_(x: Array, axis: Any, keepdim: bool) -> Array:
 @rule(ops.Logsumexp)
 def logsumexp(x: Array, axis: Any, keepdim: bool) -> Array:
     axes = axes_of(x, axis)
-    top = np.max(held(x), axis=axes, keepdims=True)
+    top = np.max(hold(x), axis=axes, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     total = np.log(np.sum(np.exp(x - top), axis=axes, keepdims=True)) + top
     return total if keepdim else np.squeeze(total, axes)

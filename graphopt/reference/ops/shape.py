@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops import shape as ops
-from graphopt.reference.derivatives import held
+from graphopt.reference.derivatives import hold
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 
@@ -21,7 +21,7 @@ def assign(x: Array) -> Array:
 
 @rule(ops.StopGradient)
 def stop_gradient(x: Array) -> Array:
-    return held(x)
+    return hold(x)
 
 
 @rule(ops.Reshape)

@@ -13,10 +13,10 @@ from xdsl.dialects.builtin import DictionaryAttr
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.dialect.ops import transformer as ops
-from graphopt.reference.derivatives import held
+from graphopt.reference.derivatives import hold
 from graphopt.reference.ops.activation import activate
 from graphopt.reference.ops.norm import layer_norm
-from graphopt.reference.ops.random import dropped
+from graphopt.reference.ops.random import drop_elements
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 
@@ -38,7 +38,7 @@ def _weigh_values(
     elif mask is not None:
         scores = to(scores + mask)
     if scores.size:
-        scores = scores - held(np.max(held(scores), axis=-1, keepdims=True))
+        scores = scores - hold(np.max(hold(scores), axis=-1, keepdims=True))
     powers = np.exp(scores)
     weights = to(powers / np.sum(powers, axis=-1, keepdims=True))
     return to(np.matmul(to(drop(weights)), v))
@@ -63,7 +63,7 @@ def fused_dot_product_attention(
     rate, way = dropout_probability, dropout_implementation
 
     def drop(weights: Array) -> Array:
-        return dropped(weights, rate, is_test, way, draw() if rate and not is_test else None)
+        return drop_elements(weights, rate, is_test, way, draw() if rate and not is_test else None)
 
     return _weigh_values(q, k, v, mask, scaling_factor, fill, drop, wide)
 
@@ -104,7 +104,9 @@ def fused_attention(
 
     def drop_weights(weights: Array) -> Array:
         generator = draw(0) if random else None
-        return dropped(weights, attn_dropout_rate, is_test, attn_dropout_implementation, generator)
+        return drop_elements(
+            weights, attn_dropout_rate, is_test, attn_dropout_implementation, generator
+        )
 
     inner = _normal(x, ln_scale, ln_bias, epsilon, wide) if norm == "pre" else x
     heads = _joint(inner, qkv_weight, qkv_bias, num_heads, layout, wide)
@@ -132,7 +134,7 @@ def fused_attention(
     joined = np.reshape(rows, (*sizes, rows.shape[2] * rows.shape[3]))
     out = _linear(joined, linear_weight, linear_bias, wide)
     generator = draw(1) if random else None
-    out = wide(dropped(out, dropout_rate, is_test, dropout_implementation, generator))
+    out = wide(drop_elements(out, dropout_rate, is_test, dropout_implementation, generator))
     out = _finish(out, x, add_residual, norm, ln_scale, ln_bias, epsilon, wide)
     return out, *kept
 
@@ -215,9 +217,9 @@ def fused_feedforward(
     inner = _normal(x, ln_scale, ln_bias, epsilon, wide) if norm == "pre" else x
     hidden = _linear(inner, linear1_weight, linear1_bias, wide)
     hidden = activate(act_method, hidden, wide, **_decode_attributes(act_method, act_attrs))
-    hidden = wide(dropped(hidden, dropout1_rate, is_test, dropout1_implementation, first))
+    hidden = wide(drop_elements(hidden, dropout1_rate, is_test, dropout1_implementation, first))
     out = _linear(hidden, linear2_weight, linear2_bias, wide)
-    out = wide(dropped(out, dropout2_rate, is_test, dropout2_implementation, second))
+    out = wide(drop_elements(out, dropout2_rate, is_test, dropout2_implementation, second))
     return _finish(out, x, add_residual, norm, ln_scale, ln_bias, epsilon, wide)
 
 

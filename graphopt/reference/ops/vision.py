@@ -37,7 +37,7 @@ def interpolate(
     x = channels_first(x, layout)
     sizes = x.shape[2:]
     size = size if like is None else channels_first(like, layout).shape[2:]
-    wanted = ops.resized(sizes, size, scale, single_scale)
+    wanted = ops.resized_sizes(sizes, size, scale, single_scale)
     scale = () if spaced_by_size else scale
     scales = tuple(scale) * (len(sizes) // max(len(scale), 1)) or (0.0,) * len(sizes)
     if wanted == sizes:

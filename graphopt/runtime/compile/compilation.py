@@ -106,11 +106,11 @@ class Compilation:
         """True for the same feeds, in any order, and the same fetches."""
         return {*self.feeds} == {*other.feeds} and self.fetches == other.fetches
 
-    def parsed(self) -> ModuleOp:
+    def parse(self) -> ModuleOp:
         """The module before any pass, parsed again."""
-        return self.masked()[0]
+        return self.mask()[0]
 
-    def masked(self) -> tuple[ModuleOp, Masked | None]:
+    def mask(self) -> tuple[ModuleOp, Masked | None]:
         """The module before any pass, and its additional feeds; CannotPad for `axes` that cannot.
 
         UnsupportedError and ProgramError as `parse_program`.
@@ -128,7 +128,7 @@ class Compilation:
             in_one=self.in_one,
         )
         if self.grows:
-            return module, _grown(module)
+            return module, _grow_caches(module)
         return (module, None) if self.axes is None else (module, self._mask(module, self.axes))
 
     def _mask(self, module: ModuleOp, axes: Mapping[str, Axes]) -> Masked:
@@ -164,7 +164,7 @@ class Compilation:
             loss_grad=next((name for name in self.feeds if name.endswith(GRAD_SUFFIX)), ""),
         )
 
-    def optimized(self, *, near: bool = False, validate: Validator | None = None) -> Optimized:
+    def optimize(self, *, near: bool = False, validate: Validator | None = None) -> Optimized:
         """The module after the passes, with the report.
 
         `near` is for a report: it has near misses, and no files of graphs are written. `validate`
@@ -174,15 +174,15 @@ class Compilation:
         from graphopt.passes.table.manager import optimize
 
         start = time.perf_counter()
-        module = self.parsed()
+        module = self.parse()
         parse = CompilationPart(PARSE, time.perf_counter() - start)
         context = self.pass_context().quiet() if near else self.pass_context()
-        report = optimize(module, context, near=near, again=self.parsed, validate=validate)
+        report = optimize(module, context, near=near, again=self.parse, validate=validate)
         report.parts.append(parse)
         return Optimized(module, report)
 
 
-def _grown(module: ModuleOp) -> Masked:
+def _grow_caches(module: ModuleOp) -> Masked:
     """Rewrite a module for caches that are buffers."""
     from graphopt.ir.dialect.context import new_context
     from graphopt.passes.cleanup.settle_shapes import SettleShapes

@@ -115,7 +115,7 @@ class Compiled:
         self.ahead += price if may else 0.0
         return may
 
-    def mapped(self, count: int, *, even: bool) -> Replicated:
+    def map_replicas(self, count: int, *, even: bool) -> Replicated:
         """The module on `count` replicas, which get equally many rows when they are `even`."""
         compilation = self.compilation
         strategy = compilation.strategy
@@ -187,14 +187,14 @@ class Compiled:
 
         return replication.by_op(self.module, self.plan, device)
 
-    def explained(self) -> Report:
+    def explain(self) -> Report:
         """The report including near misses, costs and blocks, computed on the first request."""
         from graphopt.passes.table.manager import optimize
         from graphopt.passes.table.report import timed_as
 
         if not self.report.detailed:
             # as it was compiled, whatever flags have been set since
-            context, again = self.report.context, self.compilation.parsed
+            context, again = self.report.context, self.compilation.parse
             found = optimize(again(), context.quiet(), near=True, again=again)
             found = timed_as(found, self.report)
             self.report = replace(found, context=context, validation=self.report.validation)

@@ -71,7 +71,7 @@ def compile_program(compilation: Compilation) -> Compiled:
     """
     check_depth(compilation.program)
     start = time.perf_counter()
-    module, masked = compilation.masked()
+    module, masked = compilation.mask()
     parse = CompilationPart(PARSE, time.perf_counter() - start)
     if compilation.strategy is not None:
         check_supported(compilation.strategy.pass_context().flags)
@@ -89,7 +89,7 @@ def compile_program(compilation: Compilation) -> Compiled:
     asserts = checks_ids() and assert_divisors(module, sizes)
     if masked is not None and (asserts or any(b.divides for each in bounds.values() for b in each)):
         raise CannotPad("integer-division", "integers would be divided by the zeros of spare rows")
-    report = optimize(module, context, again=compilation.parsed)
+    report = optimize(module, context, again=compilation.parse)
     report.parts.append(parse)
     if hashes_dropout():
         hash_dropout(module)

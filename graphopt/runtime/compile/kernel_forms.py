@@ -169,16 +169,16 @@ class KernelTrial:
         if reason := why_not_half():
             found[HALF] = reason
         while left := [form for form in FORMS if form not in found]:
-            said, code = self._ended(left)
+            said, code = self._wait_for_child(left)
             if self._stopped:
                 return None
             found |= _read(said)
             # a child that does not come as far as the next form is not asked again
-            begun = _begun(said) or left[0]
+            begun = _form_begun(said) or left[0]
             found.setdefault(begun, _how(code))
         return found
 
-    def _ended(self, forms: Sequence[str]) -> tuple[str, int]:
+    def _wait_for_child(self, forms: Sequence[str]) -> tuple[str, int]:
         """The output of a child that tries forms, and its exit code."""
         with self._lock:
             if self._stopped:
@@ -217,7 +217,7 @@ def _read(said: str) -> dict[str, str]:
     return {line[1]: line[2].strip() for line in lines if len(line) == 3 and line[0] == ENDS}
 
 
-def _begun(said: str) -> str:
+def _form_begun(said: str) -> str:
     """The form that a child tried last."""
     lines = [line.split(" ") for line in said.splitlines()]
     return next((line[1] for line in reversed(lines) if line[0] == BEGINS and line[1:]), "")

@@ -40,7 +40,7 @@ from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.evaluate import Context, evaluate_block, evaluate_op
 from graphopt.passes.engine.measured import KernelTime, discard
 from graphopt.runtime.devices.cache_place import is_private, machine_directory
-from graphopt.runtime.settings.progress import announced
+from graphopt.runtime.settings.progress import announce
 from graphopt.runtime.state.aside import call_aside
 
 FOLDER = "kernels"
@@ -86,18 +86,18 @@ class KernelProbes:
                 self._known = self._read()
             found = self._known.get(key) or self._failed.get(key)
             if found is None:
-                with announced(lambda: f"measuring the kernel of {op.name.removeprefix('pd.')}"):
+                with announce(lambda: f"measuring the kernel of {op.name.removeprefix('pd.')}"):
                     # where no handler of a signal raises, which would count as the kernel's error
-                    found = call_aside(lambda: self._measured(key, op, trained))
+                    found = call_aside(lambda: self._measure(key, op, trained))
             return found
 
-    def _measured(self, key: str, op: PdOp, trained: bool) -> KernelTime:
+    def _measure(self, key: str, op: PdOp, trained: bool) -> KernelTime:
         assert self._known is not None
         try:
             with jax.enable_x64(True), jax.default_device(self._device):
                 probe = probe_of(op, trained)
                 try:
-                    self._known[key] = self._compared(probe)
+                    self._known[key] = self._compare(probe)
                 finally:
                     if probe.made is not None:
                         discard(probe.made)
@@ -108,7 +108,7 @@ class KernelProbes:
             self._failed[key] = KernelTime(None, said)
             return self._failed[key]
 
-    def _compared(self, probe: Probe) -> KernelTime:
+    def _compare(self, probe: Probe) -> KernelTime:
         kernel, plain = jax.jit(probe.kernel), jax.jit(probe.plain)
         found = jax.block_until_ready(kernel(*probe.operands))
         wanted = jax.block_until_ready(plain(*probe.operands))

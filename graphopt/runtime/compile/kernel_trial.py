@@ -116,10 +116,10 @@ def _cases() -> Mapping[str, Cases]:
 
     def sums(windows: list[FilterWindow]) -> Cases:
         def of(function: Any, window: FilterWindow, relu: bool) -> Callable[..., Any]:
-            def computed(x: Any, w: Any, bias: Any, residual: Any = None) -> Any:
+            def compute(x: Any, w: Any, bias: Any, residual: Any = None) -> Any:
                 return function(onednn.Epilogue(window, w.shape, relu), x, w, bias, residual)
 
-            return computed
+            return compute
 
         shape, cases = (3, 13, 11, 19), []
         for window in windows:

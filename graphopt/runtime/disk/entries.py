@@ -79,7 +79,7 @@ def remove_entry(file: Path) -> None:
         file.unlink()
 
 
-def hashed(value: object) -> str:
+def hash_value(value: object) -> str:
     """A name for a value that is written out in full."""
     return hashlib.sha256(repr(value).encode()).hexdigest()
 

@@ -26,7 +26,7 @@ from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.cache import use_cache
 from graphopt.runtime.disk.directory import most_bytes
-from graphopt.runtime.disk.entries import hashed, read_entry, write_entry
+from graphopt.runtime.disk.entries import hash_value, read_entry, write_entry
 from graphopt.runtime.disk.in_child import CODE, Job
 from graphopt.runtime.disk.lapack import prepare_calls
 from graphopt.runtime.disk.own_code import code_settings, rules_are_ours
@@ -80,17 +80,17 @@ class KnownExecutables:
         )
         results = tuple(plan.fetches), tuple(plan.written)
         structure = jax.tree.structure(results)
-        folder, name = directory / FOLDER, hashed(parts)
+        folder, name = directory / FOLDER, hash_value(parts)
         return cls(folder, name, device, arguments, structure, compiled, compiled.key)
 
     def load(self, options: Options) -> Any:
         """The executable; None when there is none, or none that can be loaded."""
-        made = read_entry(self._file(options), self._loaded)
+        made = read_entry(self._file(options), self._load)
         if made is not None:
             self._note()
         return made
 
-    def _loaded(self, payload: bytes) -> jax.stages.Compiled:
+    def _load(self, payload: bytes) -> jax.stages.Compiled:
         prepare_calls(payload)
         reader = _ExecutableReader(io.BytesIO(payload), self.device.client, [self.device])
         unloaded, types, no_kwargs = reader.load()
@@ -135,7 +135,7 @@ class KnownExecutables:
             self.compiled.note(self.compiled)
 
     def _file(self, options: Options) -> Path:
-        return self.folder / hashed((self.name, sorted((options or {}).items())))
+        return self.folder / hash_value((self.name, sorted((options or {}).items())))
 
 
 class _CodeRecorder(serialize_executable._JaxPjrtPickler):

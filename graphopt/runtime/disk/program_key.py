@@ -14,7 +14,7 @@ import numpy as np
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Block, Operator, Program, Variable
 from graphopt.runtime.compile.compilation import Compilation
-from graphopt.runtime.disk.entries import hashed
+from graphopt.runtime.disk.entries import hash_value
 from graphopt.runtime.settings.flags import (
     changed_flags,
     checks_all_ids,
@@ -56,7 +56,7 @@ def key_of(compilation: Compilation, settings: object) -> str | None:
         return None
     axes = None if compilation.axes is None else sorted(compilation.axes.items())
     asked = compilation.feeds, compilation.fetches, axes, compilation.types, compilation.numbers
-    return hashed((content, *asked, compilation.grows, changed_flags(), settings))
+    return hash_value((content, *asked, compilation.grows, changed_flags(), settings))
 
 
 def _program(program: Program) -> Iterator[object]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk.directory import most_bytes, our_directory
-from graphopt.runtime.disk.entries import hashed, read_entry, write_entry
+from graphopt.runtime.disk.entries import hash_value, read_entry, write_entry
 from graphopt.runtime.disk.own_code import code_settings
 from graphopt.runtime.state.arrays import FedArrays
 
@@ -20,7 +20,7 @@ def note_of(compiled: Compiled, fed: FedArrays) -> Path | None:
     if directory is None:
         return None
     types = [(array.shape, str(array.dtype)) for array in fed if not isinstance(array, list)]
-    return directory / FOLDER / hashed((compiled.key or compiled.text, types, code_settings()))
+    return directory / FOLDER / hash_value((compiled.key or compiled.text, types, code_settings()))
 
 
 def seconds_before(note: Path | None) -> float:

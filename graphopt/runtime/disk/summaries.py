@@ -153,9 +153,9 @@ class Summarized(Compiled):
         self.parts = found.parts
         return found
 
-    def mapped(self, count: int, *, even: bool) -> Replicated:
+    def map_replicas(self, count: int, *, even: bool) -> Replicated:
         def function() -> Any:
-            return self.whole.mapped(1, even=True).function
+            return self.whole.map_replicas(1, even=True).function
 
         return alone_later(self.compilation.places[0], function, donates=True)
 

@@ -26,13 +26,14 @@ def differences(first: Description, second: Description, names: tuple[str, str])
     """The differences, separated by semicolons, "" for none; `names` says whose they are."""
     keys = [key for key in dict.fromkeys([*first, *second]) if first.get(key) != second.get(key)]
     lines = [
-        f"{key}: {_shown(first.get(key))} on {names[0]}, {_shown(second.get(key))} on {names[1]}"
+        f"{key}: {_value_text(first.get(key))} on {names[0]}, "
+        f"{_value_text(second.get(key))} on {names[1]}"
         for key in keys[:SHOWN]
     ]
     return "; ".join(lines + ([f"and {len(keys) - SHOWN} more"] if len(keys) > SHOWN else []))
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is None:
         return "none"
     text = value if isinstance(value, str) else json.dumps(value)

@@ -182,12 +182,12 @@ class TrainerGroup:
                 f"stored it: {errors[trainer]}"
             )
 
-    def failed(self, error: Exception) -> TrainerError | None:
+    def find_fault(self, error: Exception) -> TrainerError | None:
         """The fault of a trainer that caused an error of JAX, waited for if one is likely."""
         text = str(error).lower()
         peer = any(word in text for word in ("gloo", "peer", "connection", "coordination", "nccl"))
         limits = self.world.timeouts
-        is_lost = self.member.lost(limits.silence + 2 * limits.beat if peer else 0.5)
+        is_lost = self.member.is_lost(limits.silence + 2 * limits.beat if peer else 0.5)
         return TrainerError(self.member.reason) if is_lost else None
 
     def _is_between(self, late: bool = False) -> bool:
@@ -227,7 +227,7 @@ class TrainerGroup:
             return
         self.stopping.over()
         try:
-            parted = not self.member.lost() and self.member.leave(self._error)
+            parted = not self.member.is_lost() and self.member.leave(self._error)
         except KeyboardInterrupt:
             quit_now(INTERRUPTED)
             return

@@ -69,7 +69,7 @@ class Member:
         if message is None:
             raise TrainerError(f"{self.world.name(0)} ended before all trainers had come")
         if message["kind"] == "fault":
-            raise TrainerError(self._told(message["trainer"], message["reason"]))
+            raise TrainerError(self._tell(message["trainer"], message["reason"]))
         raise TrainerError(f"trainer 0 at {host}:{port} refuses: {message.get('reason')}")
 
     async def _connect(
@@ -90,7 +90,7 @@ class Member:
             "for every trainer? GRAPHOPT_START_TIMEOUT sets how long to wait"
         )
 
-    def _told(self, trainer: int, reason: str) -> str:
+    def _tell(self, trainer: int, reason: str) -> str:
         this = " (this one)" if trainer == self.world.trainer else ""
         return f"{self.world.name(trainer)}{this} {reason}"
 
@@ -146,7 +146,7 @@ class Member:
         """The job is over: say why, wake who waits, and end this process soon."""
         if self._parted or self.reason:
             return
-        self.reason = self._told(trainer, reason)
+        self.reason = self._tell(trainer, reason)
         mine = f"graphopt: trainer {self.world.trainer} of {self.world.trainers} stops: "
         # before any waiting thread is woken, which might end the process first
         print(mine + self.reason, file=sys.stderr, flush=True)
@@ -160,7 +160,7 @@ class Member:
 
     # -- what the script asks ----------------------------------------------------------------------
 
-    def lost(self, wait: float = 0.0) -> bool:
+    def is_lost(self, wait: float = 0.0) -> bool:
         """True when the job is over; `wait` gives the news so many seconds to arrive."""
         return self._lost.wait(wait) if wait else self._lost.is_set()
 

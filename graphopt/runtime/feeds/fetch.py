@@ -216,7 +216,7 @@ def fetch_arrays(
     several devices are one. UnsupportedError for merged arrays whose length a run decides.
     """
     key = program.serial, program.version, names
-    counts = dict(known.used(key) or {})
+    counts = dict(known.use(key) or {})
     while True:
         try:
             if not counts:

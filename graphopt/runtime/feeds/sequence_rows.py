@@ -87,7 +87,7 @@ def lengths_of(name: str) -> str:
     return name + LENGTHS
 
 
-def lengthened(padded: Array, real: int, rows: int) -> Array:
+def lengthen(padded: Array, real: int, rows: int) -> Array:
     """Padded lengths: the sequences that were added have one row each, the last one the others."""
     lengths = np.array(padded)
     if len(lengths) > real:

@@ -47,7 +47,7 @@ class BlasThreads:
         self._lock = threading.RLock()  # a handler of a signal may run a program, too
 
     @contextmanager
-    def watched(self) -> Generator[None]:
+    def watch_run(self) -> Generator[None]:
         """A run is under way in this block."""
         with self._lock:
             self._runs += 1

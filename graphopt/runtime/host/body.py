@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from graphopt.ir.dialect.definition import as_property
 from graphopt.ir.dialect.op import PdOp, bind_groups, class_of, parameters_of
 from graphopt.ir.dialect.ops.control import If, Layers, RegionOp, Scan, While
-from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, grouped
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties, group_operands
 from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.reference.interpreter import Run
@@ -143,11 +143,11 @@ def _rule_step(
     rule = QUICK.get(op_class) or RULES[op_class]
     wanted = parameters_of(rule)
 
-    def taken(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    def take(values: Mapping[str, Any]) -> Mapping[str, Any]:
         return {n: v for n, v in values.items() if wanted is None or n in wanted}
 
-    operands = taken(bind_groups(op_class, groups))
-    constant = {**taken(fixed), **{n: None for n, slot in operands.items() if slot is None}}
+    operands = take(bind_groups(op_class, groups))
+    constant = {**take(fixed), **{n: None for n, slot in operands.items() if slot is None}}
     single = [(n, slot) for n, slot in operands.items() if isinstance(slot, int)]
     several = [(n, slots) for n, slots in operands.items() if isinstance(slots, tuple)]
     finish = _finish(op)
@@ -166,8 +166,8 @@ def _rule_step(
 def _dynamic_step(op: Dynamic, slots: Slots) -> Step:
     """The rule of another op, with properties that the run decides."""
     op_class = class_of(op.attr("op"))
-    fixed = decoded(op_class, op.attr("attrs")) | NATIVE.helpers(op)
-    groups = grouped([slots[value] for value in op.inputs], op.attr("groups"))
+    fixed = decode_properties(op_class, op.attr("attrs")) | NATIVE.helpers(op)
+    groups = group_operands([slots[value] for value in op.inputs], op.attr("groups"))
     read = [(name, slots[v]) for name, v in zip(op.attr("dynamic"), op.values, strict=True)]
 
     def step(running: Running) -> Sequence[Any]:
@@ -187,7 +187,7 @@ def _lowered_step(op: PdOp, slots: Slots) -> Step:
     def step(running: Running) -> Sequence[Any]:
         operands = {value: NATIVE.left(value, running.values[slot]) for value, slot in read}
         found = running.by_lowering(op, operands, running.iterations, running.rng_shift)
-        return [NATIVE.entered(array) for array in found]
+        return [NATIVE.enter(array) for array in found]
 
     return step
 
@@ -220,7 +220,7 @@ def _finish(op: PdOp) -> Callable[[Any], Sequence[Any]]:
             if not isinstance(value, (np.ndarray, Ragged)):
                 value = np.asarray(value)
             if not plain:
-                value = NATIVE.rounded(value, dtype)
+                value = NATIVE.round_to(value, dtype)
             elif value.dtype != wide:
                 value = value.astype(wide)
             if shape is not None and value.shape != shape:

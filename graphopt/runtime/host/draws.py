@@ -11,7 +11,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.random import Gaussian, TruncatedGaussian, Uniform
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.lowering.host_draws import (
-    drawn,
+    draw_numbers,
     key_of_draw,
     normal,
     scale_numbers,
@@ -38,7 +38,7 @@ def draw(op: PdOp, step: Iterable[int], iterations: Iterable[int], rng_shift: in
     """The numbers of an op in float32, for the key of a step and these iterations around the op."""
     fixed = op.attr_values()
     key = key_of_draw(step, iterations, fixed["seed"], fixed["rng_id"] + rng_shift)
-    numbers = drawn(_DRAWS[type(op)], key, math.prod(fixed["shape"]))  # pyright: ignore
+    numbers = draw_numbers(_DRAWS[type(op)], key, math.prod(fixed["shape"]))  # pyright: ignore
     if isinstance(op, Uniform):
         scale, offset = fixed["max"] - fixed["min"], fixed["min"]
     else:

@@ -73,13 +73,11 @@ class HostForm:
         self, updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray
     ) -> Results:
         """The fetches of one step, which changes no state; HostFailure where there are none."""
-        given = compute_or_raise(
-            lambda: [NATIVE.entered(np.asarray(a)) for a in (*read_only, *fed)]
-        )
+        given = compute_or_raise(lambda: [NATIVE.enter(np.asarray(a)) for a in (*read_only, *fed)])
         began = time.thread_time()
         by_lowering = ByLowering(key, self._place, self._hashes)
         running = Running([None] * self._slots, began + self.price, by_lowering)
-        with np.errstate(all="ignore"), flushed_denormals(), blas_threads.watched():
+        with np.errstate(all="ignore"), flushed_denormals(), blas_threads.watch_run():
             values = self._body.run(running, [given[at] for at in self._positions])
         self.spent += time.thread_time() - began
         self.last = (updated, read_only, fed, key) if self._keeps else None
@@ -99,7 +97,7 @@ class HostForm:
         form.spent, form.price, form.last = 0.0, price_of(compiled), None
         return form
 
-    def timed(self) -> None:
+    def release_arguments(self) -> None:
         """The other form has been timed, so that no arguments are needed."""
         self._keeps, self.last = False, None
 

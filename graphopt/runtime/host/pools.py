@@ -53,18 +53,18 @@ def _along(x: Array, windows: Sequence[Window], combine: np.ufunc) -> Array:
             if start < end:
                 out[at] = combine.reduce(x[start:end], axis=0)
         return out
-    out = np.where(np.reshape(sizes > 0, (-1, *(1,) * (x.ndim - 1))), _taken(x, starts), none)
+    out = np.where(np.reshape(sizes > 0, (-1, *(1,) * (x.ndim - 1))), _take_rows(x, starts), none)
     out = out.astype(x.dtype, copy=False)
     for step in range(1, sizes.max()):
         inside = sizes > step
         if inside.all():
-            combine(out, _taken(x, starts + step), out=out)
+            combine(out, _take_rows(x, starts + step), out=out)
         else:
             out[inside] = combine(out[inside], x[starts[inside] + step])
     return out
 
 
-def _taken(x: Array, at: Array) -> Array:
+def _take_rows(x: Array, at: Array) -> Array:
     """The rows at these places, as a view where they are equally far apart."""
     at = np.minimum(at, len(x) - 1)  # of an empty window, whose row is none
     steps = np.diff(at)

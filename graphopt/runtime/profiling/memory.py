@@ -16,14 +16,14 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.signature import Port
 from graphopt.ir.dialect.types import dtype_of, shape_of
 from graphopt.lowering.dynamic import NeedsData
-from graphopt.lowering.locations import numbered
+from graphopt.lowering.locations import number_ops
 from graphopt.passes.engine.naming import source_line
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.compile.compiling import compile_program
 from graphopt.runtime.profiling.instructions import Instructions
 from graphopt.runtime.profiling.rows import keep_names, variable_of
-from graphopt.runtime.settings.progress import announced
+from graphopt.runtime.settings.progress import announce
 
 Shapes = Mapping[str, tuple[int, ...]]
 # rows of a printed table
@@ -78,10 +78,12 @@ def memory_of(compilation: Compilation, shapes: Shapes) -> Memory:
     compile as a whole; raises as `compile_program`.
     """
     compiled = compile_program(compilation)
-    with announced(lambda: "compiling a program to know its memory"):
+    with announce(lambda: "compiling a program to know its memory"):
         try:
-            with numbered(compiled.module) as ops, keep_names(), jax.enable_x64(True):
-                function = compiled.mapped(1, even=True).function.lower(*_types(compiled, shapes))
+            with number_ops(compiled.module) as ops, keep_names(), jax.enable_x64(True):
+                function = compiled.map_replicas(1, even=True).function.lower(
+                    *_types(compiled, shapes)
+                )
                 made = function.compile(compiled.options())
         except NeedsData as error:
             raise UnsupportedError(f"the program runs op by op, as {error}") from None
@@ -108,7 +110,7 @@ def memory_in(
     # XLA's own peak leaves out temporaries on CPUs; results that take the place of state alias it
     new = found.output_size_in_bytes - found.alias_size_in_bytes
     peak = found.argument_size_in_bytes + new + found.temp_size_in_bytes
-    return Memory(state, feeds, peak, _held(instructions, ops))
+    return Memory(state, feeds, peak, _ops_at_peak(instructions, ops))
 
 
 def rows_that_fit(measure: Callable[[int], Memory], rows: int, limit: int) -> int:
@@ -139,7 +141,7 @@ def _types(compiled: Compiled, shapes: Shapes) -> tuple[object, ...]:
     return types(plan.updated), read_only, types(plan.feeds), key
 
 
-def _held(instructions: Instructions, ops: Sequence[Operation]) -> tuple[LiveResult, ...]:
+def _ops_at_peak(instructions: Instructions, ops: Sequence[Operation]) -> tuple[LiveResult, ...]:
     """The ops with bytes in `Instructions.at_peak`, those with the most first."""
     taken: Counter[int] = Counter()
     for name, count in instructions.at_peak().items():

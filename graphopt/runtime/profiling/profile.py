@@ -83,10 +83,10 @@ class Profile(Shown):
         cells = [self._cells(row)[first:] for row in shown]
         if rest:
             seconds = sum(row.seconds for row in rest)
-            cells.append(self._named(f"{several(len(rest), 'other')}", seconds, first))
+            cells.append(self._named_row(f"{several(len(rest), 'other')}", seconds, first))
         if self.other:
-            cells.append(self._named("instructions of no op", self.other, first))
-        cells.append(self._named("feeds, fetches, executor", self.idle, first))
+            cells.append(self._named_row("instructions of no op", self.other, first))
+        cells.append(self._named_row("feeds, fetches, executor", self.idle, first))
         columns = (
             *map(Column, _PLACES[first:]),
             Column("ms", right=True),
@@ -112,7 +112,7 @@ class Profile(Shown):
             f"{100 * row.at_peak / row.seconds:.0f}" if row.flops and row.seconds else "",
         ]
 
-    def _named(self, name: str, seconds: float, first: int) -> list[str | Cell]:
+    def _named_row(self, name: str, seconds: float, first: int) -> list[str | Cell]:
         share = f"{100 * seconds / self.seconds:.1f}"
         places = [Cell(name, "dim"), *[""] * (len(_PLACES) - 1 - first)]
         return [*places, f"{seconds * 1e3:.3f}", "", share, "", ""]

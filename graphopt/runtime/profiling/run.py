@@ -19,7 +19,7 @@ from xdsl.ir import Operation
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.numbers import ops_by_number
 from graphopt.lowering.dynamic import NeedsData
-from graphopt.lowering.locations import numbered
+from graphopt.lowering.locations import number_ops
 from graphopt.passes.engine.naming import source_line
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiling import compile_program
@@ -32,7 +32,7 @@ from graphopt.runtime.profiling.recording import InstructionSpan, Recording, rec
 from graphopt.runtime.profiling.rows import InstructionEvent, OpTime, keep_names, variable_of
 from graphopt.runtime.runners.runner import write_learning_rates
 from graphopt.runtime.settings.flags import FULL
-from graphopt.runtime.settings.progress import announced
+from graphopt.runtime.settings.progress import announce
 from graphopt.runtime.state.arrays import Feeds, HostArray
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.steps.executable import Executable
@@ -90,7 +90,7 @@ _WARM_UP = 2
 _ENOUGH, _MOST = 0.3, 100
 
 
-def profiled(
+def profile_compilation(
     compilation: Compilation,
     state: Mapping[str, HostArray],
     feeds: Feeds,
@@ -115,11 +115,11 @@ def profiled(
         write_learning_rates(alone.program, scope)
     if compiled.is_startup:
         raise UnsupportedError("a startup program runs op by op; profile the program that trains")
-    executable = Executable(compiled, compiled.mapped(1, even=True), "it is profiled")
+    executable = Executable(compiled, compiled.map_replicas(1, even=True), "it is profiled")
     types = types_of(executable.arguments(feeds, scope))
-    with announced(lambda: "compiling a program with the numbers of its ops"):
+    with announce(lambda: "compiling a program with the numbers of its ops"):
         try:
-            with numbered(compiled.module) as ops, keep_names(), jax.enable_x64(True):
+            with number_ops(compiled.module) as ops, keep_names(), jax.enable_x64(True):
                 made = executable.replicated.function.lower(*types).compile(compiled.options())
         except NeedsData as error:
             raise UnsupportedError(f"the program runs op by op, as {error}") from None

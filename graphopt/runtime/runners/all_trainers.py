@@ -128,8 +128,8 @@ class Session:
             described = Described(
                 {**described.parts, "variables set by the script": _few(newly_set)}
             )
-        values = {name: _shown(scope, name) for name in absent if name in scheduled}
-        sync = bool(newly_set) or self.keys.changed(compiled.is_random)
+        values = {name: _value_text(scope, name) for name in absent if name in scheduled}
+        sync = bool(newly_set) or self.keys.must_ask(compiled.is_random)
         raw = self.keys.raw(compiled.plan.steps) if compiled.is_random else [0, 0]
         step = self.group.begin_step(executable, described, values, raw, sync=sync)
         try:
@@ -154,7 +154,7 @@ class Session:
         ):  # not an error of JAX, which may have another trainer's fault as its cause
             raise
         except Exception as error:
-            fault = self.group.failed(error)
+            fault = self.group.find_fault(error)
             if fault is not None:
                 raise fault from None  # what JAX says of it has that cause
             raise
@@ -194,7 +194,7 @@ class Keys:
         self._word = self._count = 0
         self._seed = default_generator().initial_seed
 
-    def changed(self, is_random: bool) -> bool:
+    def must_ask(self, is_random: bool) -> bool:
         """True when trainer 0 must be asked: at first, and after paddle.seed with another seed."""
         seed = default_generator().initial_seed
         changed = is_random and (self._fresh or seed != self._seed)
@@ -224,7 +224,7 @@ def _few(names: list[str]) -> list[str]:
     return [f"{len(names)} variables", hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]]
 
 
-def _shown(scope: Scope, name: str) -> str:
+def _value_text(scope: Scope, name: str) -> str:
     slot = scope.find_var(name)
     value = None if slot is None or slot.value is None else slot.numpy()
     return "none" if value is None else f"{value.dtype} {value.tolist()}"

@@ -26,7 +26,7 @@ from graphopt.runtime.feeds.sequence_rows import (
     Dimensions,
     Links,
     has_rows_to_spare,
-    lengthened,
+    lengthen,
     lengths_of,
     links_of,
     rows_of_sequences,
@@ -135,7 +135,7 @@ class BucketedRunner(Runner):
     ) -> Fetched:
         """A step of a feed that is looked at; one that is padded is looked at each time."""
         if self.keeps_caches and not takes_sequences(program):
-            decoder = self._met(program, feed, names)
+            decoder = self._find_decoder(program, feed, names)
             found = None if decoder is None else decoder.step(feed, scope, wait=wait)
             if found is not None:
                 self.runs += 1
@@ -144,7 +144,7 @@ class BucketedRunner(Runner):
             return super()._checked_step(program, feed, names, scope, signature, wait=wait)
         return self._fed_step(program, single_feed(program, feed), names, scope, wait=wait)
 
-    def _met(self, program: Program, feed: Feed, names: Names) -> CachedDecoder | None:
+    def _find_decoder(self, program: Program, feed: Feed, names: Names) -> CachedDecoder | None:
         """The decoder that a program is found to be; None if it is none, or not yet."""
 
         def make(types: Types) -> Executables:
@@ -184,7 +184,7 @@ class BucketedRunner(Runner):
         wait: bool,
     ) -> Fetched:
         """One step on one place, padded where the program can do with it."""
-        fitted = self.fitted(program, feeds, names) if self._applies(program) else None
+        fitted = self.find_fitting(program, feeds, names) if self._applies(program) else None
         if fitted is None:
             return super()._fed_step(program, feeds, names, scope, wait=wait)
         executables, served, padded, rows, wanted = fitted
@@ -202,7 +202,7 @@ class BucketedRunner(Runner):
             for array in fetches:
                 np.asarray(array)
         if is_new:
-            executables.costs.compiled(perf_counter() - began)
+            executables.costs.note_compiled(perf_counter() - began)
         elif wanted != (used := _sizes_of(rows)):
             executables.costs.ran(perf_counter() - began, wanted, used)
         assert executables.compiled.masked is not None
@@ -212,7 +212,7 @@ class BucketedRunner(Runner):
             for name, array in zip(names, fetches, strict=True)
         ]
 
-    def fitted(
+    def find_fitting(
         self, program: Program, feeds: Mapping[str, Array], names: Names, *, alone: bool = False
     ) -> Fitted | None:
         """The step that runs these feeds with padding, and has no other fetches when `alone`.
@@ -221,7 +221,7 @@ class BucketedRunner(Runner):
         """
         axes = self._axes(program, feeds)
         rows = self._rows(program, feeds, axes)
-        padded = self._padded(program, axes, feeds, names, alone=alone) if rows else None
+        padded = self._find_padded(program, axes, feeds, names, alone=alone) if rows else None
         if padded is None:
             return None
         executables, served = padded
@@ -230,7 +230,7 @@ class BucketedRunner(Runner):
         links = links_of(axes, feeds)
         rows = {**rows, **self._steps(masked, axes, feeds)}
         wanted = _sizes_of(rows)
-        rows = self._reused(executables, masked, rows, links, feeds)
+        rows = self._reuse(executables, masked, rows, links, feeds)
         if reason := misfit(masked, rows):
             self.exact.keep(program.serial, reason)
             return None
@@ -238,7 +238,7 @@ class BucketedRunner(Runner):
         for name in feeds:
             lengths = lengths_of(name)
             if lengths in feeds and axes[name][0] is not None:
-                given[lengths] = lengthened(given[lengths], len(feeds[lengths]), len(given[name]))
+                given[lengths] = lengthen(given[lengths], len(feeds[lengths]), len(given[name]))
         for dim in masked.masks:
             given[mask_name(dim)] = mask_of(dim, rows)
         for dim in masked.counts:
@@ -326,7 +326,7 @@ class BucketedRunner(Runner):
         sizes = self._sizes(found, links)
         return {dim: (real, sizes.get(dim, size)) for dim, (real, size) in rows.items()}
 
-    def _reused(
+    def _reuse(
         self,
         executables: Executables,
         masked: Masked,
@@ -363,7 +363,7 @@ class BucketedRunner(Runner):
             del known[:-MAX_SIZES]
         return roomy
 
-    def _padded(
+    def _find_padded(
         self,
         program: Program,
         axes: Dimensions,
@@ -376,7 +376,7 @@ class BucketedRunner(Runner):
         fed = tuple(sorted(feeds))
         key = fed, tuple([axes[name] for name in fed]), checks_nan_inf()
         refused = self._refused.setdefault(program, Bounded(MOST_COMPILED))
-        if refused.used((program.version, key, names)):
+        if refused.use((program.version, key, names)):
             return None
         try:
             return self._kept.find(
@@ -384,7 +384,7 @@ class BucketedRunner(Runner):
                 key,
                 names,
                 rows_in((shapes_of(feeds),)),
-                lambda fetches: self._made(program, axes, fed, fetches),
+                lambda fetches: self._make(program, axes, fed, fetches),
                 alone=alone,
                 shipped=self.strategy is not None or came_with(program),
             )
@@ -393,7 +393,7 @@ class BucketedRunner(Runner):
             refused.keep((program.version, key, names), True)
             return None
 
-    def _made(
+    def _make(
         self, program: Program, axes: Dimensions, feeds: Names, fetches: Names
     ) -> Executables:
         dims: dict[str, Axes] = {

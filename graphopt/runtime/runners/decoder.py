@@ -96,7 +96,7 @@ class CachedDecoder:
         given: list[Any] = []
         past = size = 0
         for kept in self._caches:
-            value = kept.given(feed.get(kept.cache.feed))
+            value = kept.array_of(feed.get(kept.cache.feed))
             count = kept.rows_of(value)
             past = past or count
             if not count or count != past:
@@ -107,7 +107,7 @@ class CachedDecoder:
         if self._limit is not None and past > self._limit:
             return None
         size = max(size, fit(past + self._more))
-        feeds = self._fed(feed, past, size, wait=wait)
+        feeds = self._prepare_feeds(feed, past, size, wait=wait)
         if feeds is None:
             return None
         if size not in self._ready and not self._has_executable(feeds, size, scope):
@@ -131,7 +131,7 @@ class CachedDecoder:
         """Have the form for the next size made once the buffers of this one are half full."""
         ends = self._limit is not None and self._limit <= size
         if 2 * past > size and not ends and 2 * size not in self._making:
-            later = self._fed(feed, past, 2 * size, wait=False)
+            later = self._prepare_feeds(feed, past, 2 * size, wait=False)
             assert later is not None
             self._make_later(later, 2 * size, scope)
 
@@ -150,7 +150,7 @@ class CachedDecoder:
             self._making[size] = making = _Making(executable, feeds, own)
             submit(making)
 
-    def _fed(
+    def _prepare_feeds(
         self, feed: Mapping[str, Any], past: int, size: int, *, wait: bool
     ) -> dict[str, Any] | None:
         """The feeds that are no caches, with masks and counts; None for those of other types."""
@@ -200,9 +200,9 @@ class CachedDecoder:
                 feeds[kept.cache.feed] = buffer.array
                 buffers.append(None)
                 continue
-            if not buffer.taken(past):
+            if not buffer.take(past):
                 buffer = kept.fresh(value, size, scope)
-                buffer.taken(past)
+                buffer.take(past)
             slot = scope_slot(scope, kept.name)
             slot.put(buffer.array, home=buffer.home)
             taken.append((buffer, slot, past + kept.cache.by))
@@ -218,9 +218,9 @@ class CachedDecoder:
                     buffer.array, buffer.home = slot.value, slot.home
                     buffer.count = count if has_run else -1
                     slot.put(None)
-        return self._fetched(found, buffers, past, size, scope)
+        return self._collect_fetches(found, buffers, past, size, scope)
 
-    def _fetched(
+    def _collect_fetches(
         self, found: Arrays, buffers: Sequence[Buffer | None], past: int, size: int, scope: Scope
     ) -> Fetched:
         """The fetches by name: rows of buffers for caches, others without rows to spare."""
@@ -259,7 +259,7 @@ class _KeptFeed:
         self.name = buffer_name(cache.feed)
         self._sizes = shape[: cache.axis], shape[cache.axis + 1 :]
 
-    def given(self, value: Any) -> Any:
+    def array_of(self, value: Any) -> Any:
         """A fed array, or the rows of a buffer that it is; None for no feed."""
         if type(value) is Tensor and type(rows := value._slot.value) is HeldRows:
             return rows

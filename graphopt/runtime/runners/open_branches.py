@@ -48,14 +48,14 @@ def run_side(known: Branches, program: Program, names: Names, step: Step) -> Fet
         except OpenBranchError as error:
             branch = Branch(program.version, error.place, str(error), {})
             known[program] = branch
-    with default_generator().unmoved():
-        holds = _agreed(step(program, (TAKEN,)), branch.why)
+    with default_generator().keep_position():
+        holds = _agreed_condition(step(program, (TAKEN,)), branch.why)
     if holds not in branch.sides:
         branch.sides[holds] = with_side(program, branch.place, holds=holds)
     return step(branch.sides[holds], names)
 
 
-def _agreed(fetched: Fetched, why: str) -> bool:
+def _agreed_condition(fetched: Fetched, why: str) -> bool:
     """The condition on all replicas; UnsupportedError where it is not the same."""
     sides = {bool(np.asarray(value).all()) for value in fetched[0]}
     if len(sides) > 1:

@@ -150,13 +150,13 @@ class Runner:
         *,
         wait: bool,
     ) -> Fetched:
-        def checked(one: Program, names: Names) -> Fetched:
+        def check(one: Program, names: Names) -> Fetched:
             if one is not program:
                 return self.step(one, feed, names, scope, wait=wait)
             own = signature if TAKEN not in names else None
             return self._checked_step(program, feed, names, scope, own, wait=wait)
 
-        return run_side(self._branches, program, names, checked)
+        return run_side(self._branches, program, names, check)
 
     def _checked_step(
         self,
@@ -201,11 +201,11 @@ class Runner:
     ) -> Fetched:
         """One step on one place, of feeds that were checked."""
 
-        def checked(one: Program, names: Names) -> Fetched:
+        def check(one: Program, names: Names) -> Fetched:
             run = self._fed_step if one is program else self.run
             return run(one, feeds, names, scope, wait=wait)
 
-        return run_side(self._branches, program, names, checked)
+        return run_side(self._branches, program, names, check)
 
     def _fed_step(
         self,
@@ -339,7 +339,7 @@ class Runner:
         self._mapper = mapper, parts.count
         return fetches
 
-    def pruned(
+    def find_pruned(
         self,
         program: Program,
         names: Names,

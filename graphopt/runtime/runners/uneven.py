@@ -42,14 +42,14 @@ class Uneven:
         rows = {tuple(array.shape[0] for array in arrays[name]) for name in batched}
         (own, *others) = rows
         if others or not all(own):
-            raise _refused(trainer, own, "its feeds have other rows than each other, or none")
+            raise _refusal(trainer, own, "its feeds have other rows than each other, or none")
         if any(len({array.shape[1:] for array in arrays[name]}) > 1 for name in batched):
-            raise _refused(trainer, own, "rows have different shapes")
+            raise _refusal(trainer, own, "rows have different shapes")
         if parts.stacked:
-            raise _refused(trainer, own, "each step of a run has its own batch")
+            raise _refusal(trainer, own, "each step of a run has its own batch")
         size = max(own)
         whole = {
-            name: side_by_side([_filled(a, size) if name in batched else a for a in found])
+            name: side_by_side([_fill_up(a, size) if name in batched else a for a in found])
             for name, found in arrays.items()
         }
         axes: dict[str, Axes] = {
@@ -61,11 +61,11 @@ class Uneven:
         """The masked program; FeedError when it cannot do with more rows than it was given."""
         own = [rows[BATCH][0] for rows in self.rows]
         if compilation.sample_weighted:
-            raise _refused(self.trainer, own, "with sample_weighted=True devices count by rows")
+            raise _refusal(self.trainer, own, "with sample_weighted=True devices count by rows")
         try:
             return compile_program(replace(compilation, axes=self.axes))
         except CannotPad as error:
-            raise _refused(
+            raise _refusal(
                 self.trainer, own, f"{error.reason.name}: {error.reason.text}"
             ) from error
 
@@ -89,11 +89,11 @@ class Uneven:
         ]
 
 
-def _filled(array: Any, size: int) -> Any:
+def _fill_up(array: Any, size: int) -> Any:
     return np.pad(array, [(0, size - len(array)), *[(0, 0)] * (array.ndim - 1)], mode="edge")
 
 
-def _refused(trainer: int, rows: Sequence[int], why: str) -> FeedError:
+def _refusal(trainer: int, rows: Sequence[int], why: str) -> FeedError:
     """The error for feeds that cannot be filled up."""
     shown = ", ".join(map(str, rows))
     return FeedError(

@@ -72,7 +72,7 @@ def set_flags(flags: Mapping[str, Any]) -> None:
     """
     if not isinstance(flags, Mapping):
         raise TypeError(f"set_flags(): 'flags' must be a dict, found {type(flags).__name__}")
-    converted = {name: _converted(_flag_name(name, "set_flags"), v) for name, v in flags.items()}
+    converted = {name: _convert(_flag_name(name, "set_flags"), v) for name, v in flags.items()}
     for name in converted:
         if _find_flag(name) is None:
             warnings.warn(f"set_flags(): {_unknown(name)}", stacklevel=2)
@@ -303,7 +303,7 @@ def _value(name: str) -> Any:
     return flag.default
 
 
-def _converted(name: str, value: Any) -> Any:
+def _convert(name: str, value: Any) -> Any:
     """A value in the type of its flag, as Paddle converts it: numbers and None to a bool."""
     flag = _find_flag(name)
     if flag is None:

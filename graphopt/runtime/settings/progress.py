@@ -30,7 +30,7 @@ REMEDIES = {
 
 
 @contextmanager
-def announced(
+def announce(
     describe: Callable[[], str],
     *,
     files: bool = True,

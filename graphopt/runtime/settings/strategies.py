@@ -104,5 +104,5 @@ class ExecutionStrategy(Settings):
 
     def explain(self) -> list[str]:
         """A line for each setting that was set, with what it does."""
-        declared = self.declared().items()
+        declared = self.declared_settings().items()
         return [f"{name}: {item.effect}" for name, item in declared if name in self.values]

@@ -190,10 +190,10 @@ def _unstack_items(place: Any) -> Any:
     """A function that makes an array of each item of a stack."""
     import jax
 
-    def unstacked(stack: Any) -> list[Any]:
+    def unstack(stack: Any) -> list[Any]:
         return [stack[index] for index in range(stack.shape[0])]
 
-    return jax.jit(unstacked, out_shardings=place)
+    return jax.jit(unstack, out_shardings=place)
 
 
 def _bring_home(replicated: Replicated, slot: Holder, port: Port, layout: ArrayLayout) -> Array:

@@ -21,7 +21,7 @@ class Bounded(OrderedDict[K, V]):
         super().__init__()
         self.most = most
 
-    def used(self, key: K) -> V | None:
+    def use(self, key: K) -> V | None:
         """The value of a key, which counts as used now; None when there is none."""
         try:
             self.move_to_end(key)
@@ -37,7 +37,7 @@ class Bounded(OrderedDict[K, V]):
 
     def find(self, key: K, make: Callable[[], V]) -> V:
         """The value of a key, made when it is new."""
-        found = self.used(key)
+        found = self.use(key)
         if found is None:
             found = make()
             self.keep(key, found)

@@ -37,7 +37,7 @@ class Buffer:
         """The number of rows that it has room for."""
         return self.array.shape[self.axis]
 
-    def taken(self, count: int) -> bool:
+    def take(self, count: int) -> bool:
         """Take it for a step that writes after so many rows; False if there are others already."""
         with _taking:
             if self.count != count:

@@ -39,7 +39,7 @@ class Generator:
         return np.array((self._word, first & 0xFFFFFFFF), dtype=np.uint32)
 
     @contextmanager
-    def unmoved(self) -> Generator_[None]:
+    def keep_position(self) -> Generator_[None]:
         """Runs in here draw as the next run after it does."""
         step = self._step
         try:

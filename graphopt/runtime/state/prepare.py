@@ -65,14 +65,14 @@ class Prepare:
             return cls.on_host(reads, steps, device)
 
         @functools.cache
-        def compiled() -> Callable[[Arrays], Arrays]:
+        def compile_step() -> Callable[[Arrays], Arrays]:
             where = device()
             from graphopt.lowering.prepare import prepare
 
             return prepare(module, where)
 
         def function_of_state(state: Arrays) -> Arrays:
-            function = compiled()
+            function = compile_step()
             import jax
 
             with jax.enable_x64(True):
@@ -95,14 +95,14 @@ class Prepare:
 
     def __call__(self, scope: Scope, state: Sequence[Array]) -> Arrays:
         """The values made of these arrays, for this scope, on the device."""
-        return self._cached(scope, state, self.function)
+        return self._find_or_make(scope, state, self.function)
 
     def in_numpy(self, scope: Scope, state: Sequence[Array]) -> tuple[HostArray, ...]:
         """The values made of these arrays, for this scope, as NumPy sees them."""
-        made = self._cached(scope, state, self.steps or self.function)
+        made = self._find_or_make(scope, state, self.steps or self.function)
         return tuple(map(np.asarray, made))
 
-    def _cached(
+    def _find_or_make(
         self, scope: Scope, state: Sequence[Array], make: Callable[[Arrays], Arrays]
     ) -> Arrays:
         made_of, made = scope.prepared.get(self, ((), ()))

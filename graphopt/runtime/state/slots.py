@@ -415,9 +415,9 @@ class Stack:
         self.home: object = None
         self.layout = AS_IT_IS
         self.held = 0
-        self._changed()
+        self._note_change()
 
-    def _changed(self) -> None:
+    def _note_change(self) -> None:
         self.copy = NO_COPY
         self.items: dict[tuple[object, int], Array] = {}
 
@@ -431,7 +431,7 @@ class Stack:
         latest.mark = None
         if self.home is not None:
             self.value, self.layout, self.home = value, layout, home
-            self._changed()
+            self._note_change()
             return
         # a variable that has left its own array and is in no stack yet would have no value
         with self.members[0].lock, Uninterrupted():
@@ -439,7 +439,7 @@ class Stack:
                 slot.put(Item(self, index))
             self.held = len(self.members)
             self.value, self.layout, self.home = value, layout, home
-            self._changed()
+            self._note_change()
 
     def lose(self) -> None:
         """One of the variables has a value of its own now; the others can still be read here."""
@@ -448,7 +448,7 @@ class Stack:
         self.held -= 1
         if not self.held:
             self.value = None
-            self._changed()
+            self._note_change()
 
     @property
     def is_shared(self) -> bool:

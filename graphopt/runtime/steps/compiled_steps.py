@@ -158,7 +158,7 @@ def keeping(function: Step, state: StepState, compiled: Compiled) -> Run:
         else:
             try:
                 with jax.enable_x64(True), scratch or nullcontext():
-                    given = fed if scratch is None else scratch.fed(fed)
+                    given = fed if scratch is None else scratch.place_feeds(fed)
                     fetches, written = function(updated, read_only, given, key)
             except RuntimeError:
                 if not any(map(_is_gone, (*updated, *read_only))):

@@ -86,7 +86,7 @@ class Executable:
         run = form.run or self._run_of(form)
         results = run(ordered, scope, None)
         if self.forms.timed is not None:
-            self.forms.ended(results)
+            self.forms.end_run(results)
         return results[0]
 
     def _next_form(self, feeds: Feeds, scope: Scope) -> Form:
@@ -333,7 +333,7 @@ class Executables:
             if numbered is not None:
                 return numbered.find(shapes, count, even=even, feeds=feeds)
         key = shapes, count, even
-        return self.of(key, lambda: self.compiled.mapped(count, even=even))
+        return self.of(key, lambda: self.compiled.map_replicas(count, even=even))
 
     def _for_numbers(self, feeds: Feeds) -> Executables | None:
         """The executables of the program in which the deciding feeds are constants.
@@ -344,7 +344,7 @@ class Executables:
         numbers = {name: numbers_in(feeds[name]) for name in self.compiled.deciding}
         key = tuple(numbers.values())
         with self._lock:
-            known = self._numbered.used(key)
+            known = self._numbered.use(key)
             if known is None and (not self._met or key in self._met):
                 known = self._made_for(numbers)
                 if known is not None:
@@ -364,9 +364,9 @@ class Executables:
     def of(self, key: Hashable, mapped: Callable[[], Replicated]) -> Executable:
         """The executable of this key, when it is new from what `mapped` gives."""
         with self._lock:  # threads that begin at once share what is compiled
-            return self._found.find(key, lambda: self._made(mapped()))
+            return self._found.find(key, lambda: self._make(mapped()))
 
-    def _made(self, replicated: Replicated) -> Executable:
+    def _make(self, replicated: Replicated) -> Executable:
         self.shapes += 1
         return Executable(
             self.compiled, replicated, self.reason if self.shapes == 1 else FEED_SHAPE

@@ -45,7 +45,7 @@ from graphopt.runtime.settings.flags import (
     tier_flag,
 )
 from graphopt.runtime.settings.jax_import import import_jax
-from graphopt.runtime.settings.progress import announced
+from graphopt.runtime.settings.progress import announce
 from graphopt.runtime.state.arrays import FedArrays, HostArray, Results, Step
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.state.scope import Scope
@@ -198,7 +198,7 @@ class Forms:
                 self._ready[HOST] = Form(HOST, HostForm.for_sizes(compiled), compiled.prepare)
                 self._seconds_before = seconds_before(self._note)
                 self._noted_from = NOTED * self._facts.price
-            self._made()
+            self._make_chosen()
             self.is_ready = True
 
     def _is_not_kept(self) -> bool:
@@ -234,7 +234,7 @@ class Forms:
             self._submit(choice.thread)
         form = self._ready.get(choice.form)
         if form is None:
-            return self._made(seen.left)
+            return self._make_chosen(seen.left)
         if choice.is_last:
             self._stay(form)
         elif KERNELS in self._ready:
@@ -259,7 +259,7 @@ class Forms:
 
         NumPy computes the next run unless this one ends well, which `leave` is called for.
         """
-        form = self._made(_why_left(failure))
+        form = self._make_chosen(_why_left(failure))
         if form.name == HOST:
             cast("HostForm", form.step).price = math.inf
             return None
@@ -293,7 +293,7 @@ class Forms:
 
     # -- compiled forms ----------------------------------------------------------------------------
 
-    def _made(self, left: str = "") -> Form:
+    def _make_chosen(self, left: str = "") -> Form:
         """The form that the policy chooses, once it is there; `left` says why it is not NumPy.
 
         It is loaded or compiled here, unless another thread has one that serves meanwhile.
@@ -312,7 +312,7 @@ class Forms:
             if (form := self._ready.get(name())) is not None:
                 return form
             try:
-                with announced(self._describe, live=self._live):
+                with announce(self._describe, live=self._live):
                     with self._lock:
                         self._lock.wait_for(lambda: name() in self._ready or is_free())
                         if (form := self._ready.get(needed := name())) is not None:
@@ -495,7 +495,7 @@ class Forms:
             by_op = self._compiled.op_by_op.function
             self.seen.by_op = ratio_of(by_op, host, host.last)
             self._keep(BY_OP, by_op)
-            host.timed()
+            host.release_arguments()
         elif self.seen.ended:
             raise RuntimeError("a run in NumPy has left nothing to time it with")
 
@@ -534,7 +534,7 @@ class Forms:
             state = None if self._sized is None else self._sized.state
             self._ready[KERNELS] = Form(KERNELS, step, prepare, donates=True, state=state)
 
-    def ended(self, results: Results) -> None:
+    def end_run(self, results: Results) -> None:
         """A run that is timed has ended: take its time, when its results are there."""
         import jax
 

@@ -178,11 +178,11 @@ class KeptPrograms:
         requests = self._requests.setdefault(group, Requests())
         with requests.lock:
             served = names if alone else self.serving(group, names)
-            found = self._entries.used((group, served)) if served is not None else None
+            found = self._entries.use((group, served)) if served is not None else None
             if served is not None and found is not None:
                 return found, served
             if alone:
-                return self._made(program, group, names, names, make)
+                return self._make(program, group, names, names, make)
             found_with_state = self._with_state(program, group, names)
             if found_with_state is not None:
                 return found_with_state
@@ -193,7 +193,7 @@ class KeptPrograms:
                 wanted = _choose_fetches(
                     program, tuple(requests.names) if sets else names, rows, len(sets)
                 )
-            return self._made(program, group, names, wanted, make)
+            return self._make(program, group, names, wanted, make)
 
     def _sets(self, group: Group) -> list[Names]:
         """The sets of fetches of a program and its feeds that are kept."""
@@ -215,12 +215,12 @@ class KeptPrograms:
         if not state:
             return None
         served = self.serving(group, tuple([name for name in names if name not in state]))
-        found = None if served is None else self._entries.used((group, served))
+        found = None if served is None else self._entries.use((group, served))
         if found is None or served is None or not state <= state_of(found.compiled):
             return None
         return found, served
 
-    def _made(
+    def _make(
         self,
         program: Program,
         group: Group,
@@ -241,7 +241,7 @@ class KeptPrograms:
             found, wanted = make(names), names
         self.reasons[found.reason] += 1
         if found.reason == OTHER_FETCHES:
-            self.compiled_for.append(_reported(new, wanted))
+            self.compiled_for.append(_report_line(new, wanted))
         for gone, _ in self._entries.keep((group, wanted), found):
             if not self._sets(gone):
                 self._requests.pop(gone, None)
@@ -279,7 +279,7 @@ def _choose_fetches(program: Program, names: Names, rows: int, known: int) -> Na
     return tuple(found)
 
 
-def _reported(new: Sequence[str], wanted: Names) -> str:
+def _report_line(new: Sequence[str], wanted: Names) -> str:
     """A compilation for other fetches, in words."""
     what = f"no step returned {', '.join(new)}" if new else "no step returned all of them"
     return f"{what}: compiled again, for {len(wanted)} in all"

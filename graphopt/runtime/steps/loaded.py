@@ -57,10 +57,10 @@ class LoadedExecutables(Executables):
         if key not in self._found and shapes in self._steps:
             step = self._steps[shapes]()
             if step is not None:
-                self._found.keep(key, self._loaded(step))
+                self._found.keep(key, self._load(step))
         return super().find(shapes, count, even=even, feeds=feeds)
 
-    def _loaded(self, step: Step) -> Executable:
+    def _load(self, step: Step) -> Executable:
         device = device_of(self.compiled.compilation.places[0])
         sharding = jax.sharding.SingleDeviceSharding(device)
         replicated = Replicated(
@@ -70,6 +70,6 @@ class LoadedExecutables(Executables):
         executable.form = Form(SHIPPED, step, executable.prepare)
         return executable
 
-    def _made(self, replicated: Replicated) -> Executable:
+    def _make(self, replicated: Replicated) -> Executable:
         self.shapes += 1
         return Executable(self._summarized.whole, replicated, FEED_SHAPE)

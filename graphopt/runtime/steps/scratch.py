@@ -63,7 +63,7 @@ class Scratch:
         self._itself: weakref.ref[Scratch] = weakref.ref(self)
         weakref.finalize(self, heap.malloc_trim, 0).atexit = False
 
-    def fed(self, arrays: FedArrays) -> FedArrays:
+    def place_feeds(self, arrays: FedArrays) -> FedArrays:
         """Feeds for which JAX runs the step in the thread that calls it."""
         return tuple([_align_array(a) if isinstance(a, np.ndarray) else a for a in arrays])
 

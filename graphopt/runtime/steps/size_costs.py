@@ -24,7 +24,7 @@ class SizeCosts:
         self._times: Counter[tuple[tuple[str, int], ...]] = Counter()
         self._wasted: defaultdict[tuple[tuple[str, int], ...], float] = defaultdict(float)
 
-    def compiled(self, seconds: float) -> None:
+    def note_compiled(self, seconds: float) -> None:
         """A first step of a size, which compiled it, took so long.
 
         The shortest counts: the first one of a process also imports what it needs.

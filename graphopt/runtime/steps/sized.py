@@ -52,7 +52,7 @@ def compile_for_sizes(
         return None
     _share(compiled, made)
     _note_both(compiled, made)
-    found = made.mapped(1, even=True)
+    found = made.map_replicas(1, even=True)
     updated = tuple(map(found.type_of, plan.updated))
     read_only = tuple(map(found.type_of, (*plan.read_only, *plan.prepared)))
     return Sized(made, found, (updated, read_only, *arguments[2:]), StepState(made, found))

@@ -62,7 +62,7 @@ def noted_call(function: Step) -> NotedCall:
         updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray, noted: list[Results]
     ) -> None:
         with scratch:
-            call(updated, read_only, scratch.fed(fed), key, noted)
+            call(updated, read_only, scratch.place_feeds(fed), key, noted)
 
     return call_in_scratch
 

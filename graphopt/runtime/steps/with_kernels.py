@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.conv import filter_sizes
 from graphopt.ir.dialect.ops.fused import FusedConv2dAddAct
-from graphopt.ir.dialect.retyped import retyped
+from graphopt.ir.dialect.retyped import retype_module
 from graphopt.ir.dialect.signature import FEED, Port
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, dtype_of, shape_of, tensor
 from graphopt.lowering.kernels.onednn_blocks import block_of, call_of
@@ -86,11 +86,11 @@ def _pack_filters_for(module: ModuleOp, plan: Plan, feeds: FedArrays) -> ModuleO
         if not isinstance(fed, list) and port.name not in plan.stacked
     }
 
-    def fed(port: Port) -> Tensor:
+    def type_as_fed(port: Port) -> Tensor:
         shape = shapes.get(port.name) if port.kind == FEED else None
         return port.type if shape is None else tensor(shape, dtype_of(port.type))
 
-    made = retyped(module, fed, PdOp.attr_values)
+    made = retype_module(module, type_as_fed, PdOp.attr_values)
     if made is None:
         return None
     outcomes = PackFilters(tuple(map(_block, packable(made)))).rewrite(made)

@@ -216,7 +216,7 @@ def case(
     final = _check_default(default, pairs)
     if len(pairs) > _NESTED:
         holds = concat([reshape(pred, [1]) for pred, _ in pairs])
-        return _halved(_first_of(holds), [*(function for _, function in pairs), final])
+        return _find_by_halving(_first_of(holds), [*(function for _, function in pairs), final])
     for pred, function in reversed(pairs):
         final = partial(cond, pred, function, final)
     return final()
@@ -249,7 +249,7 @@ def switch_case(
     if len(ordered) > _NESTED:
         ordered.reverse()  # functions are called in the order of nested ones
         holds = equal(index, assign(np.array([number for number, _ in ordered], "int64")))
-        return _halved(_first_of(holds), [*(function for _, function in ordered), final])
+        return _find_by_halving(_first_of(holds), [*(function for _, function in ordered), final])
     for number, function in ordered:
         holds = equal(index, full([1], number, "int64"))
         final = partial(cond, holds, function, final)
@@ -263,7 +263,7 @@ def _first_of(holds: Variable) -> Variable:
     return smallest(where(holds, places, full_like(places, count)), 0, keepdim=True)
 
 
-def _halved(place: Variable, functions: Sequence[Branch], start: int = 0) -> Any:
+def _find_by_halving(place: Variable, functions: Sequence[Branch], start: int = 0) -> Any:
     """The result of the function at this place, found by halving.
 
     A thousand functions are branches ten deep, which Paddle reads as any others. `start` is the
@@ -275,8 +275,8 @@ def _halved(place: Variable, functions: Sequence[Branch], start: int = 0) -> Any
     middle = start + half
     return cond(
         less_than(place, full([1], middle, "int64")),
-        lambda: _halved(place, functions[:half], start),
-        lambda: _halved(place, functions[half:], middle),
+        lambda: _find_by_halving(place, functions[:half], start),
+        lambda: _find_by_halving(place, functions[half:], middle),
     )
 
 

@@ -36,7 +36,7 @@ class _Images(Dataset):
         self.transform = transform
         self.dtype = get_default_dtype()
 
-    def transformed(self, image: Any) -> Any:
+    def transform_image(self, image: Any) -> Any:
         """An image after the transform; an array has the default dtype then."""
         if self.transform is not None:
             image = self.transform(image)
@@ -71,7 +71,7 @@ class MNIST(_Images):
         image = pixels.astype(np.float32)
         if self.backend == "pil":
             image = pillow().Image.fromarray(pixels)
-        return self.transformed(image), self.labels[idx : idx + 1].astype(np.int64)
+        return self.transform_image(image), self.labels[idx : idx + 1].astype(np.int64)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -125,7 +125,7 @@ class Cifar10(_Images):
         image = pixels.reshape(3, 32, 32).transpose(1, 2, 0)
         if self.backend == "pil":
             image = pillow().Image.fromarray(np.ascontiguousarray(image))
-        return self.transformed(image), np.array(label, np.int64)
+        return self.transform_image(image), np.array(label, np.int64)
 
     def __len__(self) -> int:
         return len(self.data)
@@ -179,7 +179,7 @@ class Flowers(_Images):
             image.load()
         if self.backend == "cv2":
             image = np.array(image)
-        return self.transformed(image), self.labels[number - 1 : number].astype(np.int64)
+        return self.transform_image(image), self.labels[number - 1 : number].astype(np.int64)
 
     def __len__(self) -> int:
         return len(self.indexes)
@@ -208,7 +208,7 @@ class VOC2012(_Images):
         image, classes = self.opened.pair(self.data[idx])
         if self.backend == "cv2":
             image, classes = np.array(image), np.array(classes).astype(self.dtype)
-        return self.transformed(image), classes
+        return self.transform_image(image), classes
 
     def __len__(self) -> int:
         return len(self.data)

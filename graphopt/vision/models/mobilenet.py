@@ -244,17 +244,17 @@ class _MobileNetV3(Layer):
         self.with_pool = with_pool
         norm = partial(BatchNorm2D, epsilon=0.001, momentum=0.99)
 
-        def scaled(channels: int) -> int:
+        def scale_channels(channels: int) -> int:
             return make_divisible(channels * scale)
 
         conv = partial(ConvNormActivation, norm_layer=norm, activation_layer=Hardswish)
-        self.conv = conv(3, scaled(blocks[0][0]), 3, 2, 1)
+        self.conv = conv(3, scale_channels(blocks[0][0]), 3, 2, 1)
         made = [
             _Expanded(
-                scaled(inputs),
+                scale_channels(inputs),
                 size,
-                scaled(inner),
-                scaled(outputs),
+                scale_channels(inner),
+                scale_channels(outputs),
                 excited,
                 stride,
                 Hardswish if hard else ReLU,
@@ -263,7 +263,7 @@ class _MobileNetV3(Layer):
             for inputs, size, inner, outputs, excited, hard, stride in blocks
         ]
         self.blocks = Sequential(*made)
-        inputs = scaled(blocks[-1][0])
+        inputs = scale_channels(blocks[-1][0])
         self.lastconv = conv(inputs, 6 * inputs, 1, 1, 0)
         if with_pool:
             self.avgpool = AdaptiveAvgPool2D(1)

@@ -34,7 +34,7 @@ def warp_affine(
 ) -> Array:
     """The image under the map (2, 3), in `size` = (width, height)."""
     check_sampled(img, interpolation, "rotate")
-    m = _inverted(matrix)
+    m = _invert(matrix)
     x, y = np.arange(size[0]), np.arange(size[1])
     scale = 1 << _BITS
     nearest = interpolation == "nearest"
@@ -47,7 +47,7 @@ def warp_affine(
     return _sample_image(img, points[0], points[1], interpolation, fill)
 
 
-def _inverted(matrix: Array) -> Array:
+def _invert(matrix: Array) -> Array:
     (a, b, c), (d, e, f) = matrix
     determinant = a * e - b * d
     factor = 1 / determinant if determinant else 0.0

@@ -89,7 +89,7 @@ def run(
 
 def compiled_of(program: Any) -> Any:
     """What a CompiledProgram has compiled, for one set of feeds and fetches."""
-    (compiled,) = program._compiled()
+    (compiled,) = program._compiled_programs()
     return compiled
 
 

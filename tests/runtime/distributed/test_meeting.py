@@ -101,7 +101,7 @@ def ask(member: Member, to: str, **fields: Any) -> Any:
 
 def reason(member: Member) -> str:
     """Why the member stops."""
-    assert member.lost(10.0), "nothing was told"
+    assert member.is_lost(10.0), "nothing was told"
     return member.reason
 
 
@@ -315,8 +315,8 @@ def test_a_stranger_does_no_harm(start: Callable[..., Job]) -> None:
     zero, one = job.come()
     (error,) = job.come(job.world(1))
     assert "two processes say that they are trainer 1" in str(error)
-    assert not zero.lost(0.3)
-    assert not one.lost()
+    assert not zero.is_lost(0.3)
+    assert not one.is_lost()
 
 
 def test_nobody_listens() -> None:

@@ -43,7 +43,7 @@ def show_free_cores(threads: BlasThreads) -> None:
 
 def test_one_thread_while_cores_are_taken(library: Library) -> None:
     threads = BlasThreads()
-    with threads.watched():
+    with threads.watch_run():
         assert library.threads == 1, "nothing has shown that cores are free"
         show_free_cores(threads)
         assert library.threads == 2
@@ -51,11 +51,11 @@ def test_one_thread_while_cores_are_taken(library: Library) -> None:
         assert library.threads == 2
         threads.judge(0.010, 0.004)
         assert library.threads == 1
-        with threads.watched():
+        with threads.watch_run():
             assert library.threads == 1
         assert library.threads == 1
     assert library.threads == 2, "outside of runs nothing is changed"
-    with threads.watched():
+    with threads.watch_run():
         assert library.threads == 1
         threads.judge(0.010, 0.008)
         assert library.threads == 1

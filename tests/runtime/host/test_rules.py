@@ -51,7 +51,7 @@ def computed(block: Block, given: Sequence[Any]) -> list[Any]:
     by_lowering = ByLowering(np.zeros(2, np.uint32), None, hashes=False)
     running = Running([None] * len(slots), math.inf, by_lowering)
     with np.errstate(all="ignore"):
-        return body.run(running, list(map(NATIVE.entered, given)))
+        return body.run(running, list(map(NATIVE.enter, given)))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

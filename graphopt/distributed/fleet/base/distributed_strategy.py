@@ -31,7 +31,7 @@ class DistributedStrategy:
     def __init__(self) -> None:
         values: dict[str, Any] = {name: field.default for name, field in FIELDS.items()}
         for name, keys in CONFIGS.items():
-            values[name] = {key: _copied(field.default) for key, field in keys.items()}
+            values[name] = {key: _copy_default(field.default) for key, field in keys.items()}
         values |= {name: kind() for name, kind in _OBJECTS.items()}
         object.__setattr__(self, "_values", values)
         object.__setattr__(self, "_warned", set[str]())
@@ -95,7 +95,7 @@ class DistributedStrategy:
     def __deepcopy__(self, memo: Any) -> DistributedStrategy:
         twin = DistributedStrategy()
         for name, value in self._values.items():
-            kept = value._copy() if isinstance(value, BuildStrategy) else _copied(value)
+            kept = value._copy() if isinstance(value, BuildStrategy) else _copy_default(value)
             twin._values[name] = kept
         return twin
 
@@ -121,7 +121,7 @@ class DistributedStrategy:
             return int(self.tensor_parallel_configs["tensor_parallel_degree"])
         return int(self.hybrid_configs["mp_degree"])
 
-    def built(self) -> BuildStrategy:
+    def to_build_strategy(self) -> BuildStrategy:
         """The BuildStrategy, with the settings that stand beside it here.
 
         Raises ValueError for an unknown `scale_strategy`, or stage of sharding.
@@ -147,7 +147,7 @@ class DistributedStrategy:
         return made
 
 
-def _copied(value: Any) -> Any:
+def _copy_default(value: Any) -> Any:
     """A value of its own: lists for the defaults that are sequences."""
     if isinstance(value, tuple):
         return list(value)

@@ -40,7 +40,7 @@ class UtilBase:
     def all_gather(self, input: Any, comm_world: str = "worker") -> list[Any]:
         """The numbers of all trainers, in their order."""
         _check_world(comm_world)
-        return [item.item() if item.ndim == 0 else item for item in _gathered(input)]
+        return [item.item() if item.ndim == 0 else item for item in _gather(input)]
 
     def all_reduce(self, input: Any, mode: str = "sum", comm_world: str = "worker") -> Any:
         """The sum, minimum or maximum of an array over all trainers, a NumPy array.
@@ -50,7 +50,7 @@ class UtilBase:
         _check_world(comm_world)
         if mode not in _REDUCTIONS:
             raise ValueError(f"all_reduce(): mode is '{mode}'; it is sum, min or max")
-        return _REDUCTIONS[mode](np.stack(_gathered(input)), axis=0)
+        return _REDUCTIONS[mode](np.stack(_gather(input)), axis=0)
 
     def get_file_shard(self, files: Sequence[str]) -> list[str]:
         """This trainer's part of a list of files; the first trainers have one more each.
@@ -78,7 +78,7 @@ def _check_world(comm_world: str) -> None:
         )
 
 
-def _gathered(value: Any) -> list[np.ndarray[Any, Any]]:
+def _gather(value: Any) -> list[np.ndarray[Any, Any]]:
     """An array of each trainer, in their order; all of the same shape and dtype.
 
     A process that is alone has its own only. All trainers must call it.

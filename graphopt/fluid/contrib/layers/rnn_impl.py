@@ -201,7 +201,7 @@ class _Unit(Layer):
         super().__init__(name_scope, dtype)
         self._cell = cell
 
-    def _called(self, input: Variable, states: Any) -> Any:
+    def _call_unit(self, input: Variable, states: Any) -> Any:
         new = self._cell.call(input, states)[1]
         for name, parameter in self._cell.parameters().items():
             self._parameters[name] = parameter
@@ -226,7 +226,7 @@ class BasicGRUUnit(_Unit):
 
     def forward(self, input: Variable, pre_hidden: Variable) -> Variable:
         """The new hidden state [n, hidden]."""
-        return self._called(input, pre_hidden)
+        return self._call_unit(input, pre_hidden)
 
 
 class BasicLSTMUnit(_Unit):
@@ -251,7 +251,7 @@ class BasicLSTMUnit(_Unit):
         self, input: Variable, pre_hidden: Variable, pre_cell: Variable
     ) -> tuple[Variable, Variable]:
         """The new hidden state and cell [n, hidden]."""
-        hidden, cell = self._called(input, [pre_hidden, pre_cell])
+        hidden, cell = self._call_unit(input, [pre_hidden, pre_cell])
         return hidden, cell
 
 

@@ -86,7 +86,7 @@ def fused_bias_act(
     The activations are gelu, relu, geglu and swiglu. Raises UnsupportedError for quantised tensors.
     """
     function = "fused_bias_act"
-    unquantised(function, quant_scale)
+    check_unquantised(function, quant_scale)
     if dequant_scales is not None:
         raise UnsupportedError(f"{function}() takes no quantised tensor: cast it before the call")
     arguments.choice(act_method, "act_method", function, ("gelu", "relu", "geglu", "swiglu"))
@@ -100,7 +100,7 @@ def fused_bias_act(
     return out if smooth is None else multiply(out, smooth)
 
 
-def unquantised(function: str, quant_scale: float) -> None:
+def check_unquantised(function: str, quant_scale: float) -> None:
     """UnsupportedError when a result should be quantised."""
     if arguments.number(quant_scale, "quant_scale", function) > 0:
         raise UnsupportedError(

@@ -6,7 +6,7 @@ from typing import Any
 
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
-from graphopt.incubate.nn.functional.linear import kept_mode, unquantised
+from graphopt.incubate.nn.functional.linear import check_unquantised, kept_mode
 from graphopt.ir.program import Variable
 from graphopt.tensor.manipulation import reshape
 from graphopt.tensor.math import add, scale
@@ -39,7 +39,7 @@ def fused_rms_norm(
     Paddle page: paddle.incubate.nn.functional.fused_rms_norm.
     """
     function = "fused_rms_norm"
-    unquantised(function, quant_scale)
+    check_unquantised(function, quant_scale)
     given = {
         "x": x,
         "norm_weight": norm_weight,
@@ -81,7 +81,7 @@ def fused_layer_norm(
     Paddle page: paddle.incubate.nn.functional.fused_layer_norm.
     """
     function = "fused_layer_norm"
-    unquantised(function, quant_scale)
+    check_unquantised(function, quant_scale)
     alpha = arguments.number(residual_alpha, "residual_alpha", function)
     total = _add_residual(arguments.variable(x, "x", function), bias, residual, alpha)
     if norm_weight is None and norm_bias is None:

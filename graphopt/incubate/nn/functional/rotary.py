@@ -52,15 +52,15 @@ def fused_rotary_position_embedding(
         tables = [reshape(table, [-1, size]) for table in (sin, cos)]
     tables = [_place_table(table, q, position_ids, time_major) for table in tables]
 
-    def rotated(x: Variable | None) -> Variable | None:
+    def rotate(x: Variable | None) -> Variable | None:
         if x is None:
             return None
         sines, cosines = (cast(table, x.dtype) for table in tables)
         return add(multiply(x, cosines), multiply(_partner(x, use_neox_rotary_style), sines))
 
-    first = rotated(q)
+    first = rotate(q)
     assert first is not None
-    return first, rotated(k), rotated(v)
+    return first, rotate(k), rotate(v)
 
 
 def _tables(steps: int, size: int, base: float) -> list[Any]:

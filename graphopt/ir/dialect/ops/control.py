@@ -86,7 +86,7 @@ class RegionOp(PdOp, ABC):
     outs = var_result_def(TENSOR)
 
     @classmethod
-    def unchecked(
+    def make_unchecked(
         cls,
         groups: Sequence[Sequence[SSAValue]],
         types: Sequence[Attribute],
@@ -110,7 +110,7 @@ class RegionOp(PdOp, ABC):
         **attrs: object,
     ) -> Self:
         """As `unchecked`; raises ProgramError when the parts do not fit together."""
-        made = cls.unchecked(groups, types, blocks, **attrs)
+        made = cls.make_unchecked(groups, types, blocks, **attrs)
         try:
             made.verify_()
         except VerifyException as error:
@@ -128,7 +128,7 @@ class RegionOp(PdOp, ABC):
     def verify_regions(self) -> None:
         """VerifyException unless the regions' arguments and yields fit operands and results."""
 
-    def yielded(self, region: int = 0) -> Sequence[SSAValue]:
+    def yielded_values(self, region: int = 0) -> Sequence[SSAValue]:
         """The values that a region yields."""
         last = self.regions[region].block.last_op
         assert last is not None
@@ -173,7 +173,7 @@ class If(RegionOp):
         for region in (0, 1):
             if self.regions[region].block.args:
                 raise VerifyException("'pd.if': its regions take no arguments")
-            found = [value.type for value in self.yielded(region)]
+            found = [value.type for value in self.yielded_values(region)]
             name = "the first region" if region == 0 else "the second region"
             self.expect(f"yielded by {name}", found, self.result_types)
 
@@ -203,7 +203,7 @@ class While(RegionOp):
         self.expect_flag("the condition", self.condition.type)
         given = [value.type for value in self.carried]
         self.expect("carried into the region", list(self.body.block.arg_types), given)
-        flag_, *values = self.yielded() or (self.condition,)
+        flag_, *values = self.yielded_values() or (self.condition,)
         self.expect_flag("the yielded condition", flag_.type)
         self.expect("yielded", [value.type for value in values], self.result_types)
         self.expect("the results", self.result_types, given)
@@ -235,7 +235,7 @@ class Scan(RegionOp):
         memories = [value.type for value in self.memories]
         items = [item_type(value.type) for value in self.sequences]
         self.expect("the region's arguments", list(self.body.block.arg_types), memories + items)
-        yielded = [value.type for value in self.yielded()]
+        yielded = [value.type for value in self.yielded_values()]
         self.expect("the next memories", yielded[: len(memories)], memories)
         stacked = [item_type(type_) for type_ in self.result_types]
         self.expect("the items of the results", yielded[len(memories) :], stacked)
@@ -274,7 +274,7 @@ class Layers(RegionOp):
         carried = [value.type for value in self.carried]
         items = [item_type(value.type) for value in self.stacks]
         self.expect("the region's arguments", list(self.body.block.arg_types), carried + items)
-        self.expect("the next values", [value.type for value in self.yielded()], carried)
+        self.expect("the next values", [value.type for value in self.yielded_values()], carried)
         self.expect("the results", self.result_types, carried)
 
 
@@ -300,11 +300,11 @@ class PyLayer(RegionOp):
     def verify_regions(self) -> None:
         if self.forward.block.args:
             raise VerifyException("'pd.pylayer': its first region takes no arguments")
-        yielded = [value.type for value in self.yielded()]
+        yielded = [value.type for value in self.yielded_values()]
         self.expect("yielded by the first region", yielded, self.result_types)
         given = list(self.backward.block.arg_types)
         self.expect("the arguments of the second region", given, self.result_types)
-        gradients = [value.type for value in self.yielded(1)]
+        gradients = [value.type for value in self.yielded_values(1)]
         wanted = [value.type for value in self.inputs]
         self.expect("yielded by the second region", gradients, wanted)
 
@@ -336,7 +336,7 @@ class FusionGroup(RegionOp):
                 raise VerifyException(
                     f"'pd.fusion_group': {op.name} has regions or effects; leave it outside"
                 )
-        self.expect("yielded", [value.type for value in self.yielded()], self.result_types)
+        self.expect("yielded", [value.type for value in self.yielded_values()], self.result_types)
 
 
 LANGUAGES = {"triton": 1, "mosaic": 8}
@@ -376,9 +376,9 @@ class RowKernel(RegionOp):
             raise VerifyException(
                 "'pd.row_kernel': its ops do not compute the rows of tensors of one shape"
             )
-        if any(value not in forms or not forms[value].rows for value in self.yielded()):
+        if any(value not in forms or not forms[value].rows for value in self.yielded_values()):
             raise VerifyException("'pd.row_kernel': it yields a value that has no rows")
-        self.expect("yielded", [value.type for value in self.yielded()], self.result_types)
+        self.expect("yielded", [value.type for value in self.yielded_values()], self.result_types)
 
 
 def item_type(sequence: Attribute) -> Tensor:

@@ -82,7 +82,9 @@ class Dynamic(OpaqueOp):
             raise ProgramError(f"dynamic names {count} properties, but there are {len(values)}")
         unknown = {n: _nothing_known(v) for n, v in zip(dynamic, values, strict=True)}
         op_class = class_of(op)
-        return infer_dynamic(op_class, grouped(inputs, groups), decoded(op_class, attrs), unknown)
+        return infer_dynamic(
+            op_class, group_operands(inputs, groups), decode_properties(op_class, attrs), unknown
+        )
 
 
 # the ops that name another one, with its properties in `attrs`
@@ -100,14 +102,14 @@ def draws(op: Operation) -> tuple[tuple[int, int], ...]:
 
 def _random_effects(name: str, stored: DictionaryAttr) -> tuple[tuple[int, int], ...]:
     """The seed and the number of what an op draws, if it draws."""
-    attrs = decoded(class_of(name), stored)
+    attrs = decode_properties(class_of(name), stored)
     if name in STAND_INS:
         return _random_effects(attrs["op"], attrs["attrs"])
     is_random = issubclass(class_of(name), RandomOp)
     return ((attrs["seed"], attrs["rng_id"]),) if is_random else ()
 
 
-def grouped(flat: Sequence[Any], groups: Sequence[int]) -> list[Sequence[Any]]:
+def group_operands(flat: Sequence[Any], groups: Sequence[int]) -> list[Sequence[Any]]:
     """A flat list of operands cut into groups of these sizes."""
     if sum(groups) != len(flat):
         raise ProgramError(f"groups {list(groups)} do not share out {len(flat)} operands")
@@ -115,7 +117,7 @@ def grouped(flat: Sequence[Any], groups: Sequence[int]) -> list[Sequence[Any]]:
     return [flat[end - size : end] for end, size in zip(ends, groups, strict=True)]
 
 
-def decoded(
+def decode_properties(
     op_class: type[PdOp], attrs: DictionaryAttr | Mapping[str, Attribute]
 ) -> dict[str, Any]:
     """The properties of `op_class` in `attrs` as Python values, defaults filled in."""

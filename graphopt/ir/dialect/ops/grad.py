@@ -16,7 +16,7 @@ from graphopt.ir.dialect.attrs import dictionary, flag, integers, string
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.op import bind_groups, class_of, infer_types
 from graphopt.ir.dialect.ops.base import OpaqueOp
-from graphopt.ir.dialect.ops.dynamic import decoded, grouped
+from graphopt.ir.dialect.ops.dynamic import decode_properties, group_operands
 from graphopt.ir.dialect.types import TENSOR, Tensor, compatible, dtype_of, show
 
 
@@ -93,7 +93,7 @@ class Vjp(OpaqueOp):
         outs: Sequence[int],
     ) -> tuple[Tensor, ...]:
         op_class = class_of(op)
-        properties, shared = decoded(op_class, attrs), grouped(inputs, groups)
+        properties, shared = decode_properties(op_class, attrs), group_operands(inputs, groups)
         bind_groups(op_class, shared)
         results = infer_types(op_class, shared, properties)
         if len(outs) != len(cotangents) or any(not 0 <= i < len(results) for i in outs):

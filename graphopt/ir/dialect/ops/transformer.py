@@ -252,7 +252,7 @@ class FusedAttention(TwoDropouts):
         if layout not in LAYOUTS:
             raise ProgramError(f"layout should be split or heads, found '{layout}'")
         kv_heads = num_kv_heads or num_heads
-        q, k, v = _projected(x, memory, qkv_weight, qkv_bias, num_heads, kv_heads)
+        q, k, v = _project(x, memory, qkv_weight, qkv_bias, num_heads, kv_heads)
         q, k = _rotated_type(q, rotary), _rotated_type(k, rotary)
         kept = _join_cache((k, v), cache, by_time=cache_by_time)
         k, v = (_repeat_heads(part, num_heads // kv_heads) for part in kept or (k, v))
@@ -263,7 +263,7 @@ class FusedAttention(TwoDropouts):
         return (out, *(_by_time(part) if cache_by_time else part for part in kept))
 
 
-def _projected(
+def _project(
     x: Tensor,
     memory: Sequence[Tensor],
     weights: Sequence[Tensor],

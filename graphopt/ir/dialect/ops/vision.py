@@ -39,7 +39,7 @@ INTERPOLATIONS = ("nearest", "linear", "bicubic")
 WHOLE_PIXELS = {"nearest": ("uint8", "int32", "int64"), "linear": ("uint8",)}
 
 
-def resized(
+def resized_sizes(
     sizes: Sequence[int], size: Sequence[int], scale: Sequence[float], single: bool = False
 ) -> tuple[int, ...]:
     """The new spatial sizes: those given, or the old ones times the scales.
@@ -108,7 +108,7 @@ class Interpolate(OpaqueOp):
             raise ProgramError(f"the size {list(size)} does not fit {list(shape)}")
         if like is not None:
             size = spatial_sizes(shape_of(like), data_layout)
-        new = resized(spatial, size, scale, single_scale)
+        new = resized_sizes(spatial, size, scale, single_scale)
         if any(dim < 1 and dim != UNKNOWN for dim in new):
             raise ProgramError(f"the new size {list(new)} must be positive")
         channels = shape[-1 if last else 1]

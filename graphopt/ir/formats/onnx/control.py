@@ -68,7 +68,7 @@ class _Body:
         importer.depth -= 1
         importer.scopes.pop()
 
-    def sized(self, inputs: int, outputs: int) -> None:
+    def check_counts(self, inputs: int, outputs: int) -> None:
         """FormatError for a graph that takes or gives another number of values."""
         found = len(self.graph.inputs), len(self.graph.outputs)
         if found != (inputs, outputs):
@@ -89,7 +89,7 @@ def _branches(importer: OnnxImporter, node: OnnxNode) -> None:
         if flag == opposite:
             importer.emit("logical_not", {"X": [condition]}, {"Out": [opposite]}, {}, node)
         body = _Body(importer, node, attribute)
-        body.sized(0, count)
+        body.check_counts(0, count)
         names = [importer.new(f"{node.name}.{attribute[:4]}{i}") for i in range(count)]
         body.enter()
         for source, target in zip(body.results(), names, strict=True):
@@ -120,7 +120,7 @@ def _loop(importer: OnnxImporter, node: OnnxNode) -> None:
     body = _Body(importer, node, "body")
     count = len(starts)
     steps = len(node.outputs) - count
-    body.sized(count + 2, 1 + count + steps)
+    body.check_counts(count + 2, 1 + count + steps)
     at = importer.new(f"{node.name}.iteration")
     _constant(importer, node, at, 0, "int64")
     holds = importer.new(f"{node.name}.holds")
@@ -192,9 +192,9 @@ def _scan(importer: OnnxImporter, node: OnnxNode) -> None:
     count = len(names) - sequences
     steps = len(node.outputs) - count
     body = _Body(importer, node, "body")
-    body.sized(len(names), count + steps)
+    body.check_counts(len(names), count + steps)
     turned = [
-        _turned(importer, node, name, axis, is_reversed)
+        _steps_first(importer, node, name, axis, is_reversed)
         for name, axis, is_reversed in zip(
             names[count:],
             _list(node, "scan_input_axes", sequences),
@@ -252,7 +252,9 @@ def _scan(importer: OnnxImporter, node: OnnxNode) -> None:
             importer.emit(type_, {"X": [source]}, {"Out": target}, attrs, node)
 
 
-def _turned(importer: OnnxImporter, node: OnnxNode, name: str, axis: int, is_reversed: int) -> str:
+def _steps_first(
+    importer: OnnxImporter, node: OnnxNode, name: str, axis: int, is_reversed: int
+) -> str:
     """A sequence whose steps are along its first axis."""
     own = importer.new(f"{node.name}.steps")
     attrs = {OPSET: node.version, "axis": axis, "reverse": is_reversed, "back": 0}

@@ -135,7 +135,7 @@ class OnnxImporter:
 
     def node(self, node: OnnxNode) -> None:
         """Import one node."""
-        node = self._resolved(node)
+        node = self._resolve(node)
         self.count += 1
         if self.count > self.model.reader.wire.limits.operators:
             raise LimitError(
@@ -152,7 +152,7 @@ class OnnxImporter:
         else:
             self.operator(node)
 
-    def _resolved(self, node: OnnxNode) -> OnnxNode:
+    def _resolve(self, node: OnnxNode) -> OnnxNode:
         """A node of a function with the attributes of the call, and a name that begins with it."""
         if not self.callers:
             return node
@@ -266,15 +266,15 @@ class OnnxImporter:
         self.scopes = outer
         for name, target in outputs.items():
             if target:
-                self._renamed(node, inner.get(name), target)
+                self._rename(node, inner.get(name), target)
 
-    def _renamed(self, node: OnnxNode, source: str | None, target: str) -> None:
+    def _rename(self, node: OnnxNode, source: str | None, target: str) -> None:
         """Give what a function computed the name of its caller."""
         if source is None:
             raise FormatError(
                 f"{self.source}: node {quote(node.name)}: its function does not compute all results"
             )
-        read = self.materialised(source)
+        read = self.materialise(source)
         self.emit("assign", {"X": [read]}, {"Out": [self.declare(target)]}, {}, node)
 
     # Names ------------------------------------------------------------------------------------
@@ -327,12 +327,12 @@ class OnnxImporter:
         for scope in reversed(self.scopes):
             if name in scope:
                 own = scope[name]
-                return self.materialised(own, is_setting=is_setting, is_trained=is_trained)
+                return self.materialise(own, is_setting=is_setting, is_trained=is_trained)
         raise FormatError(
             f"{self.source}: {reader} reads {quote(name)}, which nothing before it defines"
         )
 
-    def materialised(self, name: str, *, is_setting: bool = False, is_trained: bool = True) -> str:
+    def materialise(self, name: str, *, is_setting: bool = False, is_trained: bool = True) -> str:
         """The variable of this name; a tensor of the file becomes numbers or a parameter now."""
         tensor = self.stored.pop(name, None)
         if tensor is None:

@@ -54,20 +54,20 @@ class StoredTensor:
         if not isinstance(dtype, DType):
             raise self.error(f"the elements are {dtype}, which graphopt has no type for")
         if self.message.get("data_location", 0) == 1:
-            return _shaped(self, self._external(dtype.numpy.itemsize * self.size), dtype)
+            return _shape_array(self, self._external(dtype.numpy.itemsize * self.size), dtype)
         raw = self.message.get("raw_data")
         if raw is not None:
-            return _shaped(self, memoryview(self.wire.data)[slice(*raw)], dtype)
-        return self._listed(dtype)
+            return _shape_array(self, memoryview(self.wire.data)[slice(*raw)], dtype)
+        return self._list_numbers(dtype)
 
-    def _listed(self, dtype: DType) -> Array:
+    def _list_numbers(self, dtype: DType) -> Array:
         """The numbers of the field for this type."""
         name, stored = _FIELDS.get(dtype, ("int32_data", None))
         data = self.wire.data
         chunks = [memoryview(data)[start:stop] for start, stop in self.message.get(name, ())]
         content = b"".join(chunks)
         if stored is not None:
-            return _shaped(self, memoryview(content), dtype)
+            return _shape_array(self, memoryview(content), dtype)
         numbers = unpack_varints(content)
         if numbers is None or len(numbers) != self.size:
             found = "damaged numbers" if numbers is None else f"{len(numbers)}"
@@ -134,7 +134,7 @@ def stored_tensor(wire: WireReader, message: Message, folder: Path | None) -> St
     return made
 
 
-def _shaped(tensor: StoredTensor, content: memoryview, dtype: DType) -> Array:
+def _shape_array(tensor: StoredTensor, content: memoryview, dtype: DType) -> Array:
     wanted = tensor.size * dtype.numpy.itemsize
     if content.nbytes != wanted:
         raise tensor.error(

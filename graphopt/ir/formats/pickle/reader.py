@@ -283,7 +283,7 @@ def _read_sized(read: Callable[[_PickleReader, int], None], layout: str) -> _Ste
     return lambda r: read(r, r.number(layout))
 
 
-def _pushed(make: Callable[[_PickleReader], Any]) -> _Step:
+def _pushing(make: Callable[[_PickleReader], Any]) -> _Step:
     return lambda r: r.push(make(r))
 
 
@@ -321,11 +321,11 @@ _STEPS: dict[int, _Step] = {
     0x80: _protocol,
     0x95: _frame,
     ord("0"): lambda r: r.pop(),
-    ord("("): _pushed(lambda r: _MARK),
-    ord("}"): _pushed(lambda r: {}),
-    ord("]"): _pushed(lambda r: []),
-    ord(")"): _pushed(lambda r: ()),
-    ord("t"): _pushed(lambda r: tuple(r.pop_to_mark())),
+    ord("("): _pushing(lambda r: _MARK),
+    ord("}"): _pushing(lambda r: {}),
+    ord("]"): _pushing(lambda r: []),
+    ord(")"): _pushing(lambda r: ()),
+    ord("t"): _pushing(lambda r: tuple(r.pop_to_mark())),
     0x85: _tuple(1),
     0x86: _tuple(2),
     0x87: _tuple(3),
@@ -337,14 +337,14 @@ _STEPS: dict[int, _Step] = {
     0x8E: _read_sized(_PickleReader.byte_string, "<Q"),
     ord("T"): _read_sized(_PickleReader.latin_string, "<I"),
     ord("U"): _read_sized(_PickleReader.latin_string, "<B"),
-    ord("J"): _pushed(lambda r: r.number("<i")),
-    ord("K"): _pushed(lambda r: r.number("<B")),
-    ord("M"): _pushed(lambda r: r.number("<H")),
-    0x8A: _pushed(_long),
-    ord("G"): _pushed(_float),
-    ord("N"): _pushed(lambda r: None),
-    0x88: _pushed(lambda r: True),
-    0x89: _pushed(lambda r: False),
+    ord("J"): _pushing(lambda r: r.number("<i")),
+    ord("K"): _pushing(lambda r: r.number("<B")),
+    ord("M"): _pushing(lambda r: r.number("<H")),
+    0x8A: _pushing(_long),
+    ord("G"): _pushing(_float),
+    ord("N"): _pushing(lambda r: None),
+    0x88: _pushing(lambda r: True),
+    0x89: _pushing(lambda r: False),
     ord("a"): lambda r: r.append([r.pop()]),
     ord("e"): lambda r: r.append(r.pop_to_mark()),
     ord("s"): lambda r: r.set_items(_pair(r)),

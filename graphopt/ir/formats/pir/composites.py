@@ -134,7 +134,7 @@ def masked_fill(importer: Importer, op: PirOp) -> None:
 
 
 @imports("pd_op.round")
-def rounded(importer: Importer, op: PirOp) -> None:
+def import_round(importer: Importer, op: PirOp) -> None:
     """To decimal places, as Paddle does it: the number times a power of ten is rounded."""
     decimals, row = op.attribute("decimals", 0), row_of("round")
     if row is None or not decimals or not isinstance(decimals, int) or abs(decimals) > 30:

@@ -66,7 +66,7 @@ def _branch(
     yielded: list[str] = []
     for block in region[:1]:
         importer.translate(block)
-        yielded = [importer.value(value) for value in _yielded(block)]
+        yielded = [importer.value(value) for value in _yielded_values(block)]
     if len(yielded) != len(op.results):
         raise _unsound(importer, op, f"branches that yield {len(op.results)} values")
     for name, value in zip(names, yielded, strict=True):
@@ -105,7 +105,7 @@ def loop(importer: Importer, op: PirOp) -> None:
     ]
     inner = _enter(importer)
     importer.translate(block)
-    following = [importer.value(value) for value in _yielded(block)]
+    following = [importer.value(value) for value in _yielded_values(block)]
     if len(following) != len(carried) + 1:
         raise _unsound(importer, op, f"a body that yields {len(carried) + 1} values")
     _assign_all(importer, op, following, [condition, *carried])
@@ -168,7 +168,7 @@ def stack(importer: Importer, op: PirOp) -> None:
         importer.opaque(op)
 
 
-def _yielded(block: PirBlock) -> tuple[int, ...]:
+def _yielded_values(block: PirBlock) -> tuple[int, ...]:
     last = block.ops[-1] if block.ops else None
     return last.operands if last is not None and last.name == "cf.yield" else ()
 

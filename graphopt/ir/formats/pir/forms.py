@@ -154,12 +154,12 @@ def note_shape(importer: Importer, op: PirOp) -> None:
         return
     source = op.operands[0]
     type_ = importer.types.get(source, PirType("NULL"))
-    note = importer.new(f"{made.outputs['Out'][0]}.xshape", _noted(type_))
+    note = importer.new(f"{made.outputs['Out'][0]}.xshape", _type_of_note(type_))
     made.outputs["XShape"] = [note]
     importer.shape_notes[op.results[0].id] = note
 
 
-def _noted(type_: PirType) -> PirType:
+def _type_of_note(type_: PirType) -> PirType:
     return PirType("dtensor", type_.dtype, (0, *type_.dims[:8]))
 
 

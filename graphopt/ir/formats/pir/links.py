@@ -99,7 +99,7 @@ class Links:
             for forward in sorted(last, key=lambda found: id(found) in self._done):
                 slots = dict(_slots(forward, forward_row))
                 if self._fits(op, own, forward, slots):
-                    self._linked(op, ForwardLink(forward, slots), own)
+                    self._link_gradient(op, ForwardLink(forward, slots), own)
                     return
 
     def _fits(
@@ -117,7 +117,7 @@ class Links:
         same = op.attributes.keys() & forward.attributes.keys()
         return all(op.attributes[name] == forward.attributes[name] for name in same)
 
-    def _linked(self, op: PirOp, link: ForwardLink, own: Mapping[str, int]) -> None:
+    def _link_gradient(self, op: PirOp, link: ForwardLink, own: Mapping[str, int]) -> None:
         self.by_op[id(op)] = link
         self._done.add(id(link.forward))
         results = {result.id for result in op.results}

@@ -31,7 +31,7 @@ from graphopt.ir.translate.blocks.undefined import zeros_like
 _MOST_ELEMENTS = 100_000
 
 
-def opened(parser: BlockParser, name: str, like: SSAValue | None = None) -> SSAValue:
+def open_array(parser: BlockParser, name: str, like: SSAValue | None = None) -> SSAValue:
     """The array as one tensor, from here on; `like` is an element for one that has none yet."""
     array = parser.array(name)
     if isinstance(array, SSAValue):
@@ -106,7 +106,7 @@ def _write(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     name, position = op.output("Out")[0], _position(parser, op)
     array, value = parser.array(name), parser.read(op.input("X")[0])
     if isinstance(array, SSAValue) or position is None:
-        array, at = opened(parser, name, value), parser.read(op.input("I")[0])
+        array, at = open_array(parser, name, value), parser.read(op.input("I")[0])
         made = parser.translator.emit(ArrayWrite, op, array, at, value)
         parser.frame.arrays[name] = made.results[0]
         return {}
@@ -120,7 +120,7 @@ def _read(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     name, position = op.input("X")[0], _position(parser, op)
     array = parser.array(name)
     if isinstance(array, SSAValue) or position is None:
-        array, at = opened(parser, name), parser.read(op.input("I")[0])
+        array, at = open_array(parser, name), parser.read(op.input("I")[0])
         made = parser.translator.emit(ArrayRead, op, array, at)
         return {op.output("Out")[0]: made.results[0]}
     value = array[position] if position < len(array) else None
@@ -178,7 +178,7 @@ def _sentences(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     names = [*op.input("Ids"), *op.input("Scores"), *op.input(SLOT)]
     if len(names) != 4:
         raise UnsupportedError("beam_search_decode of a file: the lengths of its steps are unknown")
-    arrays = [opened(parser, name) for name in names]
+    arrays = [open_array(parser, name) for name in names]
     end = int(op.attrs.get("end_id", 0))
     made = parser.translator.emit(BeamSearchDecode, op, *arrays, end_id=end)
     outs = ("SentenceIds", "SentenceScores", "SourceCounts", "WordCounts")
@@ -188,7 +188,7 @@ def _sentences(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 def _steps(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     """The steps of sequences as an array, whose length data decide."""
-    emit, (x, order, lengths) = parser.translator.emit, _ranked(parser, op, op.input("X"))
+    emit, (x, order, lengths) = parser.translator.emit, _rank_values(parser, op, op.input("X"))
     rows, sizes = emit(SequenceSteps, op, lengths, order).results
     ranked = emit(Gather, op, x, rows).results[0]
     parser.frame.arrays[op.output("Out")[0]] = emit(ArrayOfRows, op, ranked, sizes).results[0]
@@ -197,15 +197,15 @@ def _steps(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 def _sequences_of_steps(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     """The sequences of which an array has the steps."""
-    emit, (order, lengths) = parser.translator.emit, _ranked(parser, op, [])
-    array = opened(parser, op.input("X")[0])
+    emit, (order, lengths) = parser.translator.emit, _rank_values(parser, op, [])
+    array = open_array(parser, op.input("X")[0])
     ranked = emit(ArrayToTensor, op, array, axis=0, use_stack=False).results[0]
     rows = emit(SequenceSteps, op, lengths, order).results[0]
     places = emit(Argsort, op, rows).results[1]
     return {op.output("Out")[0]: emit(Gather, op, ranked, places).results[0]}
 
 
-def _ranked(parser: BlockParser, op: Operator, names: Sequence[str]) -> list[SSAValue]:
+def _rank_values(parser: BlockParser, op: Operator, names: Sequence[str]) -> list[SSAValue]:
     """The values of names, and those of a rank table with its lengths."""
     given = op.input(SLOT)
     if not given:

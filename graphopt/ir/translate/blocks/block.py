@@ -171,7 +171,7 @@ class BlockParser(ABC):
             with errors_of(op):
                 written = handler(self, op)
         for name, value in written.items():
-            self.bind(name, self._stopped(op, name, value))
+            self.bind(name, self._stop_gradient(op, name, value))
             if op.type != "while":
                 self.frame.before_loop.pop(name, None)
 
@@ -202,7 +202,7 @@ class BlockParser(ABC):
             with errors_of(op):
                 bring_in(made, list(dict.fromkeys(around)))
 
-    def _stopped(self, op: Operator, name: str, value: SSAValue) -> SSAValue:
+    def _stop_gradient(self, op: Operator, name: str, value: SSAValue) -> SSAValue:
         """In a sub-block, the value after a `pd.stop_gradient` where its variable says so.
 
         In the global block the derivative names such values itself. Where all inputs stop already,

@@ -22,16 +22,16 @@ from graphopt.ir.dialect.ops.math import Cast
 from graphopt.ir.dialect.types import show
 from graphopt.ir.program import Operator
 from graphopt.ir.program.sub_blocks import sub_block
-from graphopt.ir.translate.blocks.arrays import opened
+from graphopt.ir.translate.blocks.arrays import open_array
 from graphopt.ir.translate.blocks.block import BlockFrame, BlockParser, Handler
-from graphopt.ir.translate.blocks.inline import add_op, arrays_written, count_unfolded, inlined
+from graphopt.ir.translate.blocks.inline import add_op, arrays_written, count_unfolded, inline_block
 from graphopt.ir.translate.blocks.open_branches import (
     OpenBranch,
     is_in_main,
     ops_after,
     raise_open,
     side_of,
-    undone,
+    undo_regions,
 )
 from graphopt.ir.translate.blocks.rowwise import check_rowwise
 from graphopt.ir.translate.blocks.undefined import is_undefined, zeros_like
@@ -64,7 +64,7 @@ def _conditional_block(parser: BlockParser, op: Operator) -> Mapping[str, SSAVal
         if is_in_main(parser) and not parser.in_one:
             return _branch(parser, both, arrays)
         try:
-            with undone(parser):
+            with undo_regions(parser):
                 return _branch(parser, both, arrays)
         except OpenBranch as error:
             return _with_the_rest(parser, both, error)
@@ -92,7 +92,7 @@ def _with_the_rest(
     misfits: list[tuple[bool, ProgramError]] = []
     for block, holds in zip(blocks, (True, False), strict=True):
         try:
-            with undone(parser):
+            with undo_regions(parser):
                 sides.append(_side_with_the_rest(parser, both, block, holds=holds))
         except ProgramError as misfit:
             if not parser.in_one:
@@ -173,7 +173,7 @@ def _branch(parser: BlockParser, both: _Branches, arrays: Sequence[str]) -> Mapp
     condition = parser.read(name)
     for array in arrays:
         if parser.array(array) != ():
-            opened(parser, array)
+            open_array(parser, array)
     blocks = IrBlock(), IrBlock()
     is_first = is_in_main(parser)
     try:
@@ -223,7 +223,7 @@ def _parse_branch(
     parser.run(frame.block.ops)
     for array in arrays:
         if array in frame.arrays:
-            opened(parser, array)
+            open_array(parser, array)
     parser.leave()
     return frame
 
@@ -255,7 +255,7 @@ def _make_if(
 ) -> Sequence[SSAValue]:
     """The op, at the first of the operators; OpenBranch at the last one for different types."""
     types: list[Attribute] = []
-    sides = {key: _defined(yes, no, blocks) for key, (yes, no) in results.items()}
+    sides = {key: _fill_undefined(yes, no, blocks) for key, (yes, no) in results.items()}
     for key, (yes, no) in sides.items():
         type_ = widen_type(yes.type, no.type)
         if type_ is None:
@@ -271,7 +271,7 @@ def _make_if(
     return add_op(parser, ops[0], If.build_with([[condition]], types, blocks)).results
 
 
-def _defined(
+def _fill_undefined(
     yes: SSAValue, no: SSAValue, blocks: tuple[IrBlock, IrBlock]
 ) -> tuple[SSAValue, SSAValue]:
     """The pair with zeros of the other's type for a side that is undefined."""
@@ -386,7 +386,7 @@ def _row_branch(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     """A branch of IfElse: computed for all rows, of which `merge_lod_tensor` takes its own."""
     target = parser.frame.target
     before = target.last_op
-    written = inlined(parser, sub_block(op))
+    written = inline_block(parser, sub_block(op))
     split: set[SSAValue] = set()
     is_new = before is None
     for inner in target.ops:
@@ -401,7 +401,7 @@ def _row_branch(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 def _inlined_branch(parser: BlockParser, both: _Branches, *, holds: bool) -> Mapping[str, SSAValue]:
     """The branch that is known to be taken, in the block of the operators around it."""
     taken = both.when_true if holds else both.when_false
-    written = {} if taken is None else inlined(parser, sub_block(taken))
+    written = {} if taken is None else inline_block(parser, sub_block(taken))
     for select in _selects_after(both):
         false_name, true_name = select.input("X")
         parser.frame.chosen[false_name, true_name] = true_name if holds else false_name

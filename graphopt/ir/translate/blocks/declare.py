@@ -12,7 +12,7 @@ from graphopt.ir.program import Operator, Program, VarKind
 from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 from graphopt.ir.translate.blocks.program import Parser
 from graphopt.ir.translate.onnx.naming import is_onnx_type
-from graphopt.ir.translate.operators.registry import registered
+from graphopt.ir.translate.operators.registry import translation_of
 
 
 def declare_types(program: Program, source: str) -> None:
@@ -36,7 +36,7 @@ def declare_types(program: Program, source: str) -> None:
         for op, error in parser.failed
         if is_onnx_type(op.type)
         and not isinstance(error, OpenSizeError)
-        and (not may_not_run or registered(op.type) is None)
+        and (not may_not_run or translation_of(op.type) is None)
     ]
     if refused:
         count = sum(len(each.ops) for each in program.blocks)

@@ -25,7 +25,7 @@ def arrays_read(parser: BlockParser, op: Operator) -> list[str]:
     return [name for name in names_in(sub_block(op), written=False) if parser.is_array(name)]
 
 
-def inlined(parser: BlockParser, block: Block) -> dict[str, SSAValue]:
+def inline_block(parser: BlockParser, block: Block) -> dict[str, SSAValue]:
     """Unfold a block here, once; the values of the outer names that it writes."""
     frame = parser.enter(block)
     parser.run(block.ops)

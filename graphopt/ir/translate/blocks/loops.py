@@ -20,9 +20,9 @@ from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show, tensor
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Operator
 from graphopt.ir.program.sub_blocks import names_in, sub_block
-from graphopt.ir.translate.blocks.arrays import opened
+from graphopt.ir.translate.blocks.arrays import open_array
 from graphopt.ir.translate.blocks.block import BlockFrame, BlockParser, Handler, value_name
-from graphopt.ir.translate.blocks.inline import add_op, arrays_read, arrays_written, inlined
+from graphopt.ir.translate.blocks.inline import add_op, arrays_read, arrays_written, inline_block
 from graphopt.ir.translate.blocks.undefined import is_undefined, number_of
 
 Type = tuple[tuple[int, ...], DType]
@@ -34,8 +34,8 @@ def _while(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     if is_known and (arrays_written(parser, op) or arrays_read(parser, op)):
         return _unrolled_loop(parser, op)
     loop = _TranslatedLoop(parser, op, condition)
-    made = loop.settled(may_unroll=is_known)
-    return _unrolled_loop(parser, op) if made is None else loop.finished(made)
+    made = loop.settle_types(may_unroll=is_known)
+    return _unrolled_loop(parser, op) if made is None else loop.finish(made)
 
 
 class _TranslatedLoop:
@@ -61,11 +61,11 @@ class _TranslatedLoop:
         if self.parser.array(array) == ():
             self.new_arrays.append(array)
             return
-        value = opened(self.parser, array)
+        value = open_array(self.parser, array)
         if array in self.names:
             self.carried[array] = value
 
-    def settled(self, *, may_unroll: bool) -> While | None:
+    def settle_types(self, *, may_unroll: bool) -> While | None:
         """The loop with types that hold before and after each step.
 
         None when it is to be unrolled: a variable that changes its shape stays exact so.
@@ -73,8 +73,8 @@ class _TranslatedLoop:
         counted = self.parser.translator.random_ops
         while True:
             self.parser.translator.random_ops = counted
-            made, frame = self._parsed()
-            lasts = dict(zip(self.types, made.yielded()[1:], strict=True))
+            made, frame = self._parse_body()
+            lasts = dict(zip(self.types, made.yielded_values()[1:], strict=True))
             starts = self._starts(lasts, frame)
             types = {n: join(self.types[n], last.type) for n, last in lasts.items()}
             if not starts and types == self.types:
@@ -82,7 +82,7 @@ class _TranslatedLoop:
             is_open = any(UNKNOWN in shape for shape, _ in starts.values())
             unrolls = is_open if starts else None in types.values()
             if not starts and not (unrolls and may_unroll):
-                self.types = {n: self._widened(n, last) for n, last in lasts.items()}
+                self.types = {n: self._widen_type(n, last) for n, last in lasts.items()}
             made.erase(safe_erase=False)  # its uses of outer values must not remain
             if unrolls and may_unroll:
                 self.parser.translator.random_ops = counted
@@ -123,7 +123,7 @@ class _TranslatedLoop:
         self.carried[name] = made.results[0]
         self.types[name] = made.results[0].type
 
-    def _widened(self, name: str, last: SSAValue) -> Attribute:
+    def _widen_type(self, name: str, last: SSAValue) -> Attribute:
         type_ = widen_type(self.types[name], last.type)
         if type_ is None:
             raise UnsupportedError(
@@ -132,7 +132,7 @@ class _TranslatedLoop:
             )
         return type_
 
-    def _parsed(self) -> tuple[While, BlockFrame]:
+    def _parse_body(self) -> tuple[While, BlockFrame]:
         """The loop with its body parsed for the types so far; not verified yet."""
         target = IrBlock(arg_types=list(self.types.values()))
         frame = self.parser.enter(self.body, target)
@@ -141,7 +141,7 @@ class _TranslatedLoop:
             (frame.arrays if self.parser.is_array(n) else frame.values)[n] = argument
         self.parser.run(self.body.ops)
         after = [
-            opened(self.parser, n) if n in frame.arrays else frame.values[n] for n in self.types
+            open_array(self.parser, n) if n in frame.arrays else frame.values[n] for n in self.types
         ]
         self.parser.leave()
         if self.name not in frame.written:
@@ -151,9 +151,9 @@ class _TranslatedLoop:
             )
         target.add_op(Yield.make([frame.values[self.name], *after]))
         groups = [self.condition], [self.carried[n] for n in self.types]
-        return While.unchecked(groups, list(self.types.values()), [target]), frame
+        return While.make_unchecked(groups, list(self.types.values()), [target]), frame
 
-    def finished(self, made: While) -> Mapping[str, SSAValue]:
+    def finish(self, made: While) -> Mapping[str, SSAValue]:
         """Insert the loop; the values of the names after it."""
         parser = self.parser
         trips = count_trips(made, parser.known)
@@ -192,7 +192,7 @@ def _unrolled_loop(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
             return written
         if name not in names_in(body, written=True):
             raise ProgramError(f"the body of a while never changes its condition '{name}'")
-        for n, value in inlined(parser, body).items():
+        for n, value in inline_block(parser, body).items():
             parser.bind(n, value)
             written[n] = value
 
@@ -251,7 +251,7 @@ def count_trips(loop: While, known: KnownValues) -> int | None:
     while going and trips < MOST_TRIPS:
         trips += 1
         inner = KnownValues(dict(zip(arguments, state, strict=True)), known)
-        condition, *values = loop.yielded()
+        condition, *values = loop.yielded_values()
         going = inner.truth(condition)
         if going is None:
             return None

@@ -18,7 +18,7 @@ from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.program import Operator
 from graphopt.ir.program.open_branches import TAKEN, OpenBranchError, Place
 from graphopt.ir.translate.blocks.block import BlockParser
-from graphopt.ir.translate.operators.translator import located
+from graphopt.ir.translate.operators.translator import locate_error
 
 # what a frame knows of its names
 _NAMES = ("values", "arrays", "written", "before_loop", "partial", "selected", "chosen", "deferred")
@@ -40,7 +40,7 @@ class OpenBranch(GraphoptError):
         ops = self.op.block.ops
         number = next(i for i, op in enumerate(ops) if op is self.op)
         place: Place = self.op.block.idx, number
-        return OpenBranchError(str(located(UnsupportedError(str(self)), self.op)), place)
+        return OpenBranchError(str(locate_error(UnsupportedError(str(self)), self.op)), place)
 
 
 def side_of(parser: BlockParser, op: Operator) -> bool | None:
@@ -59,7 +59,7 @@ def ops_after(last: Operator) -> list[Operator]:
 
 
 @contextmanager
-def undone(parser: BlockParser) -> Generator[None]:
+def undo_regions(parser: BlockParser) -> Generator[None]:
     """Regions parsed in here, which are removed again after an OpenBranch or a ProgramError."""
     frame, depth, known = parser.frame, len(parser.frames), len(parser.targets)
     held = [dict(getattr(frame, name)) for name in _NAMES]

@@ -135,7 +135,7 @@ class Parser(BlockParser):
         results += [
             (STATE, name, self.frame.values[name])
             for name in dict.fromkeys([*self.frame.written, *kept])
-            if self.is_state(name) and self.changed(name)
+            if self.is_state(name) and self.has_changed(name)
         ]
         return self.finish(results)
 
@@ -187,7 +187,7 @@ class Parser(BlockParser):
         variable = self.program.global_block().find_var(name)
         return variable is not None and variable.persistable
 
-    def changed(self, name: str) -> bool:
+    def has_changed(self, name: str) -> bool:
         """True unless the name still has the value that the state of this name came with."""
         value = self.frame.values[name]
         kept = isinstance(value, BlockArgument) and self.arg_attrs[value.index].data

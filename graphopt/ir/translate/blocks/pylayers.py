@@ -15,16 +15,16 @@ from graphopt.ir.dialect.types import dtype_of
 from graphopt.ir.program import GRAD_SUFFIX, Block, Operator
 from graphopt.ir.program.sub_blocks import sub_blocks
 from graphopt.ir.translate.blocks.block import BlockParser, Handler
-from graphopt.ir.translate.blocks.inline import add_op, inlined
+from graphopt.ir.translate.blocks.inline import add_op, inline_block
 
 
 def _pylayer(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     """The first block, whose derivative is the second one where the program has derivatives."""
     forward, *backward = sub_blocks(op)
     if not parser.translator.trains:
-        return inlined(parser, forward)
+        return inline_block(parser, forward)
     if not backward:
-        written = inlined(parser, forward)
+        written = inline_block(parser, forward)
         return {name: _without_gradient(parser, op, value) for name, value in written.items()}
     inputs = [parser.read(name) for name in op.input("Input")]
     blocks = IrBlock(), IrBlock()

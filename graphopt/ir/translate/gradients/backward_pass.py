@@ -69,7 +69,7 @@ class BackwardPass:
         self.stopped: dict[VersionedName, None] = {}
         """Values whose gradients are not passed on to the operator that made them."""
 
-    def raised(self) -> tuple[Raised, set[int]]:
+    def raise_derivative(self) -> tuple[Raised, set[int]]:
         """The derivative and the operators that it replaces; NotStandard otherwise."""
         self._check_versions()
         self._collect()

@@ -91,7 +91,7 @@ class _Planner:
         fine = [p for p in self._passes(whole=False) if p[0] in members]
         for attempt in ([members], fine) if len(fine) > 1 else ([members],):
             try:
-                found = [BackwardPass(around, part).raised() for part in attempt]
+                found = [BackwardPass(around, part).raise_derivative() for part in attempt]
             except NotStandard as reason:
                 reasons.append(str(reason))
                 continue

@@ -60,13 +60,13 @@ class OnnxEmitter(Emitter):
 
     # Values that are known -------------------------------------------------------------------
 
-    def known(self, value: SSAValue) -> tuple[Any, ...] | None:
+    def known_elements(self, value: SSAValue) -> tuple[Any, ...] | None:
         """The elements of a value in order; None when they depend on the run."""
         return known_numbers(value)
 
     def numbers(self, value: SSAValue, what: str) -> tuple[Any, ...]:
         """The elements of a value; OpenSizeError when they depend on the run."""
-        found = self.known(value)
+        found = self.known_elements(value)
         if found is None:
             raise self.open(f"its {what} depend on what is fed, and have to be known", value)
         return found
@@ -83,7 +83,7 @@ class OnnxEmitter(Emitter):
             raise self.open(f"{what} {list(shape)} are open, and have to be known")
         return shape
 
-    def bounded(self, what: str, *counts: int, most: int = 1 << 20) -> None:
+    def check_bound(self, what: str, *counts: int, most: int = 1 << 20) -> None:
         """UnsupportedError where the product of counts is more than a program should have."""
         if math.prod(counts) > most:
             raise self.refuse(f"{math.prod(counts)} {what}, and at most {most} are supported")
@@ -112,7 +112,7 @@ class OnnxEmitter(Emitter):
         """A number without axes in the dtype of a value."""
         return self(Full, shape=(), value=float(value), dtype=dtype_of(like.type))
 
-    def filled(self, like: SSAValue, value: float, dtype: DType | str | None = None) -> SSAValue:
+    def fill_like(self, like: SSAValue, value: float, dtype: DType | str | None = None) -> SSAValue:
         """A tensor of one number in the shape of another."""
         wanted = dtype_of(like.type) if dtype is None else dtype
         return self(FullLike, like, value=float(value), dtype=wanted)
@@ -155,7 +155,7 @@ class OnnxEmitter(Emitter):
         """The sizes of x as int64, as ONNX has them."""
         return self(Cast, self(ShapeOf, x), dtype="int64")
 
-    def transposed(self, x: SSAValue, perm: Sequence[int]) -> SSAValue:
+    def transpose(self, x: SSAValue, perm: Sequence[int]) -> SSAValue:
         """x with its axes in another order."""
         return (
             x
@@ -163,11 +163,11 @@ class OnnxEmitter(Emitter):
             else self(Transpose, x, perm=tuple(perm))
         )
 
-    def unsqueezed(self, x: SSAValue, *axes: int) -> SSAValue:
+    def unsqueeze(self, x: SSAValue, *axes: int) -> SSAValue:
         """x with axes of size 1 at these places."""
         return self(Unsqueeze, x, axis=axes)
 
-    def squeezed(self, x: SSAValue, *axes: int) -> SSAValue:
+    def squeeze(self, x: SSAValue, *axes: int) -> SSAValue:
         """x without these axes, which have the size 1."""
         return self(Squeeze, x, axis=axes)
 
@@ -177,7 +177,7 @@ class OnnxEmitter(Emitter):
             return self.dynamic(Reshape, [x], {}, {"shape": shape})[0]
         return x if tuple(shape) == shape_of(x.type) else self(Reshape, x, shape=tuple(shape))
 
-    def expanded(self, x: SSAValue, shape: SSAValue | Sequence[int]) -> SSAValue:
+    def expand(self, x: SSAValue, shape: SSAValue | Sequence[int]) -> SSAValue:
         """x broadcast to a shape, in which -1 keeps a size."""
         if isinstance(shape, SSAValue):
             return self.dynamic(Expand, [x], {}, {"shape": shape})[0]
@@ -211,7 +211,7 @@ class OnnxEmitter(Emitter):
             raise self.refuse(f"axis {axis} of a tensor with {rank} dimensions")
         return axis % rank if rank else 0
 
-    def given(
+    def emit_with_tensor(
         self,
         op_class: type[PdOp],
         operands: Sequence[Any],

@@ -37,7 +37,9 @@ class _Entry:
         emit = OnnxEmitter(emitter.builder, emitter.op)
         op = emitter.op
         operands = [None if n == EMPTY else emit.read(n) for n in op.input("X")]
-        attrs = {name: _fixed(value) for name, value in op.attrs.items() if name not in _NOTES}
+        attrs = {
+            name: _fixed_number(value) for name, value in op.attrs.items() if name not in _NOTES
+        }
         if emit.opset < 7:
             operands = _as_today(emit, operands, attrs, self.attributes)
         unknown = sorted(attrs.keys() - self.attributes)
@@ -79,10 +81,10 @@ def _as_today(
         return operands
     after = rank(x) - emit.axis(axis, rank(x)) - rank(y)
     places = range(rank(y), rank(y) + max(after, 0))
-    return [x, emit.unsqueezed(y, *places) if places else y, *operands[2:]]
+    return [x, emit.unsqueeze(y, *places) if places else y, *operands[2:]]
 
 
-def _fixed(value: Any) -> Any:
+def _fixed_number(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value  # pyright: ignore
 
 

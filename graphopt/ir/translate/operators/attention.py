@@ -29,7 +29,7 @@ def attention(
     drops: tuple[str, str] | None = None,
 ) -> SSAValue:
     """softmax(factor q kᵀ + mask) v of [batch, heads, length, size]."""
-    scores = emit(Matmul, emit.scaled(q, factor), k, transpose_y=True)
+    scores = emit(Matmul, emit.scale(q, factor), k, transpose_y=True)
     scores = scores if mask is None else emit(Add, scores, emit.like(mask, scores))
     shares = emit(Softmax, scores, axis=-1)
     shares = shares if drops is None else dropout(emit, shares, *drops)
@@ -38,7 +38,7 @@ def attention(
 
 def _heads(emit: Emitter, mixed: SSAValue, heads: int, size: int) -> list[SSAValue]:
     """Queries, keys and values [batch, heads, length, size] of [batch, length, 3 heads size]."""
-    apart = emit.reshaped(mixed, 0, 0, 3, heads, size)
+    apart = emit.reshape(mixed, 0, 0, 3, heads, size)
     transposed = emit(Transpose, apart, perm=(2, 0, 3, 1, 4))
     return [emit(Squeeze, part, axis=(0,)) for part in emit.all(Split, transposed, axis=0, num=3)]
 
@@ -88,7 +88,7 @@ def fused_attention(emit: Emitter) -> Written:
     flat = emit(Flatten, weight, start_axis=0, stop_axis=2)
     mixed = emit(Matmul, own, flat, transpose_y=True)
     qkv_bias = emit.optional("QKVBias")
-    mixed = mixed if qkv_bias is None else emit(Add, mixed, emit.reshaped(qkv_bias, -1))
+    mixed = mixed if qkv_bias is None else emit(Add, mixed, emit.reshape(qkv_bias, -1))
     q, k, v = _heads(emit, mixed, heads, size)
     drops = ("attn_dropout_rate", "attn_dropout_implementation")
     out = attention(emit, q, k, v, size**-0.5, emit.optional("SrcMask"), drops)
@@ -111,20 +111,20 @@ def fused_feedforward(emit: Emitter) -> Written:
     x = emit.input("X")
     before = emit.attr("pre_layer_norm")
 
-    def normed(value: SSAValue, number: int) -> SSAValue:
+    def normalize(value: SSAValue, number: int) -> SSAValue:
         scale, bias = (emit.optional(f"Ln{number}{part}") for part in ("Scale", "Bias"))
         return norm(emit, value, scale, bias, emit.attr(f"ln{number}_epsilon"), -1)[0]
 
-    own = normed(x, 1) if before else x
+    own = normalize(x, 1) if before else x
     own = emit(Matmul, own, emit.input("Linear1Weight"))
     own = plus(emit, own, emit.optional("Linear1Bias"))
-    own = emit.activated(own, emit.attr("act_method"))
+    own = emit.activate(own, emit.attr("act_method"))
     own = dropout(emit, own, "dropout1_rate", "dropout1_implementation")
     own = emit(Matmul, own, emit.input("Linear2Weight"))
     own = plus(emit, own, emit.optional("Linear2Bias"))
     own = dropout(emit, own, "dropout2_rate", "dropout2_implementation")
     out = emit(Add, x, own) if emit.attr("add_residual") else own
-    return emit.results(Out=out if before else normed(out, 2))
+    return emit.results(Out=out if before else normalize(out, 2))
 
 
 def _lower_softmax(emit: Emitter, scores: SSAValue) -> SSAValue:
@@ -149,7 +149,7 @@ def flash_attention(emit: Emitter) -> Written:
     else:
         if mask is not None:
             raise UnsupportedError("flash_attn with causal=True and a mask")
-        scores = emit(Matmul, emit.scaled(q, size**-0.5), k, transpose_y=True)
+        scores = emit(Matmul, emit.scale(q, size**-0.5), k, transpose_y=True)
         out = emit(Matmul, _lower_softmax(emit, scores), v)
     return emit.results(out=emit(Transpose, out, perm=(0, 2, 1, 3)))
 

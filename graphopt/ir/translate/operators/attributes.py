@@ -41,7 +41,7 @@ class Attributes(dict[str, Any]):
         self.read.add(name)
         return super().get(name, default)
 
-    def unnoticed(self, name: str) -> Any:
+    def read_silently(self, name: str) -> Any:
         """An attribute, whose name is not noted."""
         return super().__getitem__(name)
 
@@ -76,7 +76,7 @@ def check_read(op: Operator) -> None:
     # of operators that Paddle 2.6.2 lacks, attributes may be unrecorded; those of our own are ours
     is_listed = row.only != "graphopt" and bool(row.attributes or not row.only)
     for name in sorted(attributes.stated - attributes.read - HINTS):
-        value = attributes.unnoticed(name)
+        value = attributes.read_silently(name)
         if isinstance(value, tuple):
             value = [*cast(tuple[Any, ...], value)]
         if name in USUAL:

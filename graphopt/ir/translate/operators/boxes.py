@@ -72,7 +72,7 @@ def distribute_fpn_proposals(emit: Emitter) -> Written:
 def _lengths(emit: Emitter, slot: str = SLOT) -> SSAValue | None:
     """The numbers of rows of each image; None where all belong to one."""
     found = emit.optional(slot)
-    return None if found is None else emit.reshaped(found, -1)
+    return None if found is None else emit.reshape(found, -1)
 
 
 @translates("deformable_psroi_pooling")
@@ -148,12 +148,12 @@ def mine_hard_examples(emit: Emitter) -> Written:
 def detection_map(emit: Emitter) -> Written:
     """The lengths of detections and labels are in one slot, those of the states in another."""
     emit.only("DetectRes", "Label", "HasState", "PosCount", "TruePos", "FalsePos", SLOT, _STATES)
-    own = [emit.reshaped(value, -1) for value in emit.inputs(SLOT)]
+    own = [emit.reshape(value, -1) for value in emit.inputs(SLOT)]
     if len(own) != 2:
         raise UnsupportedError("detection_map of a file: the lengths of its inputs are unknown")
     state = [value for slot in ("HasState", "PosCount") for value in emit.inputs(slot)]
     for slot, lengths in zip(("TruePos", "FalsePos"), emit.inputs(_STATES), strict=False):
-        state += [emit.input(slot), emit.reshaped(lengths, -1)]
+        state += [emit.input(slot), emit.reshape(lengths, -1)]
     attrs = {
         "class_num": emit.attr("class_num"),
         "background_label": emit.attr("background_label"),
@@ -191,15 +191,15 @@ def box_clip(emit: Emitter) -> Written:
                 f"box_clip of {show(boxes.type)}: boxes of several images need their lengths "
                 "(LoD); give them as [n, m, 4]"
             )
-        images = emit.reshaped(images, 1, 3)
+        images = emit.reshape(images, 1, 3)
     height, width, ratio = (
         emit(Slice, images, axes=(1,), starts=(at,), ends=(at + 1,)) for at in range(3)
     )
     ends = [
-        emit.scaled(emit(Floor, emit.scaled(emit(Divide, side, ratio), 1.0, 0.5)), 1.0, -1.0)
+        emit.scale(emit(Floor, emit.scale(emit(Divide, side, ratio), 1.0, 0.5)), 1.0, -1.0)
         for side in (width, height)
     ]
-    limits = emit.reshaped(emit(Concat, [*ends, *ends], axis=1), -1, *(1,) * (rank - 2), 4)
+    limits = emit.reshape(emit(Concat, [*ends, *ends], axis=1), -1, *(1,) * (rank - 2), 4)
     cut = emit(Minimum, boxes, limits)
     return emit.results(Output=emit(Maximum, cut, emit(FullLike, cut, value=0.0)))
 
@@ -244,7 +244,7 @@ def rpn_target_assign(emit: Emitter) -> Written:
     places, marks, labels, offsets, weights, own, all_ = emit.all(
         RpnTargetAssign, *operands, *rest, **attrs
     )
-    found = emit.reshaped(emit.scaled(emit(Cast, own, dtype="int32"), 1.0, 1.0), -1, 1)
+    found = emit.reshape(emit.scale(emit(Cast, own, dtype="int32"), 1.0, 1.0), -1, 1)
     return emit.results(
         LocationIndex=places,
         ScoreIndex=marks,

@@ -79,9 +79,9 @@ def _dropout_of_a_rate(emit: Emitter) -> Written:
     """A dropout whose rate a variable has; all elements go where it is 1 or more."""
     emit.only("X", "Seed")
     x, name = emit.input("X"), emit.several("dropout_prob")[0]
-    rate = emit(StopGradient, emit.like(emit.reshaped(emit.read(name), 1), x))
+    rate = emit(StopGradient, emit.like(emit.reshape(emit.read(name), 1), x))
     upscale = emit.op.attrs.get("dropout_implementation") == "upscale_in_train"
-    kept = emit.scaled(rate, -1.0, 1.0)
+    kept = emit.scale(rate, -1.0, 1.0)
     if emit.attr("is_test"):
         return emit.results(Out=emit(Assign, x) if upscale else emit(Multiply, x, kept))
     fixed = emit.attr("seed") if emit.attr("fix_seed") else 0
@@ -169,9 +169,9 @@ def fsp(emit: Emitter) -> Written:
     x, y = emit.input("X"), emit.input("Y")
     _check_known_sizes(emit, x, y)
     pixels = int(np.prod(shape_of(x.type)[2:]))
-    rows = [emit.reshaped(v, -1, shape_of(v.type)[1], pixels) for v in (x, y)]
+    rows = [emit.reshape(v, -1, shape_of(v.type)[1], pixels) for v in (x, y)]
     product = emit(Matmul, *rows, transpose_y=True)
-    return emit.results(Out=emit.scaled(product, 1.0 / pixels))
+    return emit.results(Out=emit.scale(product, 1.0 / pixels))
 
 
 @translates("conv_shift")
@@ -210,7 +210,7 @@ def im2sequence(emit: Emitter) -> Written:
     )
     emit.attr("out_stride")
     rows = emit(Transpose, columns, perm=(0, 2, 1))
-    return emit.results(Out=emit.reshaped(rows, -1, shape_of(rows.type)[2]))
+    return emit.results(Out=emit.reshape(rows, -1, shape_of(rows.type)[2]))
 
 
 @translates("spp")
@@ -255,14 +255,14 @@ def mean_iou(emit: Emitter) -> Written:
     emit.only("Predictions", "Labels", "InWrongs", "InCorrects", "InMeanIou")
     count = emit.attr("num_classes")
     found, wanted = (
-        emit.reshaped(emit(Cast, emit.input(slot), dtype="int64"), -1)
+        emit.reshape(emit(Cast, emit.input(slot), dtype="int64"), -1)
         for slot in ("Predictions", "Labels")
     )
-    same = emit.reshaped(emit(Cast, emit(Equal, found, wanted), dtype="float32"), -1, 1)
+    same = emit.reshape(emit(Cast, emit(Equal, found, wanted), dtype="float32"), -1, 1)
     is_found, is_wanted = (emit(OneHot, value, depth=count) for value in (found, wanted))
     right = emit(Sum, emit(Multiply, is_found, same), axis=(0,))
     every = emit(Sum, emit(Add, is_found, is_wanted), axis=(0,))
-    wrong = emit(Subtract, every, emit.scaled(right, 2.0))
+    wrong = emit(Subtract, every, emit.scale(right, 2.0))
     # of earlier batches
     for number in emit.inputs("InWrongs"):
         wrong = emit(Add, wrong, emit(Cast, number, dtype="float32"))
@@ -273,9 +273,9 @@ def mean_iou(emit: Emitter) -> Written:
     there = emit(GreaterThan, either, emit(FullLike, either, value=0.0))
     mean = emit(Divide, emit(Sum, shares), emit(Sum, emit(Cast, there, dtype="float32")))
     for number in emit.inputs("InMeanIou"):
-        mean = emit(Add, mean, emit.reshaped(number))
+        mean = emit(Add, mean, emit.reshape(number))
     return emit.results(
-        OutMeanIou=emit.reshaped(mean, 1),
+        OutMeanIou=emit.reshape(mean, 1),
         OutWrong=emit(Cast, wrong, dtype="int32"),
         OutCorrect=emit(Cast, right, dtype="int32"),
     )
@@ -288,10 +288,10 @@ def _proximal(emit: Emitter, moved: SSAValue, rate: SSAValue) -> SSAValue:
     """The parameter that is left of a step's by penalties of its size (l1) and its square (l2)."""
     l1, l2 = emit.attr("l1"), emit.attr("l2")
     if l1 > 0:
-        left = emit(Subtract, emit(Abs, moved), emit.scaled(rate, l1))
+        left = emit(Subtract, emit(Abs, moved), emit.scale(rate, l1))
         left = emit(Maximum, left, emit(FullLike, left, value=0.0))
         moved = emit(Multiply, emit(Sign, moved), left)
-    return emit(Divide, moved, emit.scaled(rate, l2, 1.0))
+    return emit(Divide, moved, emit.scale(rate, l2, 1.0))
 
 
 @translates("proximal_gd")

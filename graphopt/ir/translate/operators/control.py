@@ -69,7 +69,7 @@ def assert_all(emit: Emitter) -> Written:
 def py_func(emit: Emitter) -> Written:
     """The call, and after it the identity that carries the backward function, if there is one."""
     op = emit.op
-    names, outs = op.input("X"), [_declared(op, name) for name in op.output("Out")]
+    names, outs = op.input("X"), [_declared_type(op, name) for name in op.output("Out")]
     xs = [emit.read(name) for name in names]
     results = emit.all(
         PyFunc,
@@ -94,7 +94,7 @@ def py_func(emit: Emitter) -> Written:
     return emit.results(Out=results)
 
 
-def _declared(op: Operator, name: str) -> Variable:
+def _declared_type(op: Operator, name: str) -> Variable:
     variable = op.block.find_var(name)
     if variable is None or not variable.has_type:
         raise ProgramError(

@@ -38,7 +38,7 @@ def fill_constant(emit: Emitter) -> Written:
     given = emit.optional("ValueTensor")
     if given is None:
         return emit.by_row(value=value)
-    cast = emit(Cast, emit.reshaped(given), dtype=emit.op.attrs["dtype"])
+    cast = emit(Cast, emit.reshape(given), dtype=emit.op.attrs["dtype"])
     attrs = {"shape": emit.op.attrs["shape"]}
     made = emit.dynamic(Expand, [cast], attrs, emit.tensor_properties(emit.row))
     return emit.results(Out=made[0])
@@ -72,7 +72,7 @@ def assign_value(emit: Emitter) -> Written:
 
 
 @translates("range", "linspace", "logspace")
-def spaced(emit: Emitter) -> Written:
+def translate_ranges(emit: Emitter) -> Written:
     """The bounds are attributes or tensors."""
     tensors, attrs = emit.tensor_properties(emit.row), row_attrs(emit.op, emit.row)
     if tensors:

@@ -56,7 +56,7 @@ def fill_diagonal_tensor(emit: Emitter) -> Written:
             " they must be two axes of known sizes"
         )
     if rank == 2:
-        y = emit.reshaped(y, -1)
+        y = emit.reshape(y, -1)
     places = [r * columns + r + offset for r in range(rows) if 0 <= r + offset < columns]
     if rank_of(y.type) != rank - 1 or shape_of(y.type)[-1] not in (len(places), UNKNOWN):
         raise ProgramError(
@@ -64,11 +64,11 @@ def fill_diagonal_tensor(emit: Emitter) -> Written:
             f"{len(places)} elements along the last, those of the diagonals"
         )
     moved = emit(Transpose, x, perm=tuple(order))
-    flat = emit.reshaped(moved, *[0] * (rank - 2), rows * columns)
+    flat = emit.reshape(moved, *[0] * (rank - 2), rows * columns)
     shape = (1,) * (rank - 2) + (len(places),)
     index = emit(AssignValue, shape=shape, values=places, dtype="int64")
     filled = emit(PutAlongAxis, flat, index, y, axis=rank - 2)
-    square = emit.reshaped(filled, *[0] * (rank - 2), rows, columns)
+    square = emit.reshape(filled, *[0] * (rank - 2), rows, columns)
     back: list[int] = [order.index(axis) for axis in range(rank)]
     out: SSAValue = emit(Transpose, square, perm=tuple(back))
     return emit.results(Out=out)

@@ -32,7 +32,7 @@ _COMPARISONS = ("equal", "not_equal", "less_than", "less_equal", "greater_than",
 @translates(*(t for t in BY_TYPE if t.startswith("elementwise_")), *_COMPARISONS)
 def elementwise(emit: Emitter) -> Written:
     """`axis` says where y's dimensions start in x."""
-    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
+    x, y = align_ranks(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
     return emit.by_row(x, y)
 
 
@@ -44,13 +44,13 @@ def trunc_divide(emit: Emitter) -> Written:
     return emit.results(out=quotient if is_whole else emit(Trunc, quotient))
 
 
-def aligned(emit: Emitter, x: SSAValue, y: SSAValue, axis: int) -> tuple[SSAValue, SSAValue]:
+def align_ranks(emit: Emitter, x: SSAValue, y: SSAValue, axis: int) -> tuple[SSAValue, SSAValue]:
     """Both, with 1s after the dimensions of the one of lower rank, which start at `axis`.
 
     -1 is ordinary broadcasting. ProgramError for an axis that neither has.
     """
     if rank_of(x.type) < rank_of(y.type):
-        y, x = aligned(emit, y, x, axis)
+        y, x = align_ranks(emit, y, x, axis)
         return x, y
     if not -1 <= axis <= rank_of(x.type):
         raise ProgramError(f"axis {axis} is neither -1 nor an axis of x {show(x.type)}")
@@ -77,7 +77,7 @@ def mish(emit: Emitter) -> Written:
     emit.only("X")
     x = emit.input("X")
     limit = emit(FullLike, x, value=threshold)
-    low = emit(LessThan, x, emit.scaled(limit, -1.0))
+    low = emit(LessThan, x, emit.scale(limit, -1.0))
     plus = emit(Where, emit(LessThan, limit, x), x, emit(Softplus, x))
     # exp of a large x would be infinite, and its derivative no number
     plus = emit(Where, low, emit(Exp, emit(Minimum, x, limit)), plus)
@@ -87,7 +87,7 @@ def mish(emit: Emitter) -> Written:
 @translates("minus")
 def minus(emit: Emitter) -> Written:
     emit.only("X", "Y")
-    x, y = aligned(emit, emit.input("X"), emit.input("Y"), -1)
+    x, y = align_ranks(emit, emit.input("X"), emit.input("Y"), -1)
     return emit.results(Out=emit(Subtract, x, y))
 
 
@@ -136,7 +136,7 @@ def _number(emit: Emitter, x: SSAValue, given: SSAValue | None, constant: float)
     """A number to combine with x: the element of a tensor where there is one, or a constant."""
     if given is None:
         return emit(FullLike, x, value=constant)
-    return emit.like(emit.reshaped(given, *(1,) * rank_of(x.type)), x)
+    return emit.like(emit.reshape(given, *(1,) * rank_of(x.type)), x)
 
 
 @translates("swish")

@@ -189,25 +189,25 @@ class Emitter:
         for slot, name in operators()[self.op.type].tensors.items():
             names = [n for n in self.op.input(slot) if n != EMPTY]
             if names and name not in found:
-                found[name] = self.joined(names)
+                found[name] = self.join_elements(names)
         for name in attr_kinds(row.op):
             legacy_name = row.renamed.get(name, name)
             if names_variables(self.op, legacy_name):
                 value = self.op.attrs[legacy_name]
-                found[name] = self.joined([value] if isinstance(value, str) else value)
+                found[name] = self.join_elements([value] if isinstance(value, str) else value)
         return found
 
-    def joined(self, names: Sequence[str]) -> SSAValue:
+    def join_elements(self, names: Sequence[str]) -> SSAValue:
         """One vector of the elements of several tensors; a vector or number that is alone stays."""
         values = [self.read(name) for name in names]
         if len(values) == 1:
-            return values[0] if rank_of(values[0].type) < 2 else self.reshaped(values[0], -1)
+            return values[0] if rank_of(values[0].type) < 2 else self.reshape(values[0], -1)
         parts: list[SSAValue] = []
         for value in values:
             if dtype_of(value.type) != "int64":
                 value = self(Cast, value, dtype="int64")
             if shape_of(value.type) != (1,):
-                value = self.reshaped(value, 1)
+                value = self.reshape(value, 1)
             parts.append(value)
         return self(Concat, parts, axis=0)
 
@@ -227,7 +227,7 @@ class Emitter:
 
     # Arithmetic that many translations need ---------------------------------------------------
 
-    def scaled(self, x: SSAValue, factor: float, bias: float = 0.0) -> SSAValue:
+    def scale(self, x: SSAValue, factor: float, bias: float = 0.0) -> SSAValue:
         """x * factor + bias."""
         return x if (factor, bias) == (1.0, 0.0) else self(Scale, x, scale=factor, bias=bias)
 
@@ -242,15 +242,15 @@ class Emitter:
             raise ProgramError(f"{list(shape_of(x.type))} cannot be split before axis {axis}")
         return self(Flatten, x, start_axis=axis) if axis < rank_of(x.type) - 1 else x
 
-    def reshaped(self, x: SSAValue, *shape: int) -> SSAValue:
+    def reshape(self, x: SSAValue, *shape: int) -> SSAValue:
         """x in another shape; 0 keeps a dimension, -1 takes the rest."""
         return self(Reshape, x, shape=shape)
 
     def along(self, vector: SSAValue, rank: int, axis: int) -> SSAValue:
         """A vector as a tensor whose dimensions are 1, but for `axis`."""
-        return self.reshaped(vector, *(-1 if i == axis else 1 for i in range(rank)))
+        return self.reshape(vector, *(-1 if i == axis else 1 for i in range(rank)))
 
-    def activated(self, x: SSAValue, name: str, alpha: float = 0.0, beta: float = 0.0) -> SSAValue:
+    def activate(self, x: SSAValue, name: str, alpha: float = 0.0, beta: float = 0.0) -> SSAValue:
         """An activation by its name in fused operators; '' is none.
 
         UnsupportedError for an unknown one.

@@ -31,8 +31,8 @@ def frame(emit: Emitter) -> Written:
     count = 1 + (size - length) // hop
     found = emit(Gather, x, _places(emit, count, length, hop), axis=axis)
     if axis == 0:
-        return emit.results(Out=emit.reshaped(found, count, length, *_kept_dims(x, 1)))
-    parts = emit.reshaped(found, *_kept_dims(x, 0)[:-1], count, length)
+        return emit.results(Out=emit.reshape(found, count, length, *_kept_dims(x, 1)))
+    parts = emit.reshape(found, *_kept_dims(x, 0)[:-1], count, length)
     return emit.results(Out=_swap_last_axes(emit, parts))
 
 
@@ -50,7 +50,7 @@ def overlap_add(emit: Emitter) -> Written:
             "length must be known, and 'hop_length' from 1 to the length"
         )
     rest = _kept_dims(x, 2) if axis == 0 else ()
-    row = emit.reshaped(parts, *(_kept_dims(x, 0)[:-2] if axis else ()), count * length, *rest)
+    row = emit.reshape(parts, *(_kept_dims(x, 0)[:-2] if axis else ()), count * length, *rest)
     total = (count - 1) * hop + length
     firsts = emit(AssignValue, shape=(total,), values=(0,) * total, dtype="int64")
     zeros = emit(FullLike, emit(Gather, row, firsts, axis=axis), value=0.0)

@@ -27,7 +27,7 @@ from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.ops.reduce import Mean
 from graphopt.ir.dialect.ops.shape import Concat, Flatten, Squeeze, Transpose
 from graphopt.ir.dialect.types import rank_of
-from graphopt.ir.translate.operators.elementwise import aligned
+from graphopt.ir.translate.operators.elementwise import align_ranks
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.table import BY_TYPE
@@ -44,7 +44,7 @@ def plus(emit: Emitter, x: SSAValue, bias: SSAValue | None) -> SSAValue:
     """x plus a bias along its last dimension, which may be stored as a row."""
     if bias is None:
         return x
-    return emit(Add, x, emit.reshaped(bias, -1) if rank_of(bias.type) > 1 else bias)
+    return emit(Add, x, emit.reshape(bias, -1) if rank_of(bias.type) > 1 else bias)
 
 
 def norm(
@@ -77,7 +77,7 @@ def fc(emit: Emitter) -> Written:
     x, weight = emit.input("Input"), emit.input("W")
     out = _linear(emit, x, weight, emit.attr("in_num_col_dims"))
     out = plus(emit, out, emit.optional("Bias"))
-    return emit.results(Out=emit.activated(out, emit.attr("activation_type")))
+    return emit.results(Out=emit.activate(out, emit.attr("activation_type")))
 
 
 @translates("fusion_repeated_fc_relu")
@@ -86,7 +86,7 @@ def repeated_fc(emit: Emitter) -> Written:
     emit.only("X", "W", "Bias")
     out = emit.input("X")
     for weight, bias in zip(emit.inputs("W"), emit.inputs("Bias"), strict=True):
-        out = emit.activated(plus(emit, emit(Matmul, out, weight), bias), "relu")
+        out = emit.activate(plus(emit, emit(Matmul, out, weight), bias), "relu")
     return emit.results(Out=out)
 
 
@@ -99,7 +99,7 @@ def gemm_epilogue(emit: Emitter) -> Written:
     if rank_of(x.type) > 2 and flags["transpose_x"]:
         raise UnsupportedError("fused_gemm_epilogue of a transposed tensor that is not a matrix")
     out = plus(emit, emit(Matmul, x, emit.input("Y"), **flags), emit.input("Bias"))
-    return emit.results(Out=emit.activated(out, emit.attr("activation")))
+    return emit.results(Out=emit.activate(out, emit.attr("activation")))
 
 
 @translates("skip_layernorm")
@@ -116,7 +116,7 @@ def fc_layernorm(emit: Emitter) -> Written:
     emit.only("X", "W", "Y", "Bias0", "Scale", "Bias1")
     axis = emit.attr("x_num_col_dims")
     out = plus(emit, _linear(emit, emit.input("X"), emit.input("W"), axis), emit.optional("Bias0"))
-    out = emit.activated(out, emit.attr("activation_type"))
+    out = emit.activate(out, emit.attr("activation_type"))
     total = emit(Add, out, emit.input("Y"))
     at, epsilon = emit.attr("begin_norm_axis"), emit.attr("epsilon")
     scale, bias = emit.optional("Scale"), emit.optional("Bias1")
@@ -177,7 +177,7 @@ def rms_norm(emit: Emitter) -> Written:
     at = emit.attr("begin_norm_axis")
     axes = tuple(range(at % rank_of(x.type), rank_of(x.type)))
     power = emit(Mean, emit(Square, x), axis=axes, keepdim=True)
-    root = emit(Rsqrt, emit.scaled(power, 1.0, emit.attr("epsilon")))
+    root = emit(Rsqrt, emit.scale(power, 1.0, emit.attr("epsilon")))
     out = emit(Multiply, emit(Multiply, x, root), emit.input("norm_weight"))
     return emit.results(out=plus(emit, out, emit.optional("norm_bias")), residual_out=x)
 
@@ -195,12 +195,12 @@ def residual_layer_norm(emit: Emitter) -> Written:
     residual, scale = emit.optional("residual"), emit.optional("norm_weight")
     x, shift = plus(emit, emit.input("x"), emit.optional("bias")), emit.optional("norm_bias")
     if residual is not None:
-        x = emit(Add, x, emit.scaled(residual, emit.attr("residual_alpha")))
+        x = emit(Add, x, emit.scale(residual, emit.attr("residual_alpha")))
     if scale is None and shift is None:
         return emit.results(out=x)
     at, epsilon = emit.attr("begin_norm_axis"), emit.attr("epsilon")
     out, mean, variance = norm(emit, x, scale, shift, epsilon, at)
-    inverse = emit(Rsqrt, emit.scaled(variance, 1.0, epsilon))
+    inverse = emit(Rsqrt, emit.scale(variance, 1.0, epsilon))
     return emit.results(out=out, residual_out=x, mean=mean, variance=inverse)
 
 
@@ -211,7 +211,7 @@ def square_difference(emit: Emitter) -> Written:
     x, y = emit.input("X"), emit.input("Y")
     squares = [emit(Square, v) for v in (x, y, emit(Matmul, x, y))]
     difference = emit(Subtract, squares[2], emit(Matmul, *squares[:2]))
-    out = emit.scaled(difference, emit.attr("scalar"))
+    out = emit.scale(difference, emit.attr("scalar"))
     return emit.results(SquaredX=squares[0], SquaredY=squares[1], SquaredXY=squares[2], Out=out)
 
 
@@ -261,7 +261,7 @@ def conv(emit: Emitter) -> Written:
     out = out if residual is None else emit(Add, out, residual)
     name = emit.attr("fuse_activation") or emit.attr("activation") or ""
     name = "relu" if emit.attr("fuse_relu") else name
-    out = emit.activated(out, name, emit.attr("fuse_alpha"), emit.attr("fuse_beta"))
+    out = emit.activate(out, name, emit.attr("fuse_alpha"), emit.attr("fuse_beta"))
     return emit.results(Output=out)
 
 
@@ -269,7 +269,7 @@ def conv(emit: Emitter) -> Written:
 def add_activation(emit: Emitter) -> Written:
     """The two functions, outer first."""
     emit.only("X", "Y")
-    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
+    x, y = align_ranks(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
     functors = tuple(emit.attr("functor_list"))
     if not set(functors) <= {"elementwise_add", "relu", "scale", "tanh", "sigmoid", "gelu"}:
         raise UnsupportedError(f"fused_elemwise_add_activation of {list(functors)}")
@@ -290,12 +290,12 @@ def elemwise_activation(emit: Emitter) -> Written:
     if len(functors) != 2:
         raise ProgramError(f"fused_elemwise_activation of {list(functors)}: it has two functions")
     outer, inner = functors
-    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
+    x, y = align_ranks(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
 
     def unary(value: SSAValue, name: str) -> SSAValue:
         if name == "scale":
-            return emit.scaled(value, emit.attr("scale"))
-        return emit.activated(value, name)
+            return emit.scale(value, emit.attr("scale"))
+        return emit.activate(value, name)
 
     binary = {f"elementwise_{name}": op for name, op in _BINARY.items()}
     if outer in binary:
@@ -314,7 +314,7 @@ _BINARY = {"add": Add, "sub": Subtract, "mul": Multiply, "div": Divide}
 def binary(emit: Emitter) -> Written:
     """Arithmetic and an activation."""
     emit.only("X", "Y")
-    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
+    x, y = align_ranks(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
     out = emit(_BINARY[emit.op.type.removeprefix("fused_elementwise_")], x, y)
     names = emit.attr("fuse_activation"), emit.attr("fuse_alpha")
-    return emit.results(Out=emit.activated(out, *names, emit.attr("fuse_beta")))
+    return emit.results(Out=emit.activate(out, *names, emit.attr("fuse_beta")))

@@ -58,7 +58,7 @@ def segment_pool(emit: Emitter) -> Written:
     """The rows of each segment, reduced. The run decides how many there are."""
     emit.only("X", "SegmentIds")
     ids = emit(Cast, emit.input("SegmentIds"), dtype="int64")
-    count = emit.scaled(emit(Max, ids, axis=(0,), keepdim=True), 1.0, 1.0)
+    count = emit.scale(emit(Max, ids, axis=(0,), keepdim=True), 1.0, 1.0)
     kind = _REDUCTIONS[emit.choice("pooltype", tuple(_REDUCTIONS))]
     return emit.results(Out=_reduce_rows(emit, emit.input("X"), ids, count, kind))
 
@@ -68,7 +68,7 @@ def _receive_rows(emit: Emitter, rows: SSAValue) -> SSAValue:
     wanted = emit.several("out_size") if "out_size" in emit.op.attrs else ()
     given = emit.inputs("Out_size")
     if given:
-        count = emit.reshaped(emit(Cast, given[0], dtype="int64"), 1)
+        count = emit.reshape(emit(Cast, given[0], dtype="int64"), 1)
     elif wanted and int(wanted[0]) > 0:
         count = emit(Full, shape=(1,), value=float(wanted[0]), dtype="int64")
     else:
@@ -90,7 +90,7 @@ def _reduce_rows(
         shape = emit(Concat, [count, rest], axis=0)
     attrs = {"value": 0.0, "dtype": dtype_of(rows.type)}
     empty = emit.dynamic(Full, [], attrs, {"shape": shape})[0]
-    index = emit.reshaped(ids, -1, *[1] * (rank - 1))
+    index = emit.reshape(ids, -1, *[1] * (rank - 1))
     return emit(PutAlongAxis, empty, index, rows, axis=0, reduce=kind, include_self=False)
 
 
@@ -98,8 +98,8 @@ def _of_one_rank(emit: Emitter, x: SSAValue, y: SSAValue) -> tuple[SSAValue, SSA
     """x and y with as many axes as each other, after the first."""
     wanted = max(rank_of(x.type), rank_of(y.type))
 
-    def widened(value: SSAValue) -> SSAValue:
+    def widen(value: SSAValue) -> SSAValue:
         missing = wanted - rank_of(value.type)
         return emit(Unsqueeze, value, axis=tuple(range(1, 1 + missing))) if missing else value
 
-    return widened(x), widened(y)
+    return widen(x), widen(y)

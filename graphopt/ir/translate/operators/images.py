@@ -11,7 +11,7 @@ from graphopt.ir.dialect.ops.creation import AssignValue
 from graphopt.ir.dialect.ops.math import Cast, Multiply
 from graphopt.ir.dialect.ops.rearrange import Pad
 from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice
-from graphopt.ir.dialect.ops.vision import Interpolate, resized
+from graphopt.ir.dialect.ops.vision import Interpolate, resized_sizes
 from graphopt.ir.dialect.size_rules import amounts, own_sizes
 from graphopt.ir.dialect.sums import Size, SymbolicSum
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
@@ -39,13 +39,13 @@ def interpolate_v2(emit: Emitter) -> Written:
     like = _find_measured_images(emit.read(given[0])) if len(given) == 1 else None
     tensors: dict[str, SSAValue] = {}
     if given and like is None:
-        tensors["size"] = emit.joined(given)
+        tensors["size"] = emit.join_elements(given)
     scale = emit.several("scale") if op.attrs.get("scale") else ()
     factors = [name for name in op.input("Scale") if name != EMPTY]
     if pieces:
         scale = ()
     elif factors:
-        tensors["scale"] = emit.joined(factors)
+        tensors["scale"] = emit.join_elements(factors)
     mode = op.type.removesuffix("_interp_v2")
     attrs = {
         **row_attrs(op, row),
@@ -77,7 +77,7 @@ def interpolate(emit: Emitter) -> Written:
     scaled = wanted is None and scale > 0
     is_open = scaled and UNKNOWN in spatial
     if scaled:
-        size = resized(spatial, (), [scale], single=True)
+        size = resized_sizes(spatial, (), [scale], single=True)
     attrs = {
         "size": () if wanted is not None or is_open else size,
         "scale": (scale,) if is_open else (),
@@ -99,14 +99,14 @@ def _wanted_size(emit: Emitter, x: SSAValue, last: bool, rank: int) -> SSAValue 
     """The size of the result as a tensor, where one decides it."""
     given = emit.op.input("OutSize") or emit.op.input("SizeTensor")
     if given:
-        return emit.joined(given)
+        return emit.join_elements(given)
     factor = emit.optional("Scale")
     if factor is None:
         return None
     first = 1 if last else 2
     own = emit(Slice, emit(ShapeOf, x), axes=(0,), starts=(first,), ends=(first + rank,))
     # as Paddle: a product in float32, without its fraction
-    large = emit(Multiply, emit(Cast, own, dtype="float32"), emit.reshaped(factor, 1))
+    large = emit(Multiply, emit(Cast, own, dtype="float32"), emit.reshape(factor, 1))
     return emit(Cast, large, dtype="int64")
 
 
@@ -136,7 +136,7 @@ def pad3d(emit: Emitter) -> Written:
     last = emit.op.attrs.get("data_format") == "NDHWC"
     attrs = {"mode": emit.attr("mode"), "value": emit.attr("value")}
     names = [name for name in emit.op.input("Paddings") if name != EMPTY]
-    given = emit.reshaped(emit(Cast, emit.joined(names), dtype="int64"), 6) if names else None
+    given = emit.reshape(emit(Cast, emit.join_elements(names), dtype="int64"), 6) if names else None
     numbers = known_numbers(given) if given is not None else emit.op.attr("paddings")
     if numbers is not None:
         spatial = [[int(n) for n in numbers[2 * at : 2 * at + 2]] for at in (2, 1, 0)]
@@ -166,7 +166,7 @@ def pad2d(emit: Emitter) -> Written:
     }
     given = emit.optional("Paddings")
     if given is not None:
-        amounts = emit.reshaped(emit(Cast, given, dtype="int64"), 4)
+        amounts = emit.reshape(emit(Cast, given, dtype="int64"), 4)
         none = [emit(AssignValue, shape=(n,), values=(0,) * n, dtype="int64") for n in (2, 4)]
         parts = [none[0], amounts, none[0]] if last else [none[1], amounts]
         tensors = {"paddings": emit(Concat, parts, axis=0)}

@@ -70,7 +70,7 @@ def one_hot(emit: Emitter) -> Written:
     depth = emit.optional("depth_tensor")
     if depth is None:
         attrs["depth"] = int(emit.op.attr("depth"))
-    tensors = {} if depth is None else {"depth": emit.reshaped(depth, 1)}
+    tensors = {} if depth is None else {"depth": emit.reshape(depth, 1)}
     return emit.results(Out=emit.dynamic(OneHot, [emit(Squeeze, x, axis=(-1,))], attrs, tensors)[0])
 
 
@@ -82,7 +82,7 @@ def top_k(emit: Emitter) -> Written:
 
 
 @translates("slice")
-def sliced(emit: Emitter) -> Written:
+def translate_slice(emit: Emitter) -> Written:
     """A lookup on axes that are dropped at a position from a tensor: no size is from data then.
 
     Paddle writes `x[i]` with a tensor `i` that way. The end, i + 1, says nothing more.
@@ -110,7 +110,7 @@ def sliced(emit: Emitter) -> Written:
     value = _cut(emit, value, {a: b for a, b in cuts.items() if a not in looked_up})
     for axis in sorted(dropped, reverse=True):
         if axis in looked_up:
-            place = _from_the_start(emit, value, emit.reshaped(looked_up[axis]), axis)
+            place = _from_the_start(emit, value, emit.reshape(looked_up[axis]), axis)
             value = emit(Gather, value, place, axis=axis)
         else:
             value = emit(Squeeze, value, axis=(axis,))
@@ -173,7 +173,7 @@ def _as_tensor(emit: Emitter, bound: _Bound) -> SSAValue:
     """A bound as a vector of one int64."""
     if isinstance(bound, int):
         return emit(AssignValue, shape=(1,), values=(bound,), dtype="int64")
-    return emit.reshaped(emit(Cast, bound, dtype="int64"), 1)
+    return emit.reshape(emit(Cast, bound, dtype="int64"), 1)
 
 
 def _from_the_start(emit: Emitter, x: SSAValue, position: SSAValue, axis: int) -> SSAValue:
@@ -182,7 +182,7 @@ def _from_the_start(emit: Emitter, x: SSAValue, position: SSAValue, axis: int) -
     dtype = dtype_of(position.type)
     if size == UNKNOWN:
         own = emit(Slice, emit(ShapeOf, x), axes=(0,), starts=(axis,), ends=(axis + 1,))
-        length = emit(Cast, emit.reshaped(own), dtype=dtype)
+        length = emit(Cast, emit.reshape(own), dtype=dtype)
     else:
         length = emit(AssignValue, shape=(), values=(size,), dtype=dtype)
     negative = emit(LessThan, position, emit(FullLike, position, value=0.0))

@@ -35,7 +35,7 @@ def mul(emit: Emitter) -> Written:
         y = emit(Flatten, y, start_axis=1)
     out = emit(Matmul, x, y)
     if len(tail) > 1:
-        out = emit.reshaped(out, *(0,) * x_axes, *tail)
+        out = emit.reshape(out, *(0,) * x_axes, *tail)
     return emit.results(Out=out)
 
 
@@ -47,13 +47,13 @@ def matmul(emit: Emitter) -> Written:
     flags = {f"transpose_{c}": emit.attr(f"transpose_{c.upper()}") for c in "xy"}
     # vectors are a row and a column, so transposes make matrices of them
     if rank_of(x.type) == 1 and flags["transpose_x"]:
-        x = emit.reshaped(x, 1, -1)
+        x = emit.reshape(x, 1, -1)
     if rank_of(y.type) == 1 and flags["transpose_y"]:
-        y = emit.reshaped(y, -1, 1)
+        y = emit.reshape(y, -1, 1)
     heads = emit.attr("head_number")
     product = emit(Matmul, x, y, **flags) if heads == 1 else _by_heads(emit, x, y, heads, flags)
-    out = emit.scaled(product, emit.attr("alpha"))
-    return emit.results(Out=out if rank_of(out.type) else emit.reshaped(out, 1))
+    out = emit.scale(product, emit.attr("alpha"))
+    return emit.results(Out=out if rank_of(out.type) else emit.reshape(out, 1))
 
 
 def _by_heads(
@@ -81,8 +81,8 @@ def _by_heads(
 @translates("addmm", "baddbmm")
 def addmm(emit: Emitter) -> Written:
     emit.only("Input", "X", "Y")
-    product = emit.scaled(emit(Matmul, emit.input("X"), emit.input("Y")), emit.attr("Alpha"))
-    return emit.results(Out=emit(Add, emit.scaled(emit.input("Input"), emit.attr("Beta")), product))
+    product = emit.scale(emit(Matmul, emit.input("X"), emit.input("Y")), emit.attr("Alpha"))
+    return emit.results(Out=emit(Add, emit.scale(emit.input("Input"), emit.attr("Beta")), product))
 
 
 @translates("svdvals")

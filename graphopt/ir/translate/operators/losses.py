@@ -48,7 +48,7 @@ def cross_entropy(emit: Emitter) -> Written:
     if emit.attr("soft_label"):
         logarithm = emit(Clip, emit(Log, x), min=-_LARGEST, max=_LARGEST)
         terms = emit(Multiply, label, logarithm)
-        return emit.results(Y=emit.scaled(emit(Sum, terms, axis=(-1,), keepdim=True), -1.0))
+        return emit.results(Y=emit.scale(emit(Sum, terms, axis=(-1,), keepdim=True), -1.0))
     # the label may lack the axis of one element, and so does the result then
     bare = rank_of(label.type) < rank_of(x.type)
     loss = emit.all(
@@ -64,7 +64,7 @@ def cross_entropy(emit: Emitter) -> Written:
         # the probability of the label, 0 for one that is ignored
         ignored = emit(FullLike, label, value=emit.attr("ignore_index"))
         counts = emit.like(emit(NotEqual, label, ignored), loss)
-        match = emit(Multiply, emit(Exp, emit.scaled(loss, -1.0)), counts)
+        match = emit(Multiply, emit(Exp, emit.scale(loss, -1.0)), counts)
         written |= emit.results(MatchX=match)
     return written
 
@@ -80,7 +80,7 @@ def softmax_with_cross_entropy(emit: Emitter) -> Written:
 
 def _rows(emit: Emitter, x: SSAValue) -> SSAValue:
     """[rows, everything else]."""
-    return emit.matrix(x, 1) if rank_of(x.type) > 1 else emit.reshaped(x, -1, 1)
+    return emit.matrix(x, 1) if rank_of(x.type) > 1 else emit.reshape(x, -1, 1)
 
 
 def _row_sum(emit: Emitter, x: SSAValue) -> SSAValue:
@@ -116,8 +116,8 @@ def smooth_l1(emit: Emitter) -> Written:
     difference = difference if inside is None else emit(Multiply, difference, inside)
     size = emit(Abs, difference)
     limit = emit(FullLike, size, value=1.0 / squared_sigma)
-    near = emit.scaled(emit(Square, difference), 0.5 * squared_sigma)
-    far = emit.scaled(size, 1.0, -0.5 / squared_sigma)
+    near = emit.scale(emit(Square, difference), 0.5 * squared_sigma)
+    far = emit.scale(size, 1.0, -0.5 / squared_sigma)
     loss = emit(Where, emit(LessThan, size, limit), near, far)
     loss = loss if outside is None else emit(Multiply, loss, outside)
     return emit.results(Diff=difference, Out=_row_sum(emit, loss))
@@ -129,18 +129,18 @@ def log_loss(emit: Emitter) -> Written:
     emit.only("Predicted", "Labels")
     same_shape(*(emit.input(slot).type for slot in ("Predicted", "Labels")))
     p, label, small = emit.input("Predicted"), emit.input("Labels"), emit.attr("epsilon")
-    yes = emit(Multiply, label, emit(Log, emit.scaled(p, 1.0, small)))
-    other = emit(Log, emit.scaled(p, -1.0, 1.0 + small))
-    no = emit(Multiply, emit.scaled(label, -1.0, 1.0), other)
-    return emit.results(Loss=emit.scaled(emit(Add, yes, no), -1.0))
+    yes = emit(Multiply, label, emit(Log, emit.scale(p, 1.0, small)))
+    other = emit(Log, emit.scale(p, -1.0, 1.0 + small))
+    no = emit(Multiply, emit.scale(label, -1.0, 1.0), other)
+    return emit.results(Loss=emit.scale(emit(Add, yes, no), -1.0))
 
 
 @translates("hinge_loss")
 def hinge_loss(emit: Emitter) -> Written:
     emit.only("Logits", "Labels")
     same_shape(*(emit.input(slot).type for slot in ("Logits", "Labels")))
-    signs = emit.scaled(emit.input("Labels"), 2.0, -1.0)
-    margin = emit.scaled(emit(Multiply, signs, emit.input("Logits")), -1.0, 1.0)
+    signs = emit.scale(emit.input("Labels"), 2.0, -1.0)
+    margin = emit.scale(emit(Multiply, signs, emit.input("Logits")), -1.0, 1.0)
     return emit.results(Loss=emit(Relu, margin))
 
 
@@ -160,7 +160,7 @@ def _in_shape_of(emit: Emitter, x: SSAValue, other: SSAValue) -> SSAValue:
     wanted = shape_of(other.type)
     if rank_of(x.type) == len(wanted):
         return x
-    return emit.reshaped(x, *(-1 if i == 0 else 1 for i in range(len(wanted))))
+    return emit.reshape(x, *(-1 if i == 0 else 1 for i in range(len(wanted))))
 
 
 @translates("margin_rank_loss")
@@ -170,7 +170,7 @@ def margin_rank_loss(emit: Emitter) -> Written:
     same_shape(*(emit.input(slot).type for slot in ("Label", "X1", "X2")))
     gap = emit(Subtract, emit.input("X1"), emit.input("X2"))
     signed = emit(Multiply, emit.input("Label"), gap)
-    out = emit(Relu, emit.scaled(signed, -1.0, emit.attr("margin")))
+    out = emit(Relu, emit.scale(signed, -1.0, emit.attr("margin")))
     active = emit(LessThan, emit(FullLike, out, value=0.0), out)
     return emit.results(Out=out, Activated=emit.like(active, out))
 
@@ -187,9 +187,9 @@ def bpr_loss(emit: Emitter) -> Written:
     logs = emit(LogSigmoid, emit(Subtract, chosen, x))
     flat = emit(Reshape, label, shape=(*(0,) * (rank_of(label.type) - 2), -1))
     own = emit(OneHot, flat, depth=classes)
-    others = emit.scaled(emit.like(own, logs), -1.0, 1.0)
+    others = emit.scale(emit.like(own, logs), -1.0, 1.0)
     total = emit(Sum, emit(Multiply, logs, others), axis=(-1,), keepdim=True)
-    return emit.results(Y=emit.scaled(total, -1.0 / (classes - 1)))
+    return emit.results(Y=emit.scale(total, -1.0 / (classes - 1)))
 
 
 @translates("modified_huber_loss")
@@ -197,10 +197,10 @@ def modified_huber(emit: Emitter) -> Written:
     """Of v = (2 y - 1) x: -4 v below -1, (1 - v)² up to 1, then 0."""
     emit.only("X", "Y")
     same_shape(*(emit.input(slot).type for slot in ("X", "Y")))
-    v = emit(Multiply, emit.scaled(emit.input("Y"), 2.0, -1.0), emit.input("X"))
+    v = emit(Multiply, emit.scale(emit.input("Y"), 2.0, -1.0), emit.input("X"))
     below = emit(LessThan, v, emit(FullLike, v, value=-1.0))
-    near = emit(Square, emit(Relu, emit.scaled(v, -1.0, 1.0)))
-    out = emit(Where, below, emit.scaled(v, -4.0), near)
+    near = emit(Square, emit(Relu, emit.scale(v, -1.0, 1.0)))
+    out = emit(Where, below, emit.scale(v, -4.0), near)
     return emit.results(Out=out, IntermediateVal=v)
 
 
@@ -213,9 +213,9 @@ def label_smooth(emit: Emitter) -> Written:
         classes = shape_of(x.type)[-1]
         if classes < 1:
             raise ProgramError(f"label_smooth of {list(shape_of(x.type))}: how many classes?")
-        return emit.results(Out=emit.scaled(x, 1.0 - share, share / classes))
-    smooth = emit.scaled(emit.reshaped(prior, -1), share)
-    return emit.results(Out=emit(Add, emit.scaled(x, 1.0 - share), smooth))
+        return emit.results(Out=emit.scale(x, 1.0 - share, share / classes))
+    smooth = emit.scale(emit.reshape(prior, -1), share)
+    return emit.results(Out=emit(Add, emit.scale(x, 1.0 - share), smooth))
 
 
 @translates("sigmoid_focal_loss")
@@ -228,17 +228,17 @@ def focal_loss(emit: Emitter) -> Written:
         raise ProgramError(f"sigmoid_focal_loss of {list(shape_of(x.type))}: how many classes?")
     number = emit.like(emit.input("FgNum"), x)
     number = emit(Maximum, number, emit(FullLike, number, value=1.0))
-    own = emit(OneHot, emit.reshaped(label, -1), depth=classes + 1)
+    own = emit(OneHot, emit.reshape(label, -1), depth=classes + 1)
     own = emit(Slice, emit.like(own, x), axes=(1,), starts=(1,), ends=(classes + 1,))
     zero = emit(FullLike, label, value=0)
     counts = emit.like(emit(GreaterEqual, label, zero), x)
     other = emit(Subtract, counts, own)
-    yes, no = emit(LogSigmoid, x), emit(LogSigmoid, emit.scaled(x, -1.0))
+    yes, no = emit(LogSigmoid, x), emit(LogSigmoid, emit.scale(x, -1.0))
     p, q = emit(Exp, yes), emit(Exp, no)
     near = emit(Multiply, emit(Pow, q, factor=gamma), yes)
     far = emit(Multiply, emit(Pow, p, factor=gamma), no)
-    near = emit.scaled(emit(Multiply, own, near), -alpha)
-    far = emit.scaled(emit(Multiply, other, far), alpha - 1.0)
+    near = emit.scale(emit(Multiply, own, near), -alpha)
+    far = emit.scale(emit(Multiply, other, far), alpha - 1.0)
     return emit.results(Out=emit(Divide, emit(Add, near, far), number))
 
 
@@ -257,10 +257,10 @@ def center_loss(emit: Emitter) -> Written:
             f"center_loss of rows {list(shape_of(x.type))} needs centres "
             f"[{count}, {shape_of(x.type)[-1]}], found {list(shape_of(centers.type))}"
         )
-    numbers = emit.reshaped(emit.input("Label"), -1)
+    numbers = emit.reshape(emit.input("Label"), -1)
     fixed = emit(StopGradient, centers)
     difference = emit(Subtract, x, emit(Gather, fixed, numbers, axis=0))
-    loss = emit.scaled(emit(Sum, emit(Square, difference), axis=(1,), keepdim=True), 0.5)
+    loss = emit.scale(emit(Sum, emit(Square, difference), axis=(1,), keepdim=True), 0.5)
     written = emit.results(Loss=loss, SampleCenterDiff=difference)
     if emit.attr("need_update"):
         rate = emit.like(emit.input("CenterUpdateRate"), x)
@@ -274,11 +274,11 @@ def _moves(
     emit: Emitter, centers: SSAValue, numbers: SSAValue, difference: SSAValue, rate: SSAValue
 ) -> SSAValue:
     """By how much each centre moves towards its rows."""
-    rows, none = emit.reshaped(numbers, -1, 1), emit(FullLike, centers, value=0.0)
+    rows, none = emit.reshape(numbers, -1, 1), emit(FullLike, centers, value=0.0)
     total = emit(ScatterNdAdd, none, rows, difference)
     ones = emit(FullLike, difference, value=1.0)
-    number = emit.scaled(emit(ScatterNdAdd, none, rows, ones), 1.0, 1.0)
-    return emit(Divide, emit(Multiply, total, emit.reshaped(rate, 1)), number)
+    number = emit.scale(emit(ScatterNdAdd, none, rows, ones), 1.0, 1.0)
+    return emit(Divide, emit(Multiply, total, emit.reshape(rate, 1)), number)
 
 
 @translates("warpctc")
@@ -286,5 +286,5 @@ def warpctc(emit: Emitter) -> Written:
     """Padded logits may have further axes of one element, which Paddle leaves out."""
     logits, *rest = (emit.input(slot) for slot in emit.row.inputs)
     if set(shape_of(logits.type)[3:]) == {1}:
-        logits = emit.reshaped(logits, 0, 0, 0)
+        logits = emit.reshape(logits, 0, 0, 0)
     return emit.by_row(logits, *rest)

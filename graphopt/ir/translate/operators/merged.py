@@ -18,7 +18,7 @@ _LISTS = ("regularization_method", "regularization_coeff")
 
 
 @translates("merged_momentum", "merged_adam")
-def merged(emit: Emitter) -> Written:
+def translate_merged(emit: Emitter) -> Written:
     """One update for each parameter; a slot with one variable is the same for all of them."""
     written: Written = {}
     for i in range(len(emit.op.input("Param"))):

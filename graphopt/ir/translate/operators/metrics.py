@@ -52,18 +52,18 @@ def precision_recall(emit: Emitter) -> Written:
         raise ProgramError(f"precision_recall needs 'class_number' of 1 or more, found {count}")
     dtype = dtype_of(emit.input("MaxProbs").type)
     found, wanted = (
-        emit.reshaped(emit(Cast, emit.input(slot), dtype="int64"), -1)
+        emit.reshape(emit(Cast, emit.input(slot), dtype="int64"), -1)
         for slot in ("Indices", "Labels")
     )
     weights = emit.optional("Weights")
     if weights is None:
         weights = emit(FullLike, emit(Cast, found, dtype=dtype), value=1.0)
-    weights = emit.reshaped(weights, -1, 1)
+    weights = emit.reshape(weights, -1, 1)
     is_found, is_wanted = (
         emit(Multiply, emit(Cast, emit(OneHot, numbers, depth=count), dtype=dtype), weights)
         for numbers in (found, wanted)
     )
-    same = emit.reshaped(emit(Cast, emit(Equal, found, wanted), dtype=dtype), -1, 1)
+    same = emit.reshape(emit(Cast, emit(Equal, found, wanted), dtype=dtype), -1, 1)
     right = emit(Sum, emit(Multiply, is_found, same), axis=(0,))
     false = emit(Subtract, emit(Sum, is_found, axis=(0,)), right)
     missed = emit(Subtract, emit(Sum, is_wanted, axis=(0,)), right)
@@ -88,12 +88,12 @@ def precision_recall(emit: Emitter) -> Written:
 def _averages(emit: Emitter, state: SSAValue) -> SSAValue:
     """The six numbers: the means over classes, then those of all classes together."""
     columns = [emit(Slice, state, axes=(1,), starts=(at,), ends=(at + 1,)) for at in (0, 1, 3)]
-    totals = [emit.reshaped(emit(Sum, column), 1) for column in columns]
+    totals = [emit.reshape(emit(Sum, column), 1) for column in columns]
     numbers: list[SSAValue] = []
     for right, false, missed in (columns, totals):
         shares = [_share(emit, right, other) for other in (false, missed)]
-        precision, recall = (emit.reshaped(emit(Mean, share), 1) for share in shares)
-        product = emit.scaled(emit(Multiply, precision, recall), 2.0)
+        precision, recall = (emit.reshape(emit(Mean, share), 1) for share in shares)
+        product = emit.scale(emit(Multiply, precision, recall), 2.0)
         # where both are 0, so is the product
         both = emit(Add, precision, recall)
         numbers += [precision, recall, emit(Divide, product, _or_one(emit, both))]

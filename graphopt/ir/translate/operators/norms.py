@@ -55,7 +55,7 @@ def lrn(emit: Emitter) -> Written:
         emit(Slice, squares, axes=(axis,), starts=(i,), ends=(i + 1 - count or _END,))
         for i in range(count)
     ]
-    middle = emit.scaled(emit(AddN, near), emit.attr("alpha"), emit.attr("k"))
+    middle = emit.scale(emit(AddN, near), emit.attr("alpha"), emit.attr("k"))
     out = emit(Multiply, x, emit(Pow, middle, factor=-emit.attr("beta")))
     return emit.results(Out=out, MidOut=middle)
 

@@ -36,8 +36,8 @@ def add_position_encoding(emit: Emitter) -> Written:
         table = _table(emit, _count_places(emit, x, 1), width)
     else:
         table = _constant(emit, _numbers(np.arange(shape_of(x.type)[1])[None, :, None], width))
-    encoding = emit.scaled(emit(Cast, table, dtype=dtype_of(x.type)), emit.attr("beta"))
-    return emit.results(Out=emit(Add, emit.scaled(x, emit.attr("alpha")), encoding))
+    encoding = emit.scale(emit(Cast, table, dtype=dtype_of(x.type)), emit.attr("beta"))
+    return emit.results(Out=emit(Add, emit.scale(x, emit.attr("alpha")), encoding))
 
 
 def _rates(width: int) -> np.ndarray:
@@ -67,7 +67,7 @@ def _count_places(emit: Emitter, x: SSAValue, axis: int) -> SSAValue:
 def _places_in_sequences(emit: Emitter, x: SSAValue, lengths: SSAValue) -> SSAValue:
     """The place of each row in its sequence, float64 [rows, 1]."""
     starts = emit(Cumsum, emit(Cast, lengths, dtype="float64"), axis=0, exclusive=True)
-    own = emit(SequenceExpand, emit.reshaped(starts, -1, 1), x, lengths)
+    own = emit(SequenceExpand, emit.reshape(starts, -1, 1), x, lengths)
     return emit(Subtract, _count_places(emit, x, 0), own)
 
 

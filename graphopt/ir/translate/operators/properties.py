@@ -16,7 +16,7 @@ from graphopt.ir.dialect.definition import (
 )
 from graphopt.ir.dialect.known import KnownValues, known_numbers
 from graphopt.ir.dialect.op import PdOp, as_group
-from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, infer_dynamic
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties, infer_dynamic
 from graphopt.ir.dialect.size_rules import amounts
 from graphopt.ir.program import AttrKind, Operator
 from graphopt.ir.translate.operators.table import DialectRow
@@ -59,7 +59,7 @@ def make_dynamic(
     types = infer_dynamic(
         op_class,
         [[value.type for value in group] for group in groups],
-        decoded(op_class, encoded),
+        decode_properties(op_class, encoded),
         {name: _partial(value, attrs.get(name)) for name, value in dynamic.items()},
     )
     properties = {"op": op_class.name, "groups": sizes, "dynamic": list(dynamic), "attrs": encoded}

@@ -29,17 +29,17 @@ def _steps(emit: Emitter) -> float:
     return float(2 ** (bits - 1) - 1) if given is None else float(given)
 
 
-def _fitted(emit: Emitter, scale: SSAValue, x: SSAValue, axis: int) -> SSAValue:
+def _fit_scale(emit: Emitter, scale: SSAValue, x: SSAValue, axis: int) -> SSAValue:
     """A scale as a tensor that broadcasts to x: one number, or one for each index of an axis."""
     rank = rank_of(x.type)
     if axis < 0 or shape_of(scale.type) in ((), (1,)):
-        return emit.reshaped(scale, *(1,) * rank)
+        return emit.reshape(scale, *(1,) * rank)
     if axis >= rank:
         raise ProgramError(f"axis {axis} of {list(shape_of(x.type))} cannot have scales")
     return emit.along(scale, rank, axis)
 
 
-def _quantised(emit: Emitter, x: SSAValue, scale: SSAValue) -> SSAValue:
+def _quantise(emit: Emitter, x: SSAValue, scale: SSAValue) -> SSAValue:
     """x / scale in whole steps."""
     steps = _steps(emit)
     if steps in _FLOAT8:
@@ -55,10 +55,10 @@ def _largest(emit: Emitter, x: SSAValue, axis: int) -> SSAValue:
     """The largest size of an element, of all or for each index of an axis: a vector."""
     axes = tuple(i for i in range(rank_of(x.type)) if i != axis)
     size = emit(Max, emit(Abs, x), axis=axes)
-    return size if axis >= 0 else emit.reshaped(size, 1)
+    return size if axis >= 0 else emit.reshape(size, 1)
 
 
-def _restored(emit: Emitter, whole: SSAValue, scale: SSAValue) -> SSAValue:
+def _restore(emit: Emitter, whole: SSAValue, scale: SSAValue) -> SSAValue:
     return emit(DequantizeLinear, whole, scale, steps=_steps(emit))
 
 
@@ -81,18 +81,18 @@ def fake_abs_max(emit: Emitter) -> Written:
 
 def _fake(emit: Emitter, x: SSAValue, scale: SSAValue, axis: int, **others: SSAValue) -> Written:
     """x in whole steps, and back where the operator also dequantises."""
-    fitted = _fitted(emit, scale, x, axis)
-    out = _quantised(emit, x, fitted)
+    fitted = _fit_scale(emit, scale, x, axis)
+    out = _quantise(emit, x, fitted)
     if "dequantize" in emit.op.type:
-        out = _restored(emit, out, fitted)
+        out = _restore(emit, out, fitted)
     return emit.results(Out=out, **others)
 
 
 def _moving(emit: Emitter, x: SSAValue) -> dict[str, SSAValue]:
     """A mean of the largest elements in which later ones count more."""
     rate = emit.attr("moving_rate")
-    state = emit.scaled(emit.input("InState"), rate, 1.0)
-    total = emit(Add, emit.scaled(emit.input("InAccum"), rate), _largest(emit, x, -1))
+    state = emit.scale(emit.input("InState"), rate, 1.0)
+    total = emit(Add, emit.scale(emit.input("InAccum"), rate), _largest(emit, x, -1))
     return {"OutState": state, "OutAccum": total, "OutScale": emit(Divide, total, state)}
 
 
@@ -140,8 +140,8 @@ def quantize_linear(emit: Emitter) -> Written:
         return emit.results(Y=x)
     if not emit.attr("is_test"):
         raise UnsupportedError("quantize_linear that is learning its scale (is_test false)")
-    fitted = _fitted(emit, scale, x, emit.attr("quant_axis"))
-    return emit.results(Y=_quantised(emit, x, fitted))
+    fitted = _fit_scale(emit, scale, x, emit.attr("quant_axis"))
+    return emit.results(Y=_quantise(emit, x, fitted))
 
 
 @translates("dequantize_linear")
@@ -153,8 +153,8 @@ def dequantize_linear(emit: Emitter) -> Written:
     if emit.attr("only_observer"):
         return emit.results(Y=x)
     x = emit.like(x, scale)
-    fitted = _fitted(emit, scale, x, emit.attr("quant_axis"))
-    return emit.results(Y=_restored(emit, x, fitted))
+    fitted = _fit_scale(emit, scale, x, emit.attr("quant_axis"))
+    return emit.results(Y=_restore(emit, x, fitted))
 
 
 def _check_zero(emit: Emitter) -> None:
@@ -169,7 +169,7 @@ def from_max(emit: Emitter) -> Written:
     emit.only("X", "Scale")
     scale = emit.input("Scale")
     x = emit.like(emit.input("X"), scale)
-    fitted = _fitted(emit, scale, x, -1)
+    fitted = _fit_scale(emit, scale, x, -1)
     return emit.results(Out=emit(DequantizeLinear, x, fitted, steps=emit.attr("max_range")))
 
 
@@ -184,6 +184,6 @@ def from_channel_max(emit: Emitter) -> Written:
     if len(scales) == 2:
         axes[0] = emit.attr("x_num_col_dims")
     for scale, axis, count in zip(scales, axes, bits, strict=False):
-        fitted, steps = _fitted(emit, scale, out, axis), 2.0 ** (int(count) - 1) - 1
+        fitted, steps = _fit_scale(emit, scale, out, axis), 2.0 ** (int(count) - 1) - 1
         out = emit(DequantizeLinear, out, fitted, steps=steps)
     return emit.results(Out=out)

@@ -93,12 +93,12 @@ def rank_attention(emit: Emitter) -> Written:
     )
     beside = emit(Embedding, emit(Where, there, rows, _zeros(emit, rows)), x)
     beside = emit(Multiply, beside, emit(Unsqueeze, emit.like(there, x), axis=(2,)))
-    pair = emit(Add, emit.scaled(own, float(count), -float(count)), emit.scaled(ranks, 1.0, -1.0))
+    pair = emit(Add, emit.scale(own, float(count), -float(count)), emit.scale(ranks, 1.0, -1.0))
     pair = emit(Where, there, pair, _zeros(emit, pair))
     size = shape_of(table.type)[1]
-    matrices = emit.reshaped(table, count * count, width[0] * size)
-    chosen = emit.reshaped(emit(Embedding, pair, matrices), -1, count * width[0], size)
-    side_by_side = emit.reshaped(beside, -1, count * width[0])
+    matrices = emit.reshape(table, count * count, width[0] * size)
+    chosen = emit.reshape(emit(Embedding, pair, matrices), -1, count * width[0], size)
+    side_by_side = emit.reshape(beside, -1, count * width[0])
     return emit.results(
         Out=emit(Einsum, [side_by_side, chosen], equation="ni,nim->nm"),
         InputHelp=emit(StopGradient, side_by_side),
@@ -130,9 +130,9 @@ def tdm_child(emit: Emitter) -> Written:
         emit(NotEqual, first, _zeros(emit, first)),
     )
     children = emit(Multiply, children, emit.like(inner, children))
-    items = emit.reshaped(_columns(emit, tree, 0, 1), -1)
-    found = emit(Gather, items, emit.reshaped(children, -1), axis=0)
-    found = emit.reshaped(found, -1, *shape_of(children.type)[1:])
+    items = emit.reshape(_columns(emit, tree, 0, 1), -1)
+    found = emit(Gather, items, emit.reshape(children, -1), axis=0)
+    found = emit.reshape(found, -1, *shape_of(children.type)[1:])
     leaf = emit(
         LogicalAnd,
         emit(NotEqual, found, _zeros(emit, found)),
@@ -160,8 +160,8 @@ def tdm_sampler(emit: Emitter) -> Written:
             f"tdm_sampler of {len(counts)} layers needs as many 'layer_offset_lod' and one more, "
             f"and rows of as many nodes, found {ends} and {show(travel.type)}"
         )
-    layers = emit.reshaped(emit.input("Layer"), -1)
-    above = emit(Embedding, emit.reshaped(x, -1), travel)
+    layers = emit.reshape(emit.input("Layer"), -1)
+    above = emit(Embedding, emit.reshape(x, -1), travel)
     nodes: list[SSAValue] = []
     labels: list[SSAValue] = []
     masks: list[SSAValue] = []
@@ -194,11 +194,11 @@ def _others(emit: Emitter, own: SSAValue, layer: SSAValue, count: int) -> SSAVal
     attrs: dict[str, Any] = {"dtype": "float32", "min": 0.0, "max": 1.0}
     attrs["seed"] = emit.attr("seed")
     keys = drawn_like(emit, Uniform, own, [-1, size], **attrs)
-    same = emit(Equal, own, emit.reshaped(layer, 1, size))
-    keys = emit(Where, same, emit.scaled(_zeros(emit, keys), 1.0, -1.0), keys)
+    same = emit(Equal, own, emit.reshape(layer, 1, size))
+    keys = emit(Where, same, emit.scale(_zeros(emit, keys), 1.0, -1.0), keys)
     places = emit.all(Topk, keys, k=count)[1]
-    chosen = emit(Gather, layer, emit.reshaped(places, -1), axis=0)
-    return emit.reshaped(chosen, -1, count)
+    chosen = emit(Gather, layer, emit.reshape(places, -1), axis=0)
+    return emit.reshape(chosen, -1, count)
 
 
 @translates("dequantize_log")
@@ -209,7 +209,7 @@ def dequantize_log(emit: Emitter) -> Written:
     if not agree(shape_of(table.type), [128]):
         raise ProgramError(f"dequantize_log needs a table [128], found {show(table.type)}")
     below = emit(LessThan, x, _zeros(emit, x))
-    place = emit(Where, below, emit.scaled(x, 1.0, 128.0), x)
-    found = emit(Gather, table, emit.reshaped(place, -1), axis=0)
-    found = emit.reshaped(found, -1, *shape_of(x.type)[1:])
-    return emit.results(Out=emit(Where, below, emit.scaled(found, -1.0), found))
+    place = emit(Where, below, emit.scale(x, 1.0, 128.0), x)
+    found = emit(Gather, table, emit.reshape(place, -1), axis=0)
+    found = emit.reshape(found, -1, *shape_of(x.type)[1:])
+    return emit.results(Out=emit(Where, below, emit.scale(found, -1.0), found))

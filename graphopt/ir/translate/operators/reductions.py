@@ -51,7 +51,7 @@ def sum_of_terms(emit: Emitter) -> Written:
     terms = emit.inputs("X")
     shape = next((shape_of(term.type) for term in terms if rank_of(term.type)), ())
     if UNKNOWN not in shape and prod(shape) == 1:
-        terms = [term if rank_of(term.type) else emit.reshaped(term, *shape) for term in terms]
+        terms = [term if rank_of(term.type) else emit.reshape(term, *shape) for term in terms]
     return emit.by_row(terms)
 
 
@@ -60,8 +60,8 @@ def _of_one_element(emit: Emitter, *, to_number: bool) -> Written:
     x = emit.input(row.inputs[0])
     if rank_of(x.type):
         return emit.by_row()
-    written = emit.by_row(emit.reshaped(x, 1))
-    return {n: emit.reshaped(v) if to_number else v for n, v in written.items()}
+    written = emit.by_row(emit.reshape(x, 1))
+    return {n: emit.reshape(v) if to_number else v for n, v in written.items()}
 
 
 def axes_of(x: SSAValue, axes: Sequence[int]) -> Sequence[int]:
@@ -150,7 +150,7 @@ _TESTS = {"isfinite": (Isfinite, All), "isinf": (Isinf, AnyOf), "isnan": (Isnan,
 def whole_test(emit: Emitter) -> Written:
     """One answer for the whole tensor: all are finite, any is infinite, any is nan."""
     test, reduce = _TESTS[emit.op.type]
-    return emit.results(Out=emit.reshaped(emit(reduce, emit(test, emit.input("X"))), 1))
+    return emit.results(Out=emit.reshape(emit(reduce, emit(test, emit.input("X"))), 1))
 
 
 @translates("is_empty")

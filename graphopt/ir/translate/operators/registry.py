@@ -31,7 +31,7 @@ def translates(*types: str) -> Callable[[Translation], Translation]:
     return register
 
 
-def registered(type: str) -> Translation | None:
+def translation_of(type: str) -> Translation | None:
     """The translation that is registered for operators of a type."""
     if type not in TRANSLATIONS and (module := _OTHERS.get(type.partition(".")[0])):
         import_module(module)

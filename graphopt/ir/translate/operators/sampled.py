@@ -71,10 +71,10 @@ def nce(emit: Emitter) -> Written:
     logits = emit(Sum, rows, axis=(-1,))
     bias = emit.optional("Bias")
     if bias is not None:
-        flat = emit(Gather, emit.reshaped(bias, -1), emit.reshaped(ids, -1), axis=0)
-        logits = emit(Add, logits, emit.reshaped(flat, -1, shape_of(ids.type)[1]))
+        flat = emit(Gather, emit.reshape(bias, -1), emit.reshape(ids, -1), axis=0)
+        logits = emit(Add, logits, emit.reshape(flat, -1, shape_of(ids.type)[1]))
     out = emit(Sigmoid, logits)
-    expected = emit.like(emit.scaled(_chance(emit, ids, classes), float(count)), out)
+    expected = emit.like(emit.scale(_chance(emit, ids, classes), float(count)), out)
     true = shape_of(label.type)[1]
     total = emit(Log, emit(Add, out, expected))
     right = emit(Subtract, total, emit(Log, out))
@@ -86,7 +86,7 @@ def nce(emit: Emitter) -> Written:
     cost = emit(Sum, emit(Concat, parts, axis=1), axis=(1,), keepdim=True)
     factor = emit.optional("SampleWeight")
     if factor is not None:
-        cost = emit(Multiply, cost, emit.reshaped(factor, -1, 1))
+        cost = emit(Multiply, cost, emit.reshape(factor, -1, 1))
     return emit.results(Cost=cost, SampleLogits=out, SampleLabels=ids)
 
 
@@ -103,14 +103,14 @@ def _others(emit: Emitter, label: SSAValue, classes: int, count: int) -> SSAValu
     drawn = drawn_like(emit, Uniform, label, [-1, count], **attrs)
     kind = emit.attr("sampler")
     if kind == _CUSTOM:
-        ends = emit(Cumsum, emit.reshaped(emit.input("CustomDistProbs"), -1), axis=0)
+        ends = emit(Cumsum, emit.reshape(emit.input("CustomDistProbs"), -1), axis=0)
         found = emit(Searchsorted, ends, drawn, right=True)
     else:
         if kind == _UNIFORM:
-            place = emit.scaled(drawn, float(classes))
+            place = emit.scale(drawn, float(classes))
         else:
             # as in Paddle, the last class is never drawn
-            place = emit.scaled(emit(Exp, emit.scaled(drawn, math.log(classes))), 1.0, -1.0)
+            place = emit.scale(emit(Exp, emit.scale(drawn, math.log(classes))), 1.0, -1.0)
         found = emit(Cast, emit(Floor, place), dtype="int64")
     # rounding must not lead past the last class
     last = classes - 2 if kind == _LOG_UNIFORM else classes - 1
@@ -121,14 +121,14 @@ def _chance(emit: Emitter, ids: SSAValue, classes: int) -> SSAValue:
     """The probability with which each class is drawn."""
     kind = emit.attr("sampler")
     if kind == _CUSTOM:
-        flat = emit.reshaped(emit.input("CustomDistProbs"), -1)
-        chosen = emit(Gather, flat, emit.reshaped(ids, -1), axis=0)
-        return emit.reshaped(chosen, -1, shape_of(ids.type)[1])
+        flat = emit.reshape(emit.input("CustomDistProbs"), -1)
+        chosen = emit(Gather, flat, emit.reshape(ids, -1), axis=0)
+        return emit.reshape(chosen, -1, shape_of(ids.type)[1])
     numbers = emit(Cast, ids, dtype="float32")
     if kind == _UNIFORM:
         return emit(FullLike, numbers, value=1.0 / classes)
-    after, own = emit.scaled(numbers, 1.0, 2.0), emit.scaled(numbers, 1.0, 1.0)
-    return emit.scaled(emit(Log, emit(Divide, after, own)), 1.0 / math.log(classes))
+    after, own = emit.scale(numbers, 1.0, 2.0), emit.scale(numbers, 1.0, 1.0)
+    return emit.scale(emit(Log, emit(Divide, after, own)), 1.0 / math.log(classes))
 
 
 @translates("sample_logits")
@@ -165,7 +165,7 @@ def sample_logits(emit: Emitter) -> Written:
         same = emit(Equal, emit(Unsqueeze, others, axis=(2,)), own)
         hits = emit(Max, emit.like(same, chosen), axis=(2,))
         none = emit.like(emit(FullLike, first, value=0.0), chosen)
-        less = emit.scaled(emit(Concat, [none, hits], axis=1), -_TOLERABLE)
+        less = emit.scale(emit(Concat, [none, hits], axis=1), -_TOLERABLE)
         chosen = emit(Add, chosen, less)
     logs = emit(Clip, emit(Log, chances), min=-_TOLERABLE, max=_TOLERABLE)
     # the own classes are the first ones
@@ -174,7 +174,7 @@ def sample_logits(emit: Emitter) -> Written:
         Samples=samples,
         Probabilities=chances,
         SampledLogits=emit(Subtract, chosen, logs),
-        SampledLabels=emit.scaled(place, 1.0, -1.0),
+        SampledLabels=emit.scale(place, 1.0, -1.0),
     )
 
 
@@ -192,15 +192,15 @@ def _log_uniform(
     # the classes with the largest log(chance) + Gumbel noise are a draw without replacement
     attrs: dict[str, Any] = {"dtype": "float32", "min": 1e-7, "max": 1.0}
     noise = emit(Uniform, shape=(classes,), seed=emit.attr("seed"), **attrs)
-    gumbel = emit.scaled(emit(Log, emit.scaled(emit(Log, noise), -1.0)), -1.0)
+    gumbel = emit.scale(emit(Log, emit.scale(emit(Log, noise), -1.0)), -1.0)
     order = emit(Add, gumbel, _row(emit, np.log(chance)))
-    drawn = emit.reshaped(emit.builder.emit(Topk, emit.op, order, k=count).results[1], 1, count)
+    drawn = emit.reshape(emit.builder.emit(Topk, emit.op, order, k=count).results[1], 1, count)
     labels = emit(Cast, labels, dtype="int64")
     column = emit(FullLike, emit(Slice, labels, axes=(1,), starts=(0,), ends=(1,)), value=0.0)
     samples = emit(Concat, [labels, emit(Add, column, drawn)], axis=1)
     included = emit.like(_row(emit, -np.expm1(count * np.log1p(-chance))), logits)
-    found = emit(Gather, included, emit.reshaped(samples, -1), axis=0)
-    return samples, emit.reshaped(found, -1, shape_of(samples.type)[1])
+    found = emit(Gather, included, emit.reshape(samples, -1), axis=0)
+    return samples, emit.reshape(found, -1, shape_of(samples.type)[1])
 
 
 def _row(emit: Emitter, values: np.ndarray[Any, Any]) -> SSAValue:
@@ -224,7 +224,7 @@ def similarity_focus(emit: Emitter) -> Written:
     mask: SSAValue | None = None
     for index in indexes:
         part = emit(Slice, x, axes=(axis,), starts=(index,), ends=(index + 1,))
-        marks = _distinct_largest(emit, emit.reshaped(part, -1, *sizes), sizes)
+        marks = _distinct_largest(emit, emit.reshape(part, -1, *sizes), sizes)
         mask = marks if mask is None else emit(Maximum, mask, marks)
     assert mask is not None
     zeros = emit(FullLike, x, value=0.0)
@@ -237,9 +237,9 @@ def _distinct_largest(emit: Emitter, x: SSAValue, sizes: Sequence[int]) -> SSAVa
     lowest = emit(FullLike, x, value=-math.inf)
     marks = emit(FullLike, x, value=0.0)
     for _ in range(min(sizes)):
-        best = emit(Argmax, emit.reshaped(x, -1, rows * columns), axis=1)
+        best = emit(Argmax, emit.reshape(x, -1, rows * columns), axis=1)
         here = emit(OneHot, best, depth=rows * columns, dtype=dtype_of(x.type))
-        here = emit.reshaped(here, -1, rows, columns)
+        here = emit.reshape(here, -1, rows, columns)
         marks = emit(Add, marks, here)
         lines = (emit(Max, here, axis=(at,), keepdim=True) for at in (1, 2))
         x = emit(Where, emit(Cast, emit(Add, *lines), dtype="bool"), lowest, x)

@@ -111,7 +111,7 @@ def sequences(emit: Emitter, slot: str = "X", lengths: str = SLOT) -> tuple[SSAV
     """The rows in a slot and their lengths."""
     given = emit.op.input(lengths)
     name = given[0] if given else _lengths_of(emit.op, slot)
-    return emit.input(slot), emit.reshaped(emit.read(name), -1)
+    return emit.input(slot), emit.reshape(emit.read(name), -1)
 
 
 @translates("sequence_pool")
@@ -183,7 +183,7 @@ def sequence_pad(emit: Emitter) -> Written:
 @translates("sequence_unpad")
 def sequence_unpad(emit: Emitter) -> Written:
     emit.only("X", "Length", SLOT)
-    lengths = emit.reshaped(emit.input("Length"), -1)
+    lengths = emit.reshape(emit.input("Length"), -1)
     return emit.results(Out=emit(SequenceUnpad, emit.input("X"), lengths))
 
 
@@ -239,7 +239,7 @@ def gru(emit: Emitter) -> Written:
 @translates("sequence_concat")
 def sequence_concat(emit: Emitter) -> Written:
     emit.only("X", SLOT)
-    lengths = [emit.reshaped(each, -1) for each in emit.inputs(SLOT)]
+    lengths = [emit.reshape(each, -1) for each in emit.inputs(SLOT)]
     if not lengths:
         raise UnsupportedError("sequence_concat of a file: the lengths of its result are unknown")
     return emit.results(Out=emit(SequenceConcat, emit.inputs("X"), lengths))
@@ -270,7 +270,7 @@ def sequence_enumerate(emit: Emitter) -> Written:
 @translates("sequence_slice")
 def sequence_slice(emit: Emitter) -> Written:
     emit.only("X", "Offset", "Length", SLOT)
-    numbers = [emit.reshaped(emit.input(slot), -1) for slot in ("Offset", "Length")]
+    numbers = [emit.reshape(emit.input(slot), -1) for slot in ("Offset", "Length")]
     return emit.results(Out=emit(SequenceSlice, *sequences(emit), *numbers))
 
 
@@ -320,7 +320,7 @@ def edit_distance(emit: Emitter) -> Written:
         return emit.by_row()
     emit.only("Hyps", "Refs", SLOT)
     given = emit.op.input(SLOT) or [_lengths_of(emit.op, slot) for slot in ("Hyps", "Refs")]
-    lengths = [emit.reshaped(emit.read(name), -1) for name in given]
+    lengths = [emit.reshape(emit.read(name), -1) for name in given]
     rows = emit.input("Hyps"), emit.input("Refs")
     attrs = {"normalized": emit.attr("normalized")}
     out, count = emit.all(SequenceEditDistance, *rows, *lengths, **attrs)
@@ -330,7 +330,7 @@ def edit_distance(emit: Emitter) -> Written:
 @translates("beam_search")
 def beam_search(emit: Emitter) -> Written:
     emit.only("pre_ids", "pre_scores", "ids", "scores", SLOT)
-    lengths = [emit.reshaped(each, -1) for each in emit.inputs(SLOT)]
+    lengths = [emit.reshape(each, -1) for each in emit.inputs(SLOT)]
     if not lengths:
         raise UnsupportedError("beam_search of a file: the lengths of its beams are unknown")
     ids, scores, parents, *counts = emit.all(
@@ -350,7 +350,7 @@ def beam_search(emit: Emitter) -> Written:
 def _steps(emit: Emitter, slot: str, length: str) -> tuple[SSAValue, SSAValue]:
     """A slot by steps, and its lengths: those given for padded steps, or those of rows."""
     given = emit.optional(length)
-    return sequences(emit, slot) if given is None else (emit.input(slot), emit.reshaped(given, -1))
+    return sequences(emit, slot) if given is None else (emit.input(slot), emit.reshape(given, -1))
 
 
 @translates("linear_chain_crf")
@@ -402,7 +402,7 @@ def filter_by_instag(emit: Emitter) -> Written:
     is_lod = emit.attr("is_lod")
     rows, lengths = sequences(emit, "Ins") if is_lod else (emit.input("Ins"), None)
     tags = sequences(emit, "Ins_tag", "TagLengths")
-    wanted, gap = emit.reshaped(emit.input("Filter_tag"), -1), emit.attr("out_val_if_empty")
+    wanted, gap = emit.reshape(emit.input("Filter_tag"), -1), emit.attr("out_val_if_empty")
     made = emit.all(FilterByInstag, rows, *tags, wanted, lengths, out_val_if_empty=gap)
     slots = ("Out", "LossWeight", "IndexMap", "OutLengths")
     return emit.results(**dict(zip(slots, made, strict=True)))

@@ -55,7 +55,7 @@ def flatten(emit: Emitter) -> Written:
     if not 0 <= axis <= rank:
         raise ProgramError(f"flatten at axis {axis} of {list(shape_of(x.type))}")
     if axis in (0, rank):
-        return emit.results(Out=emit.reshaped(x, *((1, -1) if axis == 0 else (-1, 1))))
+        return emit.results(Out=emit.reshape(x, *((1, -1) if axis == 0 else (-1, 1))))
     x = emit.matrix(x, axis)
     return emit.results(Out=emit(Flatten, x, start_axis=0, stop_axis=axis - 1) if axis > 1 else x)
 
@@ -78,7 +78,7 @@ def expand(emit: Emitter) -> Written:
     names = [*emit.op.input("ExpandTimes"), *emit.op.input("expand_times_tensor")]
     if names:
         attrs = {"repeat_times": tuple(emit.attr("expand_times"))}
-        tensors = {"repeat_times": emit.joined(names)}
+        tensors = {"repeat_times": emit.join_elements(names)}
         return emit.results(Out=emit.dynamic(Tile, [x], attrs, tensors)[0])
     times = tuple(emit.op.attr("expand_times"))
     if len(times) != rank_of(x.type):
@@ -194,7 +194,7 @@ def _block(emit: Emitter, x: SSAValue, sizes: _Numbers, offsets: _Numbers) -> SS
     found = shape_of(out.type)
     if len(given) != len(found) or all(not n or n == d for n, d in zip(given, found, strict=True)):
         return out
-    return emit.reshaped(out, *given)
+    return emit.reshape(out, *given)
 
 
 def _numbers(emit: Emitter, slot: str, name: str) -> _Numbers:
@@ -202,6 +202,6 @@ def _numbers(emit: Emitter, slot: str, name: str) -> _Numbers:
     names = emit.op.input(slot) or emit.op.input(f"{slot}Tensor")
     known = [known_numbers(emit.read(each)) for each in names]
     if None in known:
-        return emit.joined(names)
+        return emit.join_elements(names)
     found = [number for numbers in known for number in numbers or ()]
     return tuple(int(n) for n in found or emit.attr(name))

@@ -30,7 +30,7 @@ def coalesce_tensor(emit: Emitter) -> Written:
         values = [emit(FullLike, value, value=constant) for value in values]
     stated = op.attrs.get("dtype")
     dtype = dtype_of(values[0].type) if stated is None else as_dtype(stated)
-    flat = [emit.reshaped(value, -1) for value in values]
+    flat = [emit.reshape(value, -1) for value in values]
     flat = [v if dtype_of(v.type) == dtype else emit(Cast, v, dtype=dtype) for v in flat]
     joined = emit(Concat, flat, axis=0)
     (fused,) = op.output("FusedOutput")

@@ -17,7 +17,7 @@ from graphopt.ir.program import Operator
 from graphopt.ir.translate.operators.attributes import check_read, noting
 from graphopt.ir.translate.operators.builder import OpBuilder
 from graphopt.ir.translate.operators.emitter import Emitter, Written
-from graphopt.ir.translate.operators.registry import TRANSLATIONS, Translation, registered
+from graphopt.ir.translate.operators.registry import TRANSLATIONS, Translation, translation_of
 from graphopt.ir.translate.operators.table import BY_TYPE
 
 
@@ -39,7 +39,7 @@ class Translator(OpBuilder):
 
 def _translation(type: str) -> Translation:
     """The one that is registered, or by a row of the table."""
-    found = registered(type)
+    found = translation_of(type)
     if found is not None:
         return found
     if type in BY_TYPE:
@@ -63,26 +63,26 @@ def errors_of(op: Operator) -> Generator[None]:
     try:
         yield
     except (ProgramError, UnsupportedError) as error:
-        raise located(error, op) from None
+        raise locate_error(error, op) from None
     except GraphoptError:
         raise
     except _MALFORMED as error:
         if isinstance(error, ZeroDivisionError) and not op.is_loaded:
             text = "one of its sizes, steps or numbers of parts is 0; they start at 1"
-            raise located(ProgramError(text), op) from None
+            raise locate_error(ProgramError(text), op) from None
         if not op.is_loaded:
             raise
-        raise _malformed(error, op) from error
+        raise _malformed_error(error, op) from error
 
 
-def _malformed(error: Exception, op: Operator) -> Exception:
+def _malformed_error(error: Exception, op: Operator) -> Exception:
     """The error for an operator of a file that does not fit its type."""
     slots = ", ".join(f"{slot}={names}" for slot, names in op.inputs.items())
     problem = f"operator {op.type} is malformed: {type(error).__name__}: {str(error)[:200]}"
-    return located(ProgramError(f"{problem} (inputs {slots[:200] or 'none'})"), op)
+    return locate_error(ProgramError(f"{problem} (inputs {slots[:200] or 'none'})"), op)
 
 
-def located(error: ProgramError | UnsupportedError, op: Operator) -> Exception:
+def locate_error(error: ProgramError | UnsupportedError, op: Operator) -> Exception:
     """The error with the operator and the user's line, unless an operator inside `op` is there."""
     if "[operator " in str(error):
         return error

@@ -39,7 +39,7 @@ def _offsets(boxes: Numbers, objects: Numbers, weights: Sequence[float]) -> Numb
     )
 
 
-def _sampled(candidates: Numbers, count: int, draw: np.random.Generator | None) -> Numbers:
+def _sample(candidates: Numbers, count: int, draw: np.random.Generator | None) -> Numbers:
     """The first `count` candidates, or others by chance."""
     if draw is None or len(candidates) <= count:
         return candidates[:count]
@@ -55,7 +55,7 @@ def parts_of(x: Numbers, lengths: Numbers) -> list[Numbers]:
     return np.split(x, np.cumsum(lengths))[:-1]
 
 
-def joined(parts: Sequence[Numbers], *row: int) -> Numbers:
+def join_rows(parts: Sequence[Numbers], *row: int) -> Numbers:
     """The rows of all images, of which there may be none; `row` is the shape of a row."""
     return np.concatenate(parts) if parts else np.zeros((0, *row))
 
@@ -97,8 +97,8 @@ def rpn_target_assign(
         finds = np.flatnonzero(is_best | (best >= rpn_positive_overlap))
         misses = np.flatnonzero(best < rpn_negative_overlap)
         if rpn_batch_size_per_im > 0 and rpn_fg_fraction > 0:
-            finds = _sampled(finds, int(rpn_fg_fraction * rpn_batch_size_per_im), draw)
-            misses = _sampled(misses, rpn_batch_size_per_im - len(finds), draw)
+            finds = _sample(finds, int(rpn_fg_fraction * rpn_batch_size_per_im), draw)
+            misses = _sample(misses, rpn_batch_size_per_im - len(finds), draw)
         # one that overlaps little finds none; Paddle keeps a place for it, without weight
         lost = np.isin(finds, misses)
         left = np.sort(finds[~lost])
@@ -111,11 +111,11 @@ def rpn_target_assign(
         offsets.append(_offsets(anchors[inside[located]], own[nearest[located]], [1.0] * 4))
         weights.append(np.repeat([0.0, 1.0], [lost.sum(), len(left)])[:, None].repeat(4, 1))
     return (
-        jnp.asarray(joined(places), "int32"),
-        jnp.asarray(joined(marks), "int32"),
-        jnp.asarray(joined(labels)[:, None], "int32"),
-        jnp.asarray(joined(offsets, 4), anchor.dtype),
-        jnp.asarray(joined(weights, 4), anchor.dtype),
+        jnp.asarray(join_rows(places), "int32"),
+        jnp.asarray(join_rows(marks), "int32"),
+        jnp.asarray(join_rows(labels)[:, None], "int32"),
+        jnp.asarray(join_rows(offsets, 4), anchor.dtype),
+        jnp.asarray(join_rows(weights, 4), anchor.dtype),
         jnp.asarray([len(own) for own in places], "int64"),
         jnp.asarray([len(own) for own in marks], "int64"),
     )
@@ -173,8 +173,8 @@ def generate_proposal_labels(
         finds = np.flatnonzero(best >= fg_thresh)
         misses = np.flatnonzero((best < fg_thresh) & (best >= bg_thresh_lo) & (best < bg_thresh_hi))
         if not is_cascade_rcnn:
-            finds = _sampled(finds, math.floor(batch_size_per_im * fg_fraction), draw)
-            misses = _sampled(misses, batch_size_per_im - len(finds), draw)
+            finds = _sample(finds, math.floor(batch_size_per_im * fg_fraction), draw)
+            misses = _sample(misses, batch_size_per_im - len(finds), draw)
         found = near[finds].argmax(1) if len(own) else np.zeros(0, int)
         chosen = boxes[np.concatenate([finds, misses])]
         rois.append(chosen * image[2])
@@ -182,13 +182,13 @@ def generate_proposal_labels(
         offsets = np.zeros_like(chosen)
         offsets[: len(finds)] = _offsets(boxes[finds], own[found], bbox_reg_weights)
         targets.append(offsets)
-    label, offset = joined(labels), joined(targets, 4)
+    label, offset = join_rows(labels), join_rows(targets, 4)
     place = np.minimum(label, 1) if is_cls_agnostic else label
     is_own = (np.arange(class_nums) == place[:, None]) & (label > 0)[:, None]
     wide = (is_own[..., None] * offset[:, None]).reshape(len(label), 4 * class_nums)
     weight = jnp.asarray(is_own.repeat(4, 1), rpn_rois.dtype)
     return (
-        jnp.asarray(joined(rois, 4), rpn_rois.dtype),
+        jnp.asarray(join_rows(rois, 4), rpn_rois.dtype),
         jnp.asarray(label[:, None], "int32"),
         jnp.asarray(wide, rpn_rois.dtype),
         *(weight, weight),

@@ -120,7 +120,7 @@ def anchor_generator(
     return _with_variances(_around(centres, np.array(halves)), variances, input.dtype)
 
 
-def _centred(boxes: Array, extra: float) -> tuple[Array, Array, Array, Array]:
+def _to_centres(boxes: Array, extra: float) -> tuple[Array, Array, Array, Array]:
     """Centre x, centre y, width and height of corners (x, y, x, y)."""
     left, top, right, bottom = (boxes[..., i] for i in range(4))
     width, height = right - left + extra, bottom - top + extra
@@ -141,7 +141,7 @@ def box_coder(
     encodes = code_type.startswith("encode")
     along = 0 if encodes else axis
     priors = jnp.expand_dims(wide(prior_box), along)
-    x, y, width, height = _centred(priors, extra)
+    x, y, width, height = _to_centres(priors, extra)
     if prior_box_var is not None:
         spread: Any = jnp.expand_dims(wide(prior_box_var), along)
     else:
@@ -149,7 +149,7 @@ def box_coder(
     target = wide(target_box)
     if encodes:
         boxes = target[:, None]
-        _, _, own_width, own_height = _centred(boxes, extra)
+        _, _, own_width, own_height = _to_centres(boxes, extra)
         centre_x, centre_y = (boxes[..., i] / 2 + boxes[..., i + 2] / 2 for i in (0, 1))
         code = [
             (centre_x - x) / width,

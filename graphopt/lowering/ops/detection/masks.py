@@ -12,7 +12,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.ops.detection.masks import GenerateMaskLabels
 from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array
-from graphopt.lowering.ops.detection.assignment import box_overlaps, joined, parts_of
+from graphopt.lowering.ops.detection.assignment import box_overlaps, join_rows, parts_of
 from graphopt.lowering.registry import lowers
 
 Numbers = np.ndarray[Any, Any]
@@ -38,7 +38,7 @@ def generate_mask_labels(
 ) -> tuple[Array, ...]:
     sizes, own = concrete(lengths, _WHAT), concrete(roi_lengths, _WHAT)
     polygons = parts_of(concrete(gt_segms, _WHAT), concrete(point_lengths, _WHAT))
-    objects = _grouped(_grouped(polygons, concrete(polygon_lengths, _WHAT)), sizes)
+    objects = _group(_group(polygons, concrete(polygon_lengths, _WHAT)), sizes)
     classes = parts_of(concrete(gt_classes, _WHAT).reshape(-1), sizes)
     crowds = parts_of(concrete(is_crowd, _WHAT).reshape(-1), sizes)
     chosen: list[Numbers] = []
@@ -69,14 +69,14 @@ def generate_mask_labels(
         places.append(found)
         masks.append(pixels.reshape(len(found), -1))
     return (
-        jnp.asarray(joined(chosen, 4), rois.dtype),
-        jnp.asarray(joined(places)[:, None], "int32"),
-        jnp.asarray(joined(masks, num_classes * resolution**2), "int32"),
+        jnp.asarray(join_rows(chosen, 4), rois.dtype),
+        jnp.asarray(join_rows(places)[:, None], "int32"),
+        jnp.asarray(join_rows(masks, num_classes * resolution**2), "int32"),
         jnp.asarray([len(found) for found in places], "int64"),
     )
 
 
-def _grouped(items: Sequence[Any], lengths: Numbers) -> list[Sequence[Any]]:
+def _group(items: Sequence[Any], lengths: Numbers) -> list[Sequence[Any]]:
     """The items in groups of these lengths."""
     ends = np.cumsum(lengths)
     return [items[end - size : end] for end, size in zip(ends, lengths, strict=True)]
@@ -92,11 +92,11 @@ def _nearest(box: Numbers, objects: Sequence[Sequence[Numbers]]) -> Sequence[Num
 def _mask(outlines: Sequence[Numbers], box: Numbers, size: int) -> Numbers:
     """1 for the pixels [size, size] of a box that one of the outlines encloses."""
     sides = np.maximum(box[2:] - box[:2], 1)
-    inside = [_enclosed((points - box[:2]) * size / sides, size) for points in outlines]
+    inside = [_fill_polygon((points - box[:2]) * size / sides, size) for points in outlines]
     return np.logical_or.reduce(inside)
 
 
-def _enclosed(points: Numbers, size: int) -> Numbers:
+def _fill_polygon(points: Numbers, size: int) -> Numbers:
     """True for the pixels [size, size] that a polygon with these corners encloses.
 
     Column by column the pixels below a crossing of the outline change between out and in.

@@ -11,7 +11,7 @@ from jax import numpy as jnp
 from graphopt.ir.dialect.ops.detection import proposals as ops
 from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array
-from graphopt.lowering.ops.detection.assignment import joined
+from graphopt.lowering.ops.detection.assignment import join_rows
 from graphopt.lowering.registry import lowers
 
 Numbers = np.ndarray[Any, Any]
@@ -38,7 +38,7 @@ def overlaps(some: Numbers, others: Numbers, extra: float) -> Numbers:
         return np.where(common > 0, common / union, 0)
 
 
-def _suppressed(
+def _suppress(
     boxes: Numbers, order: Numbers, threshold: float, eta: float, extra: float
 ) -> list[int]:
     """Non-maximum suppression of boxes from best to worst, some at a time."""
@@ -79,7 +79,7 @@ def _tables(picked: list[list[Any]], offsets: list[list[int]], dtype: Any) -> tu
 @lowers(ops.Nms)
 def nms(x: Array, threshold: float) -> Array:
     boxes = concrete(x, "the number of boxes")
-    kept = _suppressed(boxes, np.arange(len(boxes)), threshold, 1.0, 0.0)
+    kept = _suppress(boxes, np.arange(len(boxes)), threshold, 1.0, 0.0)
     return jnp.asarray(kept, "int64")
 
 
@@ -113,7 +113,7 @@ def multiclass_nms(
                 continue
             candidates = own if marks.ndim == 3 else own[:, label]
             order = _best(score, score_threshold, nms_top_k)
-            chosen = _suppressed(candidates, order, nms_threshold, nms_eta, extra)
+            chosen = _suppress(candidates, order, nms_threshold, nms_eta, extra)
             picked += [(float(score[at]), label, at) for at in chosen]
         if -1 < keep_top_k < len(picked):
             picked = sorted(picked, key=lambda p: -p[0])[:keep_top_k]
@@ -201,7 +201,7 @@ def generate_proposals(
         delta = delta.reshape(-1, 4, *delta.shape[1:]).transpose(2, 3, 0, 1).reshape(-1, 4)
         order = np.argsort(-score, kind="stable")
         order = order[:pre_nms_top_n] if 0 < pre_nms_top_n < len(order) else order
-        boxes = _decoded(bases[order], delta[order] * spreads[order], extra)
+        boxes = _decode_boxes(bases[order], delta[order] * spreads[order], extra)
         limits = np.tile(size[1::-1] - extra, 2).astype(boxes.dtype)
         boxes = np.clip(boxes, 0, limits)
         kept = order[_large(boxes, size, max(min_size, 1.0), pixel_offset)]
@@ -211,17 +211,17 @@ def generate_proposals(
             own_scores.append(np.zeros((1, 1), boxes.dtype))
             continue
         if nms_thresh > 0:
-            chosen = _suppressed(boxes, np.arange(len(boxes)), nms_thresh, eta, extra)
+            chosen = _suppress(boxes, np.arange(len(boxes)), nms_thresh, eta, extra)
             chosen = chosen[:post_nms_top_n] if 0 < post_nms_top_n < len(chosen) else chosen
             boxes, kept = boxes[chosen], kept[chosen]
         rows.append(boxes)
         own_scores.append(score[kept][:, None])
     counts = jnp.asarray([len(image) for image in rows], np.int32)
-    found, of_found = joined(rows, 4), joined(own_scores, 1)
+    found, of_found = join_rows(rows, 4), join_rows(own_scores, 1)
     return jnp.asarray(found, scores.dtype), jnp.asarray(of_found, scores.dtype), counts
 
 
-def _decoded(anchors: Numbers, delta: Numbers, extra: float) -> Numbers:
+def _decode_boxes(anchors: Numbers, delta: Numbers, extra: float) -> Numbers:
     """Boxes by their offsets from anchors; growth is limited."""
     sides = anchors[:, 2:] - anchors[:, :2] + np.asarray(extra, anchors.dtype)
     middle = anchors[:, :2] + sides / 2 + delta[:, :2] * sides
@@ -303,9 +303,9 @@ def locality_aware_nms(
     images = concrete(bboxes, "the number of boxes"), concrete(scores, "the number of boxes")
     rows, places = list[list[Any]](), list[list[int]]()
     for boxes, marks in zip(*images, strict=True):
-        merged, score = _merged(boxes, marks[0], nms_threshold, extra)
+        merged, score = _merge_boxes(boxes, marks[0], nms_threshold, extra)
         order = _best(score, score_threshold, nms_top_k)
-        chosen = _suppressed(merged, order, nms_threshold, nms_eta, extra)
+        chosen = _suppress(merged, order, nms_threshold, nms_eta, extra)
         chosen = chosen[:keep_top_k] if keep_top_k > -1 else chosen
         rows.append([[0, score[at], *merged[at]] for at in chosen])
         places.append(chosen)
@@ -313,7 +313,7 @@ def locality_aware_nms(
     return out, counts
 
 
-def _merged(
+def _merge_boxes(
     boxes: Numbers, scores: Numbers, threshold: float, extra: float
 ) -> tuple[Numbers, Numbers]:
     """Boxes of which each that overlaps with the one before it became a part of that."""
@@ -356,7 +356,7 @@ def retinanet_detection_output(
             flat = marks[image].reshape(-1)
             order = _best(flat, least, nms_top_k)
             at, label = np.divmod(order, marks.shape[2])
-            boxes = _decoded(bases[at], deltas[image][at], 1.0) / ratio
+            boxes = _decode_boxes(bases[at], deltas[image][at], 1.0) / ratio
             columns = (label[:, None] + 1, flat[order][:, None], np.clip(boxes, 0, limits))
             found.append(np.concatenate(columns, 1))
         every = np.concatenate(found)
@@ -364,9 +364,7 @@ def retinanet_detection_output(
         for label in np.unique(every[:, 0]):
             own = every[every[:, 0] == label]
             order = _best(own[:, 1], -math.inf, -1)
-            picked += [
-                own[at] for at in _suppressed(own[:, 2:], order, nms_threshold, nms_eta, 1.0)
-            ]
+            picked += [own[at] for at in _suppress(own[:, 2:], order, nms_threshold, nms_eta, 1.0)]
         picked.sort(key=lambda row: -row[1])
         rows.append(picked[:keep_top_k] if keep_top_k > -1 else picked)
         places.append([0] * len(rows[-1]))

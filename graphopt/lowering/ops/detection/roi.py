@@ -41,7 +41,7 @@ def _side(size: Array, count: int) -> Array:
     return quotient(size, constant(count, size.dtype))
 
 
-def _weighted(images: Array, rows: Array, columns: Array) -> Array:
+def _weigh_pixels(images: Array, rows: Array, columns: Array) -> Array:
     """[r, c, h, w] with weights [r, p, h] of rows and [r, q, w] of columns: [r, c, p, q]."""
     return jnp.einsum("rph,rchw,rqw->rcpq", rows, images, columns)
 
@@ -70,11 +70,11 @@ def roi_align(
             points = start[..., None] + (end - start)[..., None] * parts.astype(low.dtype)
             weights.append(_between_pixels(points, pixels).mean(2))
         else:
-            weights.append(_adapted(start, end, jnp.ceil(_side(size, count)), pixels))
-    return _weighted(images, *weights).astype(x.dtype)
+            weights.append(_adaptive_weights(start, end, jnp.ceil(_side(size, count)), pixels))
+    return _weigh_pixels(images, *weights).astype(x.dtype)
 
 
-def _adapted(start: Array, end: Array, count: Array, pixels: int) -> Array:
+def _adaptive_weights(start: Array, end: Array, count: Array, pixels: int) -> Array:
     """The mean weights [r, cells, pixels] of `count` [r] points in each cell of a box.
 
     Boxes may be as large as they like, so the points are visited one after the other. They are
@@ -102,7 +102,7 @@ def _between_pixels(points: Array, pixels: int) -> Array:
     return jnp.where(outside[..., None], 0, weights)
 
 
-def _covered(start: Array, end: Array, pixels: int) -> Array:
+def _cover_pixels(start: Array, end: Array, pixels: int) -> Array:
     """The pixels [r, count, pixels] in cells whose bounds are whole numbers."""
     at = jnp.arange(pixels, dtype=start.dtype)
     return (at >= start[..., None]) & (at < end[..., None])
@@ -131,7 +131,7 @@ def psroi_pool(
         size = jnp.maximum((corners[:, axis + 2] + 1) * spatial_scale - low, 0.1)
         start, end = _cells(low, size, count)
         pixels = images.shape[3 - axis]
-        masks.append(_covered(jnp.floor(start), jnp.ceil(end), pixels).astype(images.dtype))
+        masks.append(_cover_pixels(jnp.floor(start), jnp.ceil(end), pixels).astype(images.dtype))
     rows, columns = masks
     shape = (-1, output_channels, pooled_height, pooled_width, *images.shape[2:])
     total = jnp.einsum("rph,rcpqhw,rqw->rcpq", rows, images.reshape(shape), columns)
@@ -158,7 +158,7 @@ def prroi_pool(
         weights.append(_hat(end[..., None] - at) - _hat(start[..., None] - at))
         sizes.append(size / count)
     area = (sizes[0] * sizes[1])[:, None, None, None]
-    found = _weighted(images, *weights)
+    found = _weigh_pixels(images, *weights)
     return jnp.where(area > 0, found / jnp.where(area > 0, area, 1), 0).astype(x.dtype)
 
 
@@ -236,7 +236,7 @@ def _largest_by_masks(
 ) -> Array:
     """As `_largest_in`, with a derivative: equal pixels share it."""
     images = jnp.take(x, _image_numbers(boxes_num, rows[0].shape[0]), 0, mode="clip")
-    inside = (_covered(*rows, x.shape[2]), _covered(*columns, x.shape[3]))
+    inside = (_cover_pixels(*rows, x.shape[2]), _cover_pixels(*columns, x.shape[3]))
     none = jnp.asarray(-jnp.inf, x.dtype)
     lines = jnp.where(inside[1][:, None, None], images[:, :, :, None], none).max(4)
     found = jnp.where(inside[0][:, None, :, :, None], lines[:, :, None], none).max(3)

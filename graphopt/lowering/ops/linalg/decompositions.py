@@ -11,18 +11,18 @@ from jax import numpy as jnp
 from jax.scipy import linalg
 
 from graphopt.ir.dialect.ops.linalg import decompositions as ops
-from graphopt.lowering.ops.base import Array, wide, widened
+from graphopt.lowering.ops.base import Array, compute_wide, wide
 from graphopt.lowering.registry import lowers
 
 
 @lowers(ops.Det)
-@widened
+@compute_wide
 def det(x: Array) -> Array:
     return jnp.linalg.det(x)
 
 
 @lowers(ops.Slogdet)
-@widened
+@compute_wide
 def slogdet(x: Array) -> Array:
     sign, size = jnp.linalg.slogdet(x)
     return jnp.stack([lax.stop_gradient(sign), size.astype(x.dtype)])
@@ -165,13 +165,13 @@ def cholesky_solve(x: Array, y: Array, upper: bool) -> Array:
 
 
 @lowers(ops.MatrixPower)
-@widened
+@compute_wide
 def matrix_power(x: Array, n: int) -> Array:
     return jnp.linalg.matrix_power(x, n)
 
 
 @lowers(ops.MatrixExp)
-@widened
+@compute_wide
 def matrix_exp(x: Array) -> Array:
     return linalg.expm(x)
 

@@ -8,7 +8,7 @@ import jax
 from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops.linalg import matrices as ops
-from graphopt.lowering.ops.base import Array, constant, wide, widened
+from graphopt.lowering.ops.base import Array, compute_wide, constant, wide
 from graphopt.lowering.registry import lowers
 
 
@@ -27,13 +27,13 @@ def _cholesky_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array,
 
 
 @lowers(ops.Cholesky)
-@widened
+@compute_wide
 def cholesky(x: Array, upper: bool) -> Array:
     return _cholesky(x.mT.conj()).mT.conj() if upper else _cholesky(x)
 
 
 @lowers(ops.Inverse)
-@widened
+@compute_wide
 def inverse(x: Array) -> Array:
     return jnp.linalg.inv(x)
 

@@ -117,14 +117,14 @@ def _forward_scores(scores: Array, label: Array, steps: Array, length: Array, bl
     differs = states != jnp.concatenate([states[:, :2], states[:, :-2]], 1)[:, :count]
     skips = differs & (np.arange(count) % 2 == 1)
 
-    def shifted(alpha: Array, by: int) -> Array:
+    def shift(alpha: Array, by: int) -> Array:
         empty = jnp.full((batch, by), IMPOSSIBLE, alpha.dtype)
         return jnp.concatenate([empty, alpha], 1)[:, :count]
 
     def step(alpha: Array, now: tuple[Array, Array]) -> tuple[Array, None]:
         found, time = now
-        jumped = jnp.where(skips, shifted(alpha, 2), IMPOSSIBLE)
-        reached = jnp.logaddexp(jnp.logaddexp(alpha, shifted(alpha, 1)), jumped)
+        jumped = jnp.where(skips, shift(alpha, 2), IMPOSSIBLE)
+        reached = jnp.logaddexp(jnp.logaddexp(alpha, shift(alpha, 1)), jumped)
         return jnp.where((time < steps)[:, None], reached + found, alpha), None
 
     start = jnp.full((batch, count), IMPOSSIBLE, scores.dtype).at[:, 0].set(0)

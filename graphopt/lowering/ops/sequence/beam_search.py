@@ -119,7 +119,7 @@ def beam_search_decode(
         for array in (ids, scores, sentence_lengths, beam_lengths)
     )
     steps = [_Step(*step) for step in zip(words, marks, sources, beams, strict=True)]
-    sentences = [_backtraced(steps, at, end_id) for at in range(len(sources[0]))]
+    sentences = [_backtrace(steps, at, end_id) for at in range(len(sources[0]))]
     for found in sentences:
         found.sort(key=lambda sentence: -sentence[0][1])
     every = [sentence[::-1] for found in sentences for sentence in found]
@@ -140,7 +140,7 @@ class _Step(NamedTuple):
     beams: Numbers
 
 
-def _backtraced(steps: list[_Step], source: int, end_id: int) -> list[list[tuple[int, Any]]]:
+def _backtrace(steps: list[_Step], source: int, end_id: int) -> list[list[tuple[int, Any]]]:
     """The sentences of a source, last word first, each word with its score.
 
     They start at the last step at which the source has candidates. Of the words that end a sentence

@@ -82,7 +82,7 @@ def rnn(
     out, final = wide(x), list[States]()
     for layer in range(num_layers):
         if layer and dropout_prob and not is_test:
-            out = _dropped(out, dropout_prob, jax.random.fold_in(key, layer))
+            out = _drop(out, dropout_prob, jax.random.fold_in(key, layer))
         outs: list[Array] = []
         for at in range(layer * directions, (layer + 1) * directions):
             parts = [*weights[2 * at : 2 * at + 2], *weights[2 * (scans + at) :][:2]]
@@ -97,7 +97,7 @@ def rnn(
     return out.astype(x.dtype), *(end.astype(x.dtype) for end in ends)
 
 
-def _dropped(x: Array, p: float, key: Array) -> Array:
+def _drop(x: Array, p: float, key: Array) -> Array:
     if p == 1:
         return jnp.zeros_like(x)
     keep = jax.random.bernoulli(key, np.float32(1 - p), x.shape)
@@ -179,7 +179,7 @@ def lstm_unit(x: Array, c_prev: Array, forget_bias: float) -> tuple[Array, Array
     return cell.astype(x.dtype), hidden.astype(x.dtype)
 
 
-def _applied(name: str, x: Array) -> Array:
+def _activate(name: str, x: Array) -> Array:
     return x if name == "identity" else activate(name, x)
 
 
@@ -246,7 +246,7 @@ def sequence_lstmp(
     names = gate_activation, cell_activation, candidate_activation
 
     def project(hidden: Array) -> Array:
-        return _clipped(_applied(proj_activation, hidden @ wide(proj_weight)), proj_clip)
+        return _clip(_activate(proj_activation, hidden @ wide(proj_weight)), proj_clip)
 
     made, cell = _lstm_step(
         *(x, lengths, (weight, proj_weight), bias, (h0, c0), names, is_reverse, use_peepholes),
@@ -256,7 +256,7 @@ def sequence_lstmp(
     return made, lax.stop_gradient(cell)
 
 
-def _clipped(x: Array, limit: float) -> Array:
+def _clip(x: Array, limit: float) -> Array:
     """x within the limit; clipped elements pass no gradient on."""
     if limit <= 0:
         return x
@@ -290,11 +290,11 @@ def _lstm_step(
         gate, first, (start_h, start_c) = row
         h, c = jnp.where(first, start_h, before[0]), jnp.where(first, start_c, before[1])
         candidate, into, keep, out = jnp.split(gate + h @ matrix, 4)
-        into = _applied(of_gate, into + c * checks[0])
-        keep = _applied(of_gate, keep + c * checks[1])
-        cell = _clipped(_applied(of_candidate, candidate) * into + c * keep, cell_clip)
-        out = _applied(of_gate, out + cell * checks[2])
-        hidden = project(out * _applied(of_cell, cell))
+        into = _activate(of_gate, into + c * checks[0])
+        keep = _activate(of_gate, keep + c * checks[1])
+        cell = _clip(_activate(of_candidate, candidate) * into + c * keep, cell_clip)
+        out = _activate(of_gate, out + cell * checks[2])
+        hidden = project(out * _activate(of_cell, cell))
         return (hidden, cell), (hidden, cell)
 
     sizes = matrix.shape[0], size
@@ -326,9 +326,9 @@ def sequence_gru(
     def step(before: Array, row: tuple[Array, Array, tuple[Array, ...]]) -> tuple[Array, Array]:
         gate, first, (start,) = row
         h = jnp.where(first, start, before)
-        both = _applied(gate_activation, gate[: 2 * size] + h @ of_gates)
+        both = _activate(gate_activation, gate[: 2 * size] + h @ of_gates)
         update, reset = both[:size], both[size:]
-        candidate = _applied(activation, gate[2 * size :] + (reset * h) @ of_candidate)
+        candidate = _activate(activation, gate[2 * size :] + (reset * h) @ of_candidate)
         share = 1 - update if origin_mode else update
         hidden = share * (candidate - h) + h
         return hidden, hidden

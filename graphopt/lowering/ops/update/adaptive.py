@@ -12,7 +12,7 @@ from graphopt.lowering.ops.update.basic import scalar
 from graphopt.lowering.registry import lowers
 
 
-def rounded(new: tuple[Array, ...], old: tuple[Array, ...]) -> tuple[Array, ...]:
+def round_as(new: tuple[Array, ...], old: tuple[Array, ...]) -> tuple[Array, ...]:
     """New values in the dtypes of those that they replace."""
     return tuple(value.astype(like.dtype) for value, like in zip(new, old, strict=True))
 
@@ -29,7 +29,7 @@ def adagrad(
     p, g = wide(param), wide(grad)
     m = wide(moment) + lax.square(g)
     moved = p - scalar(learning_rate, p) * g / (lax.sqrt(m) + epsilon)
-    return rounded((moved, m), (param, moment))
+    return round_as((moved, m), (param, moment))
 
 
 @lowers(ops.DecayedAdagrad)
@@ -39,7 +39,7 @@ def decayed_adagrad(
     p, g = wide(param), wide(grad)
     m = decay * wide(moment) + (1 - decay) * lax.square(g)
     moved = p - scalar(learning_rate, p) * g / (lax.sqrt(m) + epsilon)
-    return rounded((moved, m), (param, moment))
+    return round_as((moved, m), (param, moment))
 
 
 @lowers(ops.Adadelta)
@@ -58,7 +58,7 @@ def adadelta(
     step = -lax.sqrt((steps + epsilon) / (squares + epsilon)) * g
     steps = rho * steps + (1 - rho) * lax.square(step)
     moved = p + scalar(learning_rate, p) * step
-    return rounded((moved, squares, steps), (param, avg_squared_grad, avg_squared_update))
+    return round_as((moved, squares, steps), (param, avg_squared_grad, avg_squared_update))
 
 
 @lowers(ops.Adamax)
@@ -77,7 +77,7 @@ def adamax(
     m = beta1 * wide(moment) + (1 - beta1) * g
     largest = jnp.maximum(lax.abs(g), beta2 * wide(inf_norm) + epsilon)
     moved = p - scalar(learning_rate, p) / (1 - scalar(beta1_pow, p)) * (m / largest)
-    return rounded((moved, m, largest), (param, moment, inf_norm))
+    return round_as((moved, m, largest), (param, moment, inf_norm))
 
 
 @lowers(ops.Rmsprop)
@@ -101,7 +101,7 @@ def rmsprop(
         mean = decay * mean + (1 - decay) * g
         spread = squares - lax.square(mean)
     step = momentum * wide(moment) + scalar(learning_rate, p) * g / lax.sqrt(spread + epsilon)
-    return rounded((p - step, step, squares, mean), (param, moment, mean_square, mean_grad))
+    return round_as((p - step, step, squares, mean), (param, moment, mean_square, mean_grad))
 
 
 @lowers(ops.Lamb)
@@ -133,7 +133,7 @@ def lamb(
         length, step_length = norm(p, others), norm(step, others)
         usable = (length > 0) & (step_length > 0)
         rate = rate * jnp.where(usable, length / step_length, jnp.ones_like(length))
-    return rounded(
+    return round_as(
         (p - rate * step, m1, m2, beta1_pow * beta1, beta2_pow * beta2),
         (param, moment1, moment2, beta1_pow, beta2_pow),
     )
@@ -164,7 +164,7 @@ def nadam(
     m2 = beta2 * wide(moment2) + (1 - beta2) * lax.square(g)
     ahead = next_mu * m1 / (1 - product * next_mu) + (1 - mu) * g / (1 - product)
     moved = p - scalar(learning_rate, p) * ahead / (lax.sqrt(m2 / (1 - b2)) + epsilon)
-    return rounded(
+    return round_as(
         (moved, decay_pow, b2, product, m1, m2),
         (param, momentum_decay_pow, beta2_pow, mu_product, moment1, moment2),
     )
@@ -199,7 +199,7 @@ def radam(
     rectified = lax.sqrt((at - 4) * (at - 2) * limit / ((limit - 4) * (limit - 2) * at))
     factor = jnp.where(known, rectified * lax.sqrt(1 - b2) / (lax.sqrt(m2) + epsilon), 1)
     moved = p - scalar(learning_rate, p) * m1 / (1 - b1) * factor.astype(p.dtype)
-    return rounded(
+    return round_as(
         (moved, b1, b2, weight, m1, m2), (param, beta1_pow, beta2_pow, rho, moment1, moment2)
     )
 
@@ -226,4 +226,4 @@ def ftrl(
     linear = wide(linear_accumulator) + g - (root - old_root) / rate * p
     moved = (l1 * lax.sign(linear) - linear) / (root / rate + 2 * l2)
     moved = jnp.where(lax.abs(linear) > l1, moved, jnp.zeros_like(moved))
-    return rounded((moved, new, linear), (param, squared_accumulator, linear_accumulator))
+    return round_as((moved, new, linear), (param, squared_accumulator, linear_accumulator))

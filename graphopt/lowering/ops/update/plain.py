@@ -10,7 +10,7 @@ from jax import numpy as jnp
 from graphopt.ir.dialect.ops.update import plain as ops
 from graphopt.lowering.collectives import ALONE, Replicas
 from graphopt.lowering.ops.base import Array, wide
-from graphopt.lowering.ops.update.adaptive import norm, rounded
+from graphopt.lowering.ops.update.adaptive import norm, round_as
 from graphopt.lowering.ops.update.basic import scalar
 from graphopt.lowering.registry import lowers
 
@@ -22,7 +22,7 @@ def asgd(
     p, g = wide(param), wide(grad)
     total = wide(d) - wide(y) + g
     moved = p - scalar(learning_rate, p) / scalar(n, p) * total
-    return rounded((moved, total, g), (param, d, y))
+    return round_as((moved, total, g), (param, d, y))
 
 
 @lowers(ops.Rprop)
@@ -41,7 +41,7 @@ def rprop(
     factor = jnp.where(agree > 0, grow, jnp.where(agree < 0, shrink, jnp.ones_like(shrink)))
     step = jnp.clip(wide(learning_rate).astype(p.dtype) * factor, least, most)
     g = jnp.where(agree < 0, jnp.zeros_like(g), g)
-    return rounded((p - lax.sign(g) * step, g, step), (param, prev, learning_rate))
+    return round_as((p - lax.sign(g) * step, g, step), (param, prev, learning_rate))
 
 
 @lowers(ops.LarsMomentum)
@@ -68,7 +68,7 @@ def lars_momentum(
         own = rate * lars_coeff * length / jnp.where(usable, divisor, jnp.ones_like(divisor))
         rate = jnp.where(usable, own, rate)
     v = mu * wide(velocity) + rate * (g + lars_weight_decay * p)
-    return rounded((p - v, v), (param, velocity))
+    return round_as((p - v, v), (param, velocity))
 
 
 @lowers(ops.Dpsgd)

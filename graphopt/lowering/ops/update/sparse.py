@@ -37,7 +37,7 @@ def sparse_adam_step(
     return moved, m1, m2, powers[0].astype(beta1_pow.dtype), powers[1].astype(beta2_pow.dtype)
 
 
-def _chosen(
+def _choose_rows(
     looked_up: Array | None, new: tuple[Array, ...], old: tuple[Array, ...]
 ) -> tuple[Array, ...]:
     """New tables where a row was looked up, the old ones elsewhere; powers are new."""
@@ -66,7 +66,7 @@ def sparse_adam(
         *(param, grad, learning_rate, moment1, moment2, beta1_pow, beta2_pow),
         *(beta1, beta2, epsilon, uncorrected_epsilon),
     )
-    return _chosen(looked_up, new, (param, moment1, moment2))
+    return _choose_rows(looked_up, new, (param, moment1, moment2))
 
 
 @lowers(ops.SparseAdamw)
@@ -91,7 +91,7 @@ def sparse_adamw(
         *(param, grad, learning_rate, moment1, moment2, beta1_pow, beta2_pow, None),
         *(beta1, beta2, epsilon, uncorrected_epsilon, coeff, lr_ratio, with_decay),
     )
-    return _chosen(looked_up, new, (param, moment1, moment2))
+    return _choose_rows(looked_up, new, (param, moment1, moment2))
 
 
 def rows_of(
@@ -111,7 +111,7 @@ def rows_of(
     return joined, jnp.concatenate([g.reshape(-1, width) for g in grads])
 
 
-def merged(count: int, numbers: Array, rows: Array) -> tuple[Array, Array]:
+def merge_rows(count: int, numbers: Array, rows: Array) -> tuple[Array, Array]:
     """Rows [n, width] of a table of `count` rows, those of one number added up.
 
     Each number has one place, where its sum is; the others hold zeros, and a number that is past
@@ -137,7 +137,7 @@ def updated_rows(
     """
     tables = [jnp.asarray(table) for table in tables]
     numbers, rows = rows_of(tables[0], ids, grads, padding)
-    numbers, rows = merged(len(tables[0]), numbers, wide(rows))
+    numbers, rows = merge_rows(len(tables[0]), numbers, wide(rows))
     found = step(*(table.at[numbers].get(mode="clip") for table in tables), rows)
     kept = [
         table.at[numbers].set(new, mode="drop") for table, new in zip(tables, found, strict=False)

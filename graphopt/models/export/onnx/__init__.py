@@ -21,7 +21,7 @@ OPSET = 20
 """The version of ONNX's operators that is written unless another one is requested."""
 
 
-def _needed(module: str) -> Any:
+def _import_needed(module: str) -> Any:
     """A module of this room; UnsupportedError without the packages that it needs."""
     try:
         return import_module(f"{__name__}.{module}")
@@ -41,10 +41,10 @@ def write_onnx(
     Raises UnsupportedError for a program that updates state, and with all ops that ONNX has no
     operators for; ValueError for an opset that cannot be written. Nothing is written then.
     """
-    return _needed("file").write(path, model, module, opset)
+    return _import_needed("file").write(path, model, module, opset)
 
 
 def refusals(module: ModuleOp, opset: int | None = None) -> dict[tuple[str, str], list[str]]:
     """The ops of a module that ONNX has no operators for, with reasons: the values of each."""
-    file = _needed("file")
+    file = _import_needed("file")
     return file.refusals_of(module, file.checked_opset(opset))

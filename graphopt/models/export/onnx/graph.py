@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.op import PdOp, bind_groups, class_of
 from graphopt.ir.dialect.ops.control import Yield
-from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, grouped
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties, group_operands
 from graphopt.ir.dialect.signature import FEED, STATE, Port, main_function, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.models.export.onnx import rules as rules  # every rule is registered
@@ -25,15 +25,15 @@ from graphopt.models.export.onnx.nodes import (
     Parts,
     Shared,
     Value,
-    finished,
+    finish_nodes,
     initializer,
     read_by,
     read_inside,
 )
-from graphopt.models.export.onnx.ops.complex import apart, joined
+from graphopt.models.export.onnx.ops.complex import apart, join_parts
 from graphopt.models.export.onnx.patterns import as_one
 from graphopt.models.export.onnx.regions import REGIONS, RegionWriter
-from graphopt.models.export.onnx.registry import written
+from graphopt.models.export.onnx.registry import write_op
 
 Array = np.ndarray[Any, Any]
 
@@ -66,13 +66,13 @@ class Writer(RegionWriter):
         try:
             results = self._results(emit, op)
         except NotInOnnx as error:
-            found = self.refusals.setdefault((_named(op), str(error)), [])
+            found = self.refusals.setdefault((_op_name(op), str(error)), [])
             found.append(emit.base)
             results = tuple(self._stand_in(emit, value) for value in op.results)
             del emit.nodes[first:]
         for value, result in zip(op.results, results, strict=True):
             if result is not None:
-                self.values[value] = self._typed(value, result, emit.nodes[first:])
+                self.values[value] = self._set_type(value, result, emit.nodes[first:])
 
     def _results(self, emit: Nodes, op: PdOp) -> tuple[Value | Parts | None, ...]:
         for op_class in type(op).__mro__:
@@ -88,11 +88,11 @@ class Writer(RegionWriter):
         op_class, attrs = type(op), op.attr_values()
         if isinstance(op, Dynamic):
             op_class = class_of(op.attr("op"))
-            attrs = decoded(op_class, op.attr("attrs"))
+            attrs = decode_properties(op_class, op.attr("attrs"))
             attrs |= dict(zip(op.attr("dynamic"), groups[1], strict=True))
-            groups = grouped(groups[0], op.attr("groups"))
+            groups = group_operands(groups[0], op.attr("groups"))
         bound = bind_groups(op_class, groups)
-        return written(emit, op_class, {**bound, **attrs}, types, used)  # pyright: ignore
+        return write_op(emit, op_class, {**bound, **attrs}, types, used)  # pyright: ignore
 
     def _stand_in(self, emit: Nodes, value: SSAValue) -> Value | Parts:
         """A value for one that cannot be written, so that the ops after it are looked at, too."""
@@ -101,7 +101,7 @@ class Writer(RegionWriter):
         made = ir.Value(name=self.shared.name(emit.base), type=type_)
         return Parts(made, made) if dtype.is_complex else made
 
-    def _typed(
+    def _set_type(
         self, value: SSAValue, result: Value | Parts, new: Sequence[ir.Node]
     ) -> Value | Parts:
         """The result with its type and its name; one that was there before keeps its own."""
@@ -136,10 +136,10 @@ class Writer(RegionWriter):
                 results[at] = value = own.reshape(value, own.ints([]))
             # a graph gives what its own nodes make, each value once
             if value.producer() not in own.nodes or value in given:
-                results[at] = copied(own, value)
+                results[at] = copy_value(own, value)
             given.add(results[at])
         return ir.Graph(
-            [*first, *arguments], results, nodes=finished(own.nodes, results), name="region"
+            [*first, *arguments], results, nodes=finish_nodes(own.nodes, results), name="region"
         )
 
     def argument(self, value: SSAValue) -> Value:
@@ -163,11 +163,11 @@ def graph_of(
 
     Raises UnsupportedError with all ops that ONNX has no operators for.
     """
-    writer, emit, graph_inputs, initial, results = _written(module, parameters, inputs, opset)
+    writer, emit, graph_inputs, initial, results = _write_module(module, parameters, inputs, opset)
     if writer.refusals:
-        raise UnsupportedError(refused(writer.refusals))
+        raise UnsupportedError(refusal_error(writer.refusals))
     held = [*initial, *writer.shared.constants]
-    nodes = finished(emit.nodes, results)
+    nodes = finish_nodes(emit.nodes, results)
     read = set(read_by(nodes)) | set(results)
     graph = ir.Graph(
         graph_inputs,
@@ -187,16 +187,16 @@ IR_VERSIONS = {20: 9, 21: 10, 22: 10, 23: 11}
 def refusals_of(module: ModuleOp, opset: int) -> Mapping[tuple[str, str], list[str]]:
     """The ops of a module that ONNX has no operators for, with reasons: the values of each."""
     ports = signature_of(module).arguments
-    zeros = {p.name: np.broadcast_to(p.dtype.numpy.type(0), _closed(p)) for p in ports}
+    zeros = {p.name: np.broadcast_to(p.dtype.numpy.type(0), _close_sizes(p)) for p in ports}
     feeds = [port for port in ports if port.kind == FEED]
-    return _written(module, zeros, feeds, opset)[0].refusals
+    return _write_module(module, zeros, feeds, opset)[0].refusals
 
 
-def _closed(port: Port) -> tuple[int, ...]:
+def _close_sizes(port: Port) -> tuple[int, ...]:
     return tuple(max(dim, 0) for dim in port.shape)
 
 
-def _written(
+def _write_module(
     module: ModuleOp, parameters: Mapping[str, Array], inputs: Sequence[Port], opset: int
 ) -> tuple[Writer, Nodes, list[Value], list[Value], list[Value]]:
     """The writer with what it refused, the nodes, the inputs, the parameters and the outputs."""
@@ -210,7 +210,7 @@ def _written(
     writer = Writer(shared)
     for port, argument in zip(signature.arguments, function.body.block.args, strict=True):
         if port.kind == STATE:
-            initial.append(initializer(port.name, _stored(np.asarray(parameters[port.name]))))
+            initial.append(initializer(port.name, _to_stored(np.asarray(parameters[port.name]))))
             shared.hold(initial[-1])
         value = initial[-1] if port.kind == STATE else made[port.name]
         writer.values[argument] = apart(emit, value) if port.dtype.is_complex else value
@@ -220,16 +220,16 @@ def _written(
     # OpenVINO's reader fails where a branch reads what is an output of the model
     inner = {value for node in emit.nodes for value in read_inside(node)}
     for name, result in zip(fetched, found, strict=True):
-        value = joined(emit, result) if isinstance(result, Parts) else result
+        value = join_parts(emit, result) if isinstance(result, Parts) else result
         if value.name != name or value in outputs:
             is_own = value.producer() in emit.nodes and value not in (*outputs, *inner)
-            value = value if is_own else copied(emit, value)
+            value = value if is_own else copy_value(emit, value)
             value.name = name
         outputs.append(value)
     return writer, emit, list(made.values()), initial, outputs
 
 
-def refused(refusals: Mapping[tuple[str, str], Sequence[str]]) -> str:
+def refusal_error(refusals: Mapping[tuple[str, str], Sequence[str]]) -> str:
     """One message with everything that cannot be written."""
     lines = [
         f"{name} ({', '.join(values[:3])}{', ...' if len(values) > 3 else ''}): {reason}"
@@ -246,7 +246,7 @@ REAL = {"complex64": np.dtype("float32"), "complex128": np.dtype("float64")}
 """The dtypes of both parts, which are along the last axis of an input, as DFT has them."""
 
 
-def _stored(array: Array) -> Array:
+def _to_stored(array: Array) -> Array:
     """Complex numbers with their parts along a new last axis."""
     if not np.iscomplexobj(array):
         return array
@@ -268,7 +268,7 @@ def onnx_shape(type_: Any) -> ir.Shape:
     return ir.Shape([None if size == UNKNOWN else size for size in shape_of(type_)])
 
 
-def copied(emit: Nodes, value: Value) -> Value:
+def copy_value(emit: Nodes, value: Value) -> Value:
     """The same value under another name."""
     made = emit("Identity", value)
     made.shape = value.shape
@@ -279,7 +279,7 @@ def _hint(value: SSAValue) -> str:
     return value.name_hint or "value"
 
 
-def _named(op: PdOp) -> str:
+def _op_name(op: PdOp) -> str:
     """The name of an op; of one whose sizes a run decides, that of the op which it stands for."""
     return op.attr("op") if isinstance(op, Dynamic) else op.name
 

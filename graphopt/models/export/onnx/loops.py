@@ -12,7 +12,7 @@ from graphopt.models.export.onnx.nodes import (
     NotInOnnx,
     Value,
     dtype_of,
-    finished,
+    finish_nodes,
     sizes_of,
 )
 
@@ -21,7 +21,7 @@ Values: TypeAlias = Sequence[Value]
 Step: TypeAlias = Callable[[Nodes, Values, Values], tuple[Values, Values]]
 
 
-def scanned(
+def scan(
     emit: Nodes, states: Values, sequences: Values, step: Step, reverse: bool = False
 ) -> tuple[Values, Values]:
     """The states after the last step, and the results of all steps.
@@ -39,7 +39,7 @@ def scanned(
         value.shape = state.shape
     following, results = step(own, inputs[: len(states)], inputs[len(states) :])
     outputs = [own("Identity", value) for value in (*following, *results)]
-    body = ir.Graph(inputs, outputs, nodes=finished(own.nodes, outputs), name="step")
+    body = ir.Graph(inputs, outputs, nodes=finish_nodes(own.nodes, outputs), name="step")
     found = emit.all(
         "Scan",
         *states,

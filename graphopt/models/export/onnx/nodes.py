@@ -13,7 +13,7 @@ from onnx.defs import OpSchema, get_schema
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.ir.dtypes import DType, as_dtype, converted
+from graphopt.ir.dtypes import DType, as_dtype, convert_as_x86
 from graphopt.models.export.onnx.simplify import Instead, array_of, simpler
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -154,7 +154,7 @@ class Nodes:
         given = {name.removesuffix("_"): v for name, v in attrs.items() if v is not None}
         widened: dict[str, DType] = {}
         values = [
-            None if value is None else self._widened(schema, at, value, widened)
+            None if value is None else self._widen(schema, at, value, widened)
             for at, value in enumerate(inputs)
         ]
         instead = simpler(op, values, given)
@@ -193,14 +193,17 @@ class Nodes:
         type_ = ir.TensorType(ir.DataType.from_numpy(as_dtype(dtype).numpy))
         return ir.Value(name=self.shared.name(f"{self.base}.{op}"), type=type_)
 
-    def _widened(self, schema: OpSchema, at: int, value: Value, widened: dict[str, DType]) -> Value:
+    def _widen(self, schema: OpSchema, at: int, value: Value, widened: dict[str, DType]) -> Value:
         """The operand in the first dtype that the operator takes; notes the one that it had."""
         variable = _formals(schema.inputs, at + 1)[at].type_str
-        allowed, own = _allowed(schema.name, schema.since_version).get(variable), dtype_of(value)
-        if allowed is None or _spelled(own) in allowed:
+        allowed, own = (
+            _allowed_types(schema.name, schema.since_version).get(variable),
+            dtype_of(value),
+        )
+        if allowed is None or _spell_type(own) in allowed:
             return value
         for wide in _WIDER.get(own, ()):
-            if _spelled(wide) in allowed:
+            if _spell_type(wide) in allowed:
                 widened[variable] = own
                 return self.cast(value, wide)
         raise NotInOnnx(f"its operator {schema.name} is not for {own!s}")
@@ -212,7 +215,7 @@ class Nodes:
     def number(self, number: float, like: Value | str) -> Value:
         """A constant of no dimensions, of this dtype or that of a value."""
         dtype = as_dtype(like) if isinstance(like, str) else dtype_of(like)
-        return self.constant(converted(number, dtype))
+        return self.constant(convert_as_x86(number, dtype))
 
     def ints(self, numbers: Ints) -> Value:
         """A vector of int64, constant or computed."""
@@ -259,7 +262,7 @@ class Nodes:
             return self.ints(known)
         return self("Shape", value, start=start, end=end)
 
-    def joined(self, parts: Sequence[int | Value]) -> Value:
+    def join_sizes(self, parts: Sequence[int | Value]) -> Value:
         """Sizes, each a number or a vector, as one vector."""
         if all(isinstance(part, int) for part in parts):
             return self.ints([part for part in parts if isinstance(part, int)])
@@ -268,7 +271,7 @@ class Nodes:
 
     def reshape(self, value: Value, sizes: Sequence[int | Value] | Value) -> Value:
         """The same elements; 0 keeps the size at its place, one -1 takes the rest."""
-        wanted = sizes if isinstance(sizes, ir.Value) else self.joined(sizes)
+        wanted = sizes if isinstance(sizes, ir.Value) else self.join_sizes(sizes)
         return self("Reshape", value, wanted)
 
     def transpose(self, value: Value, perm: Sequence[int]) -> Value:
@@ -297,7 +300,7 @@ class Nodes:
         return self("Slice", value, *vectors)
 
 
-def finished(nodes: Sequence[ir.Node], results: Sequence[Value]) -> list[ir.Node]:
+def finish_nodes(nodes: Sequence[ir.Node], results: Sequence[Value]) -> list[ir.Node]:
     """The nodes that results need, in their order, each with the name of its first result."""
     needed, found = set(results), list[ir.Node]()
     for node in reversed(nodes):
@@ -392,10 +395,10 @@ def _formals(declared: Sequence[Any], count: int) -> list[Any]:
 
 
 @cache
-def _allowed(op: str, version: int) -> dict[str, frozenset[str]]:
+def _allowed_types(op: str, version: int) -> dict[str, frozenset[str]]:
     constraints = get_schema(op, version, "").type_constraints
     return {c.type_param_str: frozenset(c.allowed_type_strs) for c in constraints}
 
 
-def _spelled(dtype: str) -> str:
+def _spell_type(dtype: str) -> str:
     return f"tensor({_NAMES.get(dtype, dtype)})"

@@ -76,7 +76,7 @@ def _one_node(name: str) -> Rule:
     return rule
 
 
-def written(
+def write_op(
     emit: Nodes,
     op_class: type[PdOp],
     values: Mapping[str, Any],
@@ -137,7 +137,7 @@ def _by_rule(
         is_open = isinstance(value, ir.Value) and name in attr_kinds(op_class)
         if is_open and name not in entry.open:
             raise NotInOnnx(f"'{name}' is known only when the model runs")
-    given = {name: _widened(emit, v) for name, v in values.items()} if entry.wide else values
+    given = {name: _widen(emit, v) for name, v in values.items()} if entry.wide else values
     found = call_rule(entry.rule, {**given, "emit": emit, "types": types, "used": used})
     results = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
     return tuple(
@@ -148,9 +148,9 @@ def _by_rule(
     )
 
 
-def _widened(emit: Nodes, operand: Any) -> Any:
+def _widen(emit: Nodes, operand: Any) -> Any:
     if isinstance(operand, tuple):
-        return tuple(_widened(emit, each) for each in cast("tuple[Any, ...]", operand))
+        return tuple(_widen(emit, each) for each in cast("tuple[Any, ...]", operand))
     if isinstance(operand, ir.Value) and is_half(operand):
         return emit.cast(operand, "float32")
     return operand

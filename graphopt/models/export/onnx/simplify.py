@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import onnx_ir as ir
 
-from graphopt.ir.dtypes import as_dtype, converted
+from graphopt.ir.dtypes import as_dtype, convert_as_x86
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Operand: TypeAlias = ir.Value | Array | None
@@ -86,10 +86,10 @@ _OF_SIZES = {
 
 
 def _cast(x: Array, to: int) -> Array:
-    return converted(x, as_dtype(ir.DataType(to).numpy()))
+    return convert_as_x86(x, as_dtype(ir.DataType(to).numpy()))
 
 
-def _reshaped(x: Array, shape: Array, allowzero: int = 0) -> Array:
+def _reshape(x: Array, shape: Array, allowzero: int = 0) -> Array:
     sizes = shape.tolist()
     return x.reshape(
         sizes if allowzero else [x.shape[i] if n == 0 else n for i, n in enumerate(sizes)]
@@ -113,7 +113,7 @@ _FOLDED: Mapping[str, Callable[..., Array]] = {
     "Cast": _cast,
     "Gather": lambda x, places, axis: np.take(x, places, axis),
     "Concat": lambda *parts, axis: np.concatenate(parts, axis),
-    "Reshape": _reshaped,
+    "Reshape": _reshape,
     "Slice": _cut,
     "Squeeze": lambda x, axes: np.squeeze(x, tuple(axes.tolist())),
     "Transpose": lambda x, perm: np.transpose(x, perm),

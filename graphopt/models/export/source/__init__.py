@@ -25,7 +25,7 @@ from graphopt.models.export.source.script import (
     TAKEN,
     FunctionText,
     identifier,
-    wrapped,
+    wrap_line,
 )
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _function(function: SourceFunction) -> str:
     head = ", ".join(["w", *body.names.values(), *function.parameters])
     body.reserved = frozenset(function.parameters)
     lines = body.write(function.calls, [function.result])
-    return "\n".join([*wrapped(f"def {function.name}({head}):"), *lines])
+    return "\n".join([*wrap_line(f"def {function.name}({head}):"), *lines])
 
 
 def _network(program: SourceProgram, names: Sequence[str]) -> str:
@@ -121,7 +121,7 @@ def _network(program: SourceProgram, names: Sequence[str]) -> str:
     body.fixed = {v for v, name in body.names.items() if name != "x"}
     head = ", ".join(["w", *names])
     lines = body.write(program.calls, program.outputs)
-    return "\n".join([*wrapped(f"def network({head}):"), *lines])
+    return "\n".join([*wrap_line(f"def network({head}):"), *lines])
 
 
 def _helpers(body: str) -> list[str]:

@@ -116,7 +116,7 @@ class Emit:
         roles = {role for each, role in self.weights.values() if each == layer}
         return layer if roles == set(given) else None
 
-    def weighted(self, **operands: SSAValue | None) -> list[str]:
+    def arguments_of_layer(self, **operands: SSAValue | None) -> list[str]:
         """Operands as arguments by role, those of one layer as one."""
         layer = self.layer_of(**operands)
         if layer is not None:
@@ -199,7 +199,9 @@ _PLACE = re.compile(r"\{(\w+)\}")
 _NAMED = re.compile(r"\{(\w+)")
 
 
-def filled(template: str, emit: Emit, operands: Mapping[str, Any], attrs: Mapping[str, Any]) -> str:
+def fill_template(
+    template: str, emit: Emit, operands: Mapping[str, Any], attrs: Mapping[str, Any]
+) -> str:
     """A row of the table for one op.
 
     `{x}` is an operand or an attribute, and `, axis={axis=-1}` an option that is left out where it

@@ -104,7 +104,7 @@ def _best(
         value: (at, r) for at, call in enumerate(calls) for r, value in enumerate(call.results)
     }
     longest = min(LONGEST, len(calls) // 2)
-    closed = _closed(calls, outputs, longest)
+    closed = _closed_stretches(calls, outputs, longest)
     same = tokens[:]
     best: tuple[float, int, list[_Stretch]] | None = None
     for length in range(2, longest + 1):
@@ -141,7 +141,7 @@ def _gain(length: int, count: int, outside: int) -> float:
     return (length - 1) ** 0.7 * (count - 1) - 0.2 * outside
 
 
-def _closed(
+def _closed_stretches(
     calls: Sequence[SourceCall], outputs: Sequence[SSAValue], longest: int
 ) -> list[list[int]]:
     """By length, where the stretches begin that only the first result of their last call leaves."""

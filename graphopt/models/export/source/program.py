@@ -17,7 +17,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule
 from graphopt.ir.dialect.ops.control import If, While, Yield
-from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties
 from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.signature import STATE, Port, main_function, signature_of
@@ -29,7 +29,7 @@ from graphopt.models.export.source.calls import (
     Inner,
     NotReadable,
     SourceCall,
-    filled,
+    fill_template,
     free_name,
     literal,
     number_of,
@@ -91,7 +91,7 @@ def read_program(module: ModuleOp, feeds: Sequence[str], style: str) -> SourcePr
     last = block.last_op
     assert isinstance(last, ReturnOp)
     outputs = list(last.operands)
-    calls = pruned(reader.block(block), outputs)
+    calls = prune_calls(reader.block(block), outputs)
     odd = [n for v, n in names.items() if str(dtype_of(v.type)) == "bfloat16"]
     if odd and style == "paddle":
         raise UnsupportedError(
@@ -179,7 +179,7 @@ def _place(call: SourceCall) -> str:
     return (call.results[0].name_hint if call.results else None) or "a result"
 
 
-def pruned(calls: Sequence[SourceCall], outputs: Sequence[SSAValue]) -> list[SourceCall]:
+def prune_calls(calls: Sequence[SourceCall], outputs: Sequence[SSAValue]) -> list[SourceCall]:
     """The calls that the outputs need."""
     needed, kept = set(outputs), list[SourceCall]()
     for call in reversed(calls):
@@ -218,7 +218,7 @@ def _layers(block: Block, names: Mapping[SSAValue, str]) -> dict[SSAValue, tuple
             for name, role in _ROLES.get(kind, {}).items()
             if fields.get(name) in names
         }
-        bias = biased(op)
+        bias = find_bias(op)
         if bias is not None and bias[1] in names and roles:
             roles["bias"] = bias[1]
         if not roles or any(value in found for value in roles.values()):
@@ -265,7 +265,7 @@ def _layer(names: Sequence[str]) -> str:
     return plain.pop() if len(plain) == 1 else _beginning(names).rstrip("._-/")
 
 
-def biased(op: Operation) -> tuple[Operation, SSAValue] | None:
+def find_bias(op: Operation) -> tuple[Operation, SSAValue] | None:
     """The sum that adds a bias to the result of an op, and the bias; None without."""
     kind = op.name.removeprefix("pd.")
     if kind not in (
@@ -347,7 +347,7 @@ class _Reader:
         """The call of an op; none where a later op is written together with it."""
         assert isinstance(op, PdOp), op
         self._note_sizes(op)
-        bias = biased(op)
+        bias = find_bias(op)
         if bias is not None:
             self.together[bias[0]] = op
             return []
@@ -368,7 +368,7 @@ class _Reader:
         own = self.together.get(op)
         if own is not None:
             assert isinstance(own, PdOp)
-            bias = biased(own)
+            bias = find_bias(own)
             assert bias is not None
             emit.op, kind = own, own.name.removeprefix("pd.")
             values = bind_groups(type(own), own.operand_groups()) | own.attr_values()
@@ -385,7 +385,7 @@ class _Reader:
             if not template:
                 raise NotReadable("it has no call")
             operands = bind_groups(type(op), op.operand_groups())
-            text = filled(template, emit, operands, op.attr_values())
+            text = fill_template(template, emit, operands, op.attr_values())
             emit.call.hint = kind
         call = emit.call
         call.text = text
@@ -461,7 +461,7 @@ class _Reader:
             return [_Computed(parts[0][0], "+", int(op.attr("bias")))]
         return None
 
-    def _listed(self, emit: Emit, value: SSAValue, kept: SSAValue | None = None) -> str:
+    def _list_sizes(self, emit: Emit, value: SSAValue, kept: SSAValue | None = None) -> str:
         """Sizes as a list of numbers and sizes of values; -1 stands for a size of `kept`."""
         texts = self._texts(emit, value, kept)
         return emit.value(value) if texts is None else f"[{', '.join(texts)}]"
@@ -502,7 +502,7 @@ class _Reader:
     def _slice(self, emit: Emit, op: Dynamic, x: SSAValue, bounds: Sequence[SSAValue]) -> str:
         """A part of x between places that other values give."""
         given = dict(zip(op.attr("dynamic"), bounds, strict=True))
-        known = decoded(Slice, op.attr("attrs"))
+        known = decode_properties(Slice, op.attr("attrs"))
         axes, gone = list(known["axes"]), list(known["decrease_axis"])
         sides: list[list[str] | str] = []
         for name in ("starts", "ends"):
@@ -529,7 +529,7 @@ class _Reader:
             return self._slice(emit, op, inputs[0], values)
         if list(names) != ["shape"] or kind not in ("full", "expand", "reshape"):
             raise NotReadable(f"{', '.join(names)} of {kind} is known only when the program runs")
-        sizes = self._listed(emit, values[0])
+        sizes = self._list_sizes(emit, values[0])
         module = "jnp" if emit.is_jax else "paddle"
         if kind == "full":
             attrs = op.attr("attrs").data
@@ -546,7 +546,7 @@ class _Reader:
                 return f'{module}.full({sizes}, {number}, dtype="{dtype}")'
             if not emit.is_jax:
                 return f"paddle.expand({emit.value(x)}, {sizes})"
-            sizes = self._listed(emit, values[0], kept=x)
+            sizes = self._list_sizes(emit, values[0], kept=x)
             return f"jnp.broadcast_to({emit.value(x)}, {sizes})"
         return f"{module}.reshape({emit.value(x)}, {sizes})"
 
@@ -585,7 +585,7 @@ class _Reader:
         given = list(last.operands if results is None else results)
         emit = Emit(self.style, self.weights, cast(PdOp, last), ())
         texts = [emit.value(value) for value in given]
-        calls = pruned(calls, emit.call.operands)
+        calls = prune_calls(calls, emit.call.operands)
         if emit.call.labels:
             texts = [with_labels(text, emit.call.labels) for text in texts]
         return Inner(name, list(block.args), calls, texts, emit.call.operands)
@@ -610,7 +610,9 @@ class _Reader:
         calls = [call for each in ops for call in self.op(each)]
         emit = Emit(self.style, self.weights, op, range(len(op.results)))
         text = self._flag(emit, flag)
-        test = Inner("goes_on", arguments, pruned(calls, [flag]), [text], list(emit.call.operands))
+        test = Inner(
+            "goes_on", arguments, prune_calls(calls, [flag]), [text], list(emit.call.operands)
+        )
         body = self._inner(block, "turn", new)
         body.parameters = arguments
         emit = Emit(self.style, self.weights, op, range(len(op.results)))

@@ -63,7 +63,7 @@ def convolution(
     emit.call.hint = "conv"
     given = arguments(
         emit.value(input),
-        *emit.weighted(weight=filter, bias=bias),
+        *emit.arguments_of_layer(weight=filter, bias=bias),
         stride=(_one(strides), 1),
         padding=(_padding(paddings, padding_algorithm), 0),
         dilation=(_one(dilations), 1),
@@ -93,7 +93,7 @@ def transposed_convolution(
     emit.call.hint = "conv"
     given = arguments(
         emit.value(input),
-        *emit.weighted(weight=filter, bias=bias),
+        *emit.arguments_of_layer(weight=filter, bias=bias),
         stride=(_one(strides), 1),
         padding=(_padding(paddings, padding_algorithm), 0),
         output_padding=(_one(output_padding) if output_padding else 0, 0),
@@ -110,7 +110,7 @@ def _channels_first(data_format: str) -> None:
 
 
 @spells("pool2d", "pool3d")
-def pooled(
+def spell_pool(
     emit: Emit,
     x: SSAValue,
     kernel_size: Ints,
@@ -169,12 +169,14 @@ def batch_norm(
         raise NotReadable("it takes the statistics of the batch, as training does")
     _channels_first(data_format)
     emit.call.hint = "normed"
-    weights = emit.weighted(running_mean=mean, running_var=variance, weight=scale, bias=bias)
-    given = arguments(emit.value(x), *weights, epsilon=(_rounded(epsilon), 1e-5))
+    weights = emit.arguments_of_layer(
+        running_mean=mean, running_var=variance, weight=scale, bias=bias
+    )
+    given = arguments(emit.value(x), *weights, epsilon=(_round_as_literal(epsilon), 1e-5))
     return f"{'' if emit.is_jax else 'F.'}batch_norm({given})"
 
 
-def _rounded(number: float) -> float:
+def _round_as_literal(number: float) -> float:
     """The number that literal() writes."""
     return float(literal(number))
 
@@ -192,12 +194,12 @@ def layer_norm(
     if UNKNOWN in sizes:
         raise NotReadable("the sizes that it normalises over are open")
     emit.call.hint = "normed"
-    weights = emit.weighted(weight=scale, bias=bias)
+    weights = emit.arguments_of_layer(weight=scale, bias=bias)
     given = arguments(
         emit.value(x),
         literal(_one(sizes) if len(sizes) == 1 else sizes),
         *weights,
-        epsilon=(_rounded(epsilon), 1e-5),
+        epsilon=(_round_as_literal(epsilon), 1e-5),
     )
     return f"{'' if emit.is_jax else 'F.'}layer_norm({given})"
 
@@ -213,8 +215,10 @@ def group_norm(
     data_layout: str,
 ) -> str:
     _channels_first(data_layout)
-    weights = emit.weighted(weight=scale, bias=bias)
-    given = arguments(emit.value(x), str(groups), *weights, epsilon=(_rounded(epsilon), 1e-5))
+    weights = emit.arguments_of_layer(weight=scale, bias=bias)
+    given = arguments(
+        emit.value(x), str(groups), *weights, epsilon=(_round_as_literal(epsilon), 1e-5)
+    )
     return f"{'' if emit.is_jax else 'F.'}group_norm({given})"
 
 
@@ -222,15 +226,17 @@ def group_norm(
 def instance_norm(
     emit: Emit, x: SSAValue, scale: SSAValue | None, bias: SSAValue | None, epsilon: float
 ) -> str:
-    weights = emit.weighted(weight=scale, bias=bias)
+    weights = emit.arguments_of_layer(weight=scale, bias=bias)
     name = "epsilon" if emit.is_jax else "eps"
-    given = arguments(emit.value(x), *weights, **{name: (_rounded(epsilon), 1e-5)})
+    given = arguments(emit.value(x), *weights, **{name: (_round_as_literal(epsilon), 1e-5)})
     return f"{'' if emit.is_jax else 'F.'}instance_norm({given})"
 
 
 @spells("embedding")
 def embedding(emit: Emit, x: SSAValue, weight: SSAValue, padding_idx: int) -> str:
-    given = arguments(emit.value(x), *emit.weighted(weight=weight), padding_idx=(padding_idx, -1))
+    given = arguments(
+        emit.value(x), *emit.arguments_of_layer(weight=weight), padding_idx=(padding_idx, -1)
+    )
     return f"{'' if emit.is_jax else 'F.'}embedding({given})"
 
 
@@ -244,7 +250,7 @@ def matmul(
     bias: SSAValue | None = None,
 ) -> str:
     if not (transpose_x or transpose_y) and emit.layer_of(weight=y, bias=bias) is not None:
-        given = arguments(emit.value(x), *emit.weighted(weight=y, bias=bias))
+        given = arguments(emit.value(x), *emit.arguments_of_layer(weight=y, bias=bias))
         return f"{'' if emit.is_jax else 'F.'}linear({given})"
     if bias is not None:
         return f"{matmul(emit, x, y, transpose_x, transpose_y)} + {emit.value(bias)}"
@@ -265,7 +271,7 @@ def matmul(
 
 
 @spells("scale")
-def scaled(emit: Emit, x: SSAValue, scale: float, bias: float, bias_after_scale: bool) -> str:
+def spell_scale(emit: Emit, x: SSAValue, scale: float, bias: float, bias_after_scale: bool) -> str:
     if not bias_after_scale and scale != 1 and bias:
         bias *= scale
     dtype = dtype_of(x.type)
@@ -337,7 +343,7 @@ def unsqueeze(emit: Emit, x: SSAValue, axis: Ints) -> str:
 
 
 @spells("slice", "strided_slice")
-def sliced(
+def spell_slice(
     emit: Emit,
     input: SSAValue,
     axes: Ints,
@@ -500,7 +506,9 @@ _WHOLE_SUMS = {"b": "int64", "i": "int64", "u": "uint64"}
 
 
 @spells("sum", "prod")
-def combined(emit: Emit, x: SSAValue, axis: Ints, keepdim: bool, dtype: DType | None = None) -> str:
+def spell_reduction(
+    emit: Emit, x: SSAValue, axis: Ints, keepdim: bool, dtype: DType | None = None
+) -> str:
     own, wanted = dtype_of(x.type), dtype_of(emit.op.results[0].type)
     usual = _WHOLE_SUMS.get(own.numpy.kind, own) if emit.is_jax else None if dtype is None else own
     given = arguments(
@@ -529,7 +537,7 @@ def of_signs(emit: Emit, x: SSAValue, y: SSAValue) -> str:
 
 
 @spells("round")
-def rounded(emit: Emit, x: SSAValue) -> str:
+def spell_round(emit: Emit, x: SSAValue) -> str:
     if not emit.is_jax:
         return f"paddle.round({emit.value(x)})"
     return f"{'jnp' if dtype_of(x.type).numpy.kind in 'iu' else 'lax'}.round({emit.value(x)})"
@@ -666,18 +674,18 @@ def pad(emit: Emit, x: SSAValue, paddings: Ints, mode: str, value: float) -> str
             emit.value(x),
             f"[{', '.join(map(str, pairs))}]",
             mode=(names.get(mode, mode), "constant"),
-            constant_values=(_rounded(value), 0.0),
+            constant_values=(_round_as_literal(value), 0.0),
         )
         return f"jnp.pad({given})"
     if mode != "constant":
         raise NotReadable(f"the mode {mode} has a call only for images")
-    given = arguments(emit.value(x), literal(paddings), value=(_rounded(value), 0.0))
+    given = arguments(emit.value(x), literal(paddings), value=(_round_as_literal(value), 0.0))
     return f"F.pad({given})"
 
 
 @spells("leaky_relu")
 def leaky_relu(emit: Emit, x: SSAValue, negative_slope: float) -> str:
-    given = arguments(emit.value(x), negative_slope=(_rounded(negative_slope), 0.01))
+    given = arguments(emit.value(x), negative_slope=(_round_as_literal(negative_slope), 0.01))
     return f"{'jax.nn' if emit.is_jax else 'F'}.leaky_relu({given})"
 
 

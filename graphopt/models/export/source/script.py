@@ -259,7 +259,7 @@ class FunctionText:
         }
 
     def _line(self, text: str) -> None:
-        self.lines += wrapped(f"{self.indent}{text}")
+        self.lines += wrap_line(f"{self.indent}{text}")
 
     def _function(self, at: int, inner: Inner) -> str:
         """Write a function in this one, and give its name."""
@@ -302,7 +302,7 @@ class FunctionText:
         text = with_labels(loop.text, labels)
         text = _PLACE.sub(lambda found: names[loop.operands[int(found[1])]], text)
         self._line(head)
-        self.lines += wrapped(f"{self.indent}    {name} = {text}")
+        self.lines += wrap_line(f"{self.indent}    {name} = {text}")
 
 
 _SAID = {name: name for name in ("q", "k", "v", "scores", "chosen")}
@@ -360,7 +360,7 @@ def identifier(name: str) -> str:
     return f"{made}_" if keyword.iskeyword(made) else made
 
 
-def wrapped(line: str) -> list[str]:
+def wrap_line(line: str) -> list[str]:
     """A line, or several where it is too long: the arguments of its outermost call apart."""
     if len(line) <= WIDTH:
         return [line]

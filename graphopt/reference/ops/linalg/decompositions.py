@@ -59,7 +59,7 @@ def slogdet(x: Array) -> Array:
     return np.stack([sign, size.astype(sign.dtype)])
 
 
-def _solved(op: str, x: Array, y: Array) -> Array:
+def _solve(op: str, x: Array, y: Array) -> Array:
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     wide = np.broadcast_to(y, (*batch, *y.shape[-2:]))
     return _apply_to_matrices(op, np.linalg.solve, x, wide)
@@ -68,8 +68,8 @@ def _solved(op: str, x: Array, y: Array) -> Array:
 @rule(ops.Solve)
 def solve(x: Array, y: Array) -> Array:
     if y.ndim == 1 or y.shape == x.shape[:-1]:
-        return _solved("pd.solve", x, y[..., None])[..., 0]
-    return _solved("pd.solve", x, y)
+        return _solve("pd.solve", x, y[..., None])[..., 0]
+    return _solve("pd.solve", x, y)
 
 
 @rule(ops.TriangularSolve)
@@ -79,14 +79,14 @@ def triangular_solve(
     matrix = _triangle(x, upper)
     if unitriangular:
         matrix = np.where(np.eye(x.shape[-1], dtype=bool), np.ones((), x.dtype), matrix)
-    return _solved("pd.triangular_solve", np.swapaxes(matrix, -1, -2) if transpose else matrix, y)
+    return _solve("pd.triangular_solve", np.swapaxes(matrix, -1, -2) if transpose else matrix, y)
 
 
 @rule(ops.CholeskySolve)
 def cholesky_solve(x: Array, y: Array, upper: bool) -> Array:
     factor = _triangle(y, upper)
     pair = (_adjoint(factor), factor) if upper else (factor, _adjoint(factor))
-    return _solved("pd.cholesky_solve", np.matmul(*pair), x)
+    return _solve("pd.cholesky_solve", np.matmul(*pair), x)
 
 
 @rule(ops.MatrixPower)

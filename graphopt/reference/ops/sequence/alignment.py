@@ -6,7 +6,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops.sequence import alignment as ops
 from graphopt.ir.dialect.ops.sequence.rows import SequenceEditDistance
-from graphopt.reference.derivatives import held
+from graphopt.reference.derivatives import hold
 from graphopt.reference.ops.sequence.layers import table_of
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
@@ -36,7 +36,7 @@ def warprnnt(
                     known = 0 <= number < classes
                     emitted = scores[step, state - 1, number] if known else np.asarray(np.nan)
                     # the gradient of a label grows, the loss does not
-                    emitted = emitted + fastemit_lambda * (emitted - held(emitted))
+                    emitted = emitted + fastemit_lambda * (emitted - hold(emitted))
                     paths.append(line[-1] + emitted)
                 start = paths[0] if paths else np.zeros(())
                 line.append(np.logaddexp(start, paths[1]) if len(paths) > 1 else start)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops.sequence import recurrent as ops
-from graphopt.reference.derivatives import held, place
+from graphopt.reference.derivatives import hold, place
 from graphopt.reference.ops.activation import between, logistic
-from graphopt.reference.ops.random import dropped
+from graphopt.reference.ops.random import drop_elements
 from graphopt.reference.ops.sequence.rows import rows_of
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
@@ -74,7 +74,7 @@ def rnn(
     final: list[Sequence[Array]] = []
     for layer in range(num_layers):
         if layer and dropout_prob and not is_test:
-            x = dropped(x, dropout_prob, False, "upscale_in_train", draw())
+            x = drop_elements(x, dropout_prob, False, "upscale_in_train", draw())
         sides: list[Array] = []
         for at in range(layer * directions, (layer + 1) * directions):
             pairs = [*weights[2 * at : 2 * at + 2], *biases[2 * at : 2 * at + 2]]
@@ -206,7 +206,7 @@ def sequence_lstm(
     size = weight.shape[0]
     states = [_first(h0, x, lengths, size), _first(c0, x, lengths, size)]
     hidden, cell = _over_rows(x, lengths, is_reverse, states, step)
-    return hidden, held(cell)  # Paddle's derivative leaves the cells out
+    return hidden, hold(cell)  # Paddle's derivative leaves the cells out
 
 
 @rule(ops.SequenceLstmp)
@@ -239,7 +239,7 @@ def sequence_lstmp(
     size, projected = proj_weight.shape
     states = [_first(h0, x, lengths, projected), _first(c0, x, lengths, size)]
     projection, cell = _over_rows(x, lengths, is_reverse, states, step)
-    return projection, held(cell)
+    return projection, hold(cell)
 
 
 def _gru_step(

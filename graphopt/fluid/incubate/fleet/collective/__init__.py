@@ -205,7 +205,7 @@ class Collective(Fleet):
         self, optimizer: Any, strategy: DistributedStrategy | None = None
     ) -> CollectiveOptimizer:
         """The optimizer as a strategy says, for all trainers."""
-        self._known()
+        self._require_role()
         return CollectiveOptimizer(optimizer, strategy, self)
 
     def compile(
@@ -216,7 +216,7 @@ class Collective(Fleet):
         strategy: DistributedStrategy,
     ) -> None:
         """Set `main_program` to a training program, for the devices of all trainers."""
-        built = for_trainers(strategy._copy(), self._known())
+        built = for_trainers(strategy._copy(), self._require_role())
         self._origin_program = main.clone()
         self.startup_program = startup or default_startup_program()
         self.main_program = CompiledProgram(main).with_data_parallel(

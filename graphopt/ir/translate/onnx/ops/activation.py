@@ -97,7 +97,7 @@ def thresholded_relu(emit: OnnxEmitter, x: SSAValue, *, alpha: float = 1.0) -> S
 @reads("Shrink")
 def shrink(emit: OnnxEmitter, x: SSAValue, *, lambd: float = 0.5, bias: float = 0.0) -> SSAValue:
     """Nothing within the threshold; elsewhere moved towards it."""
-    zero = emit.filled(x, 0)
+    zero = emit.fill_like(x, 0)
     above = emit(Where, emit(GreaterThan, x, emit.number(lambd, x)), emit.plus(x, -bias), zero)
     return emit(Where, emit(LessThan, x, emit.number(-lambd, x)), emit.plus(x, bias), above)
 
@@ -148,12 +148,12 @@ def hardmax(emit: OnnxEmitter, x: SSAValue, *, axis: int | None = None) -> SSAVa
     flat, at = _along(emit, x, axis)
     count = rank(flat)
     last = [i for i in range(count) if i != at] + [at]
-    moved = emit.transposed(flat, last)
+    moved = emit.transpose(flat, last)
     depth = emit.sizes(moved, along=(-1,))[-1]
     best = emit(Argmax, moved, axis=-1)
     ones = emit.cast(emit(OneHot, best, depth=depth), dtype(x))
     back = [last.index(i) for i in range(count)]
-    return emit.as_shaped(emit.transposed(ones, back), x)
+    return emit.as_shaped(emit.transpose(ones, back), x)
 
 
 @reads("Clip")
@@ -167,7 +167,7 @@ def clip(
     max: float | None = None,
 ) -> SSAValue:
     """Bounds are operands since opset 11, and were attributes before."""
-    least, most = _bound(emit, low, min), _bound(emit, high, max)
+    least, most = _known_bound(emit, low, min), _known_bound(emit, high, max)
     if least is not None and most is not None and least <= most:
         if (least, most) == (0, 6) and dtype(x).is_floating:
             return emit(ops.Relu6, x)
@@ -180,11 +180,11 @@ def clip(
     return x
 
 
-def _bound(emit: OnnxEmitter, value: SSAValue | None, given: float | None) -> float | None:
+def _known_bound(emit: OnnxEmitter, value: SSAValue | None, given: float | None) -> float | None:
     """A bound that is known, None where there is none, or only the run knows it."""
     if value is None:
         return given
-    numbers = emit.known(value)
+    numbers = emit.known_elements(value)
     return None if numbers is None else float(numbers[0])
 
 

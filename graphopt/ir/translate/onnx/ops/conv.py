@@ -76,7 +76,7 @@ def same_padded(
     sides = [less, emit(Subtract, total, less)]
     if auto_pad == "SAME_LOWER":
         sides.reverse()
-    pairs = emit.reshaped(emit(Stack, sides, axis=1), 2 * count)
+    pairs = emit.reshape(emit(Stack, sides, axis=1), 2 * count)
     around = emit(Concat, [emit.constant((0,) * 4, "int64"), pairs], axis=0)
     padded = emit.dynamic(Pad, [x], {"value": value}, {"paddings": around})[0]
     return padded, "VALID"
@@ -91,7 +91,7 @@ def flat(pads: Pairs) -> tuple[int, ...]:
 
 def as_images(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
     """Signals [n, c, length] as images of one row."""
-    return emit.unsqueezed(x, 2)
+    return emit.unsqueeze(x, 2)
 
 
 def in_images(values: Sequence[int], neutral: int) -> tuple[int, ...]:
@@ -118,11 +118,11 @@ def conv(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> SSAValue:
-    out = convolved(emit, x, filter, auto_pad, dilations, group, pads, strides)
+    out = convolve(emit, x, filter, auto_pad, dilations, group, pads, strides)
     return with_bias(emit, out, bias)
 
 
-def convolved(
+def convolve(
     emit: OnnxEmitter,
     x: SSAValue,
     filter: SSAValue,
@@ -149,7 +149,7 @@ def convolved(
     op_class = ops.Conv3d if count == 3 else ops.DepthwiseConv2d if depthwise else ops.Conv2d
     attrs = {"strides": steps, "paddings": flat(around), "dilations": apart, "groups": group}
     out = emit(op_class, x, filter, **attrs)
-    return emit.squeezed(out, 2) if count == 1 else out
+    return emit.squeeze(out, 2) if count == 1 else out
 
 
 @reads("ConvTranspose")
@@ -192,7 +192,7 @@ def conv_transpose(
         out = emit(op_class, x, filter, **attrs, paddings=(0,) * len(steps))
         cut = [(-before, more - after) for (before, after), more in zip(around, extra, strict=True)]
         out = emit(Pad, out, paddings=(0, 0, 0, 0, *(n for pair in cut for n in pair)))
-    return with_bias(emit, emit.squeezed(out, 2) if count == 1 else out, bias)
+    return with_bias(emit, emit.squeeze(out, 2) if count == 1 else out, bias)
 
 
 def _transposed_pads(

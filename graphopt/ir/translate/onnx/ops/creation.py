@@ -31,11 +31,11 @@ def constant(
     if value_dtype:
         return emit.constant(value, value_dtype, value_shape)
     if value_int is not None or value_ints is not None:
-        return _listed(emit, value_int, value_ints, "int64")
-    return _listed(emit, value_float, value_floats, "float32")
+        return _list_numbers(emit, value_int, value_ints, "int64")
+    return _list_numbers(emit, value_float, value_floats, "float32")
 
 
-def _listed(emit: OnnxEmitter, one: Any, many: Sequence[Any] | None, dtype: str) -> SSAValue:
+def _list_numbers(emit: OnnxEmitter, one: Any, many: Sequence[Any] | None, dtype: str) -> SSAValue:
     if many is not None:
         return emit.constant(many, dtype, (len(many),))
     return emit.constant([one], dtype, ())
@@ -58,7 +58,7 @@ def constant_of_shape(
 def range_(emit: OnnxEmitter, start: SSAValue, limit: SSAValue, delta: SSAValue) -> SSAValue:
     kind = dtype(start)
     given = {"start": start, "end": limit, "step": delta}
-    known = {name: emit.known(value) for name, value in given.items()}
+    known = {name: emit.known_elements(value) for name, value in given.items()}
     if all(numbers is not None for numbers in known.values()):
         first, last, step = (np.asarray(n, kind.numpy).reshape(()) for n in known.values())
         if not step:
@@ -75,7 +75,7 @@ def eye_like(emit: OnnxEmitter, x: SSAValue, *, dtype: int | None = None, k: int
     kind = emit_dtype(emit, dtype, x)
     if k == 0:
         return emit(Eye, num_rows=rows, num_columns=columns, dtype=kind)
-    emit.bounded("numbers of a diagonal beside the main one", rows, columns)
+    emit.check_bound("numbers of a diagonal beside the main one", rows, columns)
     return emit.constant(np.eye(rows, columns, k).astype(int), kind)
 
 

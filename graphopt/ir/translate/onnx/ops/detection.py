@@ -52,7 +52,7 @@ def non_max_suppression(
         rows = _row(emit, scores, image)
         for kind in range(classes):
             best = _best(emit, own, _row(emit, rows, kind), threshold, floor, limit)
-            parts.append(_numbered(emit, best, image, kind))
+            parts.append(_add_numbers(emit, best, image, kind))
     return parts[0] if len(parts) == 1 else emit(Concat, parts, axis=0)
 
 
@@ -84,16 +84,16 @@ def _best(
     if floor is not None:
         sorted_scores = emit(Gather, scores, order)
         is_good = emit(GreaterThan, sorted_scores, emit.number(floor, scores))
-        places = emit.reshaped(emit(Nonzero, is_good), -1)
+        places = emit.reshape(emit(Nonzero, is_good), -1)
         order = emit(Gather, order, places)
     kept = emit(Nms, emit(Gather, boxes, order), threshold=threshold)
     chosen = emit(Gather, order, kept)
     return emit(Slice, chosen, axes=(0,), starts=(0,), ends=(limit,))
 
 
-def _numbered(emit: OnnxEmitter, best: SSAValue, image: int, kind: int) -> SSAValue:
-    column = emit.unsqueezed(emit.cast(best, "int64"), 1)
-    columns = [emit.filled(column, number, "int64") for number in (image, kind)]
+def _add_numbers(emit: OnnxEmitter, best: SSAValue, image: int, kind: int) -> SSAValue:
+    column = emit.unsqueeze(emit.cast(best, "int64"), 1)
+    columns = [emit.fill_like(column, number, "int64") for number in (image, kind)]
     return emit(Concat, [*columns, column], axis=1)
 
 

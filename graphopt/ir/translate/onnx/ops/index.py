@@ -22,7 +22,7 @@ from graphopt.ir.translate.onnx.registry import reads
 def gather(emit: OnnxEmitter, x: SSAValue, indices: SSAValue, *, axis: int = 0) -> SSAValue:
     """A number without axes takes one slice, without its axis; a matrix gives more axes."""
     at = emit.axis(axis, rank(x))
-    numbers = emit.known(indices)
+    numbers = emit.known_elements(indices)
     if not rank(indices) and numbers is not None:
         size = shape(x)[at]
         number = int(numbers[0])
@@ -40,7 +40,7 @@ def gather(emit: OnnxEmitter, x: SSAValue, indices: SSAValue, *, axis: int = 0) 
         return emit(ops.Embedding, indices, x)
     if numbers is None:
         indices = from_start(emit, indices, _size(emit, x, at, indices))
-    flat = indices if rank(indices) == 1 else emit.reshaped(indices, -1)
+    flat = indices if rank(indices) == 1 else emit.reshape(indices, -1)
     out = emit(ops.Gather, x, flat, axis=at)
     return out if rank(indices) == 1 else _with_axes(emit, out, x, indices, at)
 
@@ -71,7 +71,7 @@ def _with_axes(
 
 def from_start(emit: OnnxEmitter, indices: SSAValue, size: SSAValue | int) -> SSAValue:
     """Numbers counted from the end as such from the start."""
-    numbers = emit.known(indices)
+    numbers = emit.known_elements(indices)
     if numbers is not None and all(number >= 0 for number in numbers):
         return indices
     if isinstance(size, int):
@@ -151,7 +151,7 @@ def _flat_places(emit: OnnxEmitter, parts: Sequence[SSAValue], sizes: Sequence[i
     total: SSAValue | None = None
     for i, part in enumerate(parts):
         factor = prod(sizes[i + 1 :])
-        scaled = emit.scaled(part, float(factor)) if factor != 1 else part
+        scaled = emit.scale(part, float(factor)) if factor != 1 else part
         total = scaled if total is None else emit(Add, total, scaled)
     assert total is not None
     return total
@@ -161,7 +161,7 @@ def _put(
     emit: OnnxEmitter, x: SSAValue, places: SSAValue, updates: SSAValue, kind: str
 ) -> SSAValue:
     """Updates at numbers among all elements of x."""
-    flat, rows, values = (emit.reshaped(value, -1) for value in (x, places, updates))
+    flat, rows, values = (emit.reshape(value, -1) for value in (x, places, updates))
     out = emit(scatter.PutAlongAxis, flat, rows, values, axis=0, reduce=kind)
     return emit.to_shape(out, shape(x))
 
@@ -184,7 +184,7 @@ def _each_from_start(
         whole = emit.constant([int(s) for s in sizes if isinstance(s, int)], dtype(indices))
     else:
         parts = [
-            emit.constant([s], dtype(indices)) if isinstance(s, int) else emit.reshaped(s, 1)
+            emit.constant([s], dtype(indices)) if isinstance(s, int) else emit.reshape(s, 1)
             for s in sizes
         ]
         whole = emit(Concat, parts, axis=0)
@@ -199,7 +199,7 @@ def _with_batches(emit: OnnxEmitter, x: SSAValue, indices: SSAValue, count: int)
         dims = [1] * len(sizes)
         dims[i] = sizes[i]
         numbers = emit.to_shape(emit(Arange, start=0.0, end=float(sizes[i])), dims)
-        parts.append(emit.cast(emit.expanded(numbers, (*sizes[:-1], 1)), dtype(indices)))
+        parts.append(emit.cast(emit.expand(numbers, (*sizes[:-1], 1)), dtype(indices)))
     return emit(Concat, [*parts, indices], axis=len(sizes) - 1)
 
 
@@ -224,15 +224,15 @@ def scatter_nd(
     scaled = emit(Multiply, index, emit.constant(factors, dtype(indices)))
     rows = emit(Sum, scaled, axis=(rank(indices) - 1,), dtype=dtype(indices))
     flat = emit.to_shape(x, (prod(sizes[:depth]), each))
-    rows = emit.reshaped(rows, -1)
-    values = emit.reshaped(updates, -1, each)
+    rows = emit.reshape(rows, -1)
+    values = emit.reshape(updates, -1, each)
     if kind == "assign":
         out = emit(scatter.Scatter, flat, rows, values)
     elif kind == "add":
-        out = emit(scatter.ScatterNdAdd, flat, emit.unsqueezed(rows, 1), values)
+        out = emit(scatter.ScatterNdAdd, flat, emit.unsqueeze(rows, 1), values)
     else:
         count = emit.sizes(values, "the sizes of its updates")[0]
-        wide = emit.expanded(emit.unsqueezed(rows, 1), (count, each))
+        wide = emit.expand(emit.unsqueeze(rows, 1), (count, each))
         out = emit(scatter.PutAlongAxis, flat, wide, values, axis=0, reduce=kind)
     return emit.to_shape(out, sizes)
 
@@ -250,9 +250,9 @@ def top_k(
 ) -> Sequence[SSAValue]:
     attrs = {"axis": emit.axis(axis, rank(x)), "largest": bool(largest), "sorted": bool(sorted)}
     assert k is not None
-    if emit.known(k) in ((0,), (0.0,)):
+    if emit.known_elements(k) in ((0,), (0.0,)):
         none = emit(Slice, x, axes=(attrs["axis"],), starts=(0,), ends=(0,))
-        return [none, emit.filled(none, 0, "int64")]
+        return [none, emit.fill_like(none, 0, "int64")]
     count = k if not rank(k) else emit.to_shape(k, ())
     return emit.dynamic(sort.Topk, [x], attrs, {"k": count})
 
@@ -264,7 +264,7 @@ def one_hot(
     """Numbers from the end count as such; others out of range are nowhere."""
     count = int(emit.numbers(depth, "depth")[0])
     off, on = (
-        emit.squeezed(emit(Slice, values, axes=(0,), starts=(i,), ends=(i + 1,)), 0) for i in (0, 1)
+        emit.squeeze(emit(Slice, values, axes=(0,), starts=(i,), ends=(i + 1,)), 0) for i in (0, 1)
     )
     index = emit.cast(indices, "int64")
     index = from_start(emit, index, count)
@@ -272,7 +272,7 @@ def one_hot(
     at = emit.axis(axis, rank(hot))
     last = rank(hot) - 1
     perm = [*range(at), last, *range(at, last)]
-    is_on = emit(Cast, emit.transposed(hot, perm), dtype="bool")
+    is_on = emit(Cast, emit.transpose(hot, perm), dtype="bool")
     return emit(Where, is_on, on, off)
 
 
@@ -280,10 +280,10 @@ def one_hot(
 def non_zero(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
     """The coordinates in rows, where pd has a row for each element."""
     if not rank(x):
-        x = emit.unsqueezed(x, 0)
+        x = emit.unsqueeze(x, 0)
         found = emit(dynamic.Nonzero, x)
-        return emit(Slice, emit.transposed(found, (1, 0)), axes=(0,), starts=(0,), ends=(0,))
-    return emit.transposed(emit(dynamic.Nonzero, x), (1, 0))
+        return emit(Slice, emit.transpose(found, (1, 0)), axes=(0,), starts=(0,), ends=(0,))
+    return emit.transpose(emit(dynamic.Nonzero, x), (1, 0))
 
 
 @reads("Compress")
@@ -292,8 +292,8 @@ def compress(
 ) -> SSAValue:
     """The slices where the condition holds, which may be shorter than the axis."""
     if axis is None:
-        x, axis = emit.reshaped(x, -1), 0
-    places = emit.reshaped(emit(dynamic.Nonzero, condition), -1)
+        x, axis = emit.reshape(x, -1), 0
+    places = emit.reshape(emit(dynamic.Nonzero, condition), -1)
     return emit(ops.Gather, x, places, axis=emit.axis(axis, rank(x)))
 
 
@@ -333,7 +333,7 @@ def reverse_sequence(
     counts = emit.to_shape(emit.cast(lengths, "int64"), dims)
     mirrored = emit(Subtract, emit.plus(counts, -1), steps)
     index = emit(Where, emit(LessThan, steps, counts), mirrored, steps)
-    return emit(scatter.TakeAlongAxis, x, emit.expanded(index, sizes), axis=time)
+    return emit(scatter.TakeAlongAxis, x, emit.expand(index, sizes), axis=time)
 
 
 @reads("TensorScatter")
@@ -357,5 +357,5 @@ def tensor_scatter(
         places = emit(Add, places, first)
     if emit.one_of(mode, ("linear", "circular")) == "circular":
         places = emit(Remainder, places, emit.constant([sizes[at]], "int64", ()))
-    index = emit.expanded(places, new)
+    index = emit.expand(places, new)
     return emit(scatter.PutAlongAxis, cache, index, update, axis=at)

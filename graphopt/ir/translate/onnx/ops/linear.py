@@ -30,8 +30,8 @@ def gemm(
     transB: int = 0,
 ) -> SSAValue:
     product = emit(Matmul, x, y, transpose_x=bool(transA), transpose_y=bool(transB))
-    out = emit.scaled(product, alpha)
-    return out if bias is None else emit(Add, out, emit.scaled(bias, beta))
+    out = emit.scale(product, alpha)
+    return out if bias is None else emit(Add, out, emit.scale(bias, beta))
 
 
 @reads("Einsum")

@@ -29,15 +29,15 @@ def _likelihood(
     if ignored is not None:
         is_ignored = emit(Equal, labels, emit.constant([ignored], dtype(labels), ()))
         safe = emit(Where, is_ignored, emit(FullLike, labels, value=0.0), labels)
-    taken = emit(TakeAlongAxis, logs, emit.unsqueezed(safe, 1), axis=1)
-    loss = emit(Scale, emit.squeezed(taken, 1), scale=-1.0)
-    ones = emit.filled(loss, 1)
+    taken = emit(TakeAlongAxis, logs, emit.unsqueeze(safe, 1), axis=1)
+    loss = emit(Scale, emit.squeeze(taken, 1), scale=-1.0)
+    ones = emit.fill_like(loss, 1)
     weights = ones
     if weight is not None:
-        flat = emit(Gather, weight, emit.reshaped(safe, -1))
+        flat = emit(Gather, weight, emit.reshape(safe, -1))
         weights = emit.to_shape(flat, shape(labels)) if rank(labels) != 1 else flat
     if is_ignored is not None:
-        weights = emit(Where, is_ignored, emit.filled(loss, 0), weights)
+        weights = emit(Where, is_ignored, emit.fill_like(loss, 0), weights)
     if weights is not ones:
         loss = emit(Multiply, loss, weights)
     kind = emit.one_of(reduction, ("none", "sum", "mean"))

@@ -56,9 +56,9 @@ reads_as(
 
 def _number(emit: OnnxEmitter, value: SSAValue, other: SSAValue) -> float | None:
     """A float that a value without axes is, beside another value; None otherwise."""
-    if rank(value) or not dtype(value).is_floating or emit.known(other) is not None:
+    if rank(value) or not dtype(value).is_floating or emit.known_elements(other) is not None:
         return None
-    found = emit.known(value)
+    found = emit.known_elements(value)
     return None if found is None else float(found[0])
 
 
@@ -118,7 +118,7 @@ def mod(emit: OnnxEmitter, x: SSAValue, y: SSAValue, *, fmod: int = 0) -> SSAVal
 def power(emit: OnnxEmitter, x: SSAValue, y: SSAValue) -> SSAValue:
     """In the dtype of x, whatever that of the exponent is."""
     kept = dtype(x)
-    exponent = emit.known(y) if not rank(y) else None
+    exponent = emit.known_elements(y) if not rank(y) else None
     if exponent is not None and kept.is_floating:
         number = float(exponent[0])
         return emit(ops.Square, x) if number == 2 else emit(ops.Pow, x, factor=number)
@@ -128,7 +128,7 @@ def power(emit: OnnxEmitter, x: SSAValue, y: SSAValue) -> SSAValue:
     return emit.cast(emit(ops.ElementwisePow, emit.cast(x, wide), emit.cast(y, wide)), kept)
 
 
-def _folded(op_class: type[PdOp]) -> Rule:
+def _folding(op_class: type[PdOp]) -> Rule:
     def rule(emit: OnnxEmitter, *operands: SSAValue) -> SSAValue:
         return reduce(lambda x, y: emit(op_class, x, y), operands)
 
@@ -136,12 +136,12 @@ def _folded(op_class: type[PdOp]) -> Rule:
 
 
 for _name, _op in {"Sum": ops.Add, "Max": ops.Maximum, "Min": ops.Minimum}.items():
-    reads(_name)(_folded(_op))
+    reads(_name)(_folding(_op))
 
 
 @reads("Mean")
 def mean(emit: OnnxEmitter, *operands: SSAValue) -> SSAValue:
-    total = _folded(ops.Add)(emit, *operands)
+    total = _folding(ops.Add)(emit, *operands)
     assert isinstance(total, SSAValue)
     return emit(ops.Divide, total, emit.number(len(operands), total))
 

@@ -134,7 +134,7 @@ def group_norm(
     if emit.opset < 21 and channels != UNKNOWN and shape(scale) == (num_groups,) != (channels,):
         each = channels // num_groups
         scale, bias = (
-            emit.to_shape(emit.expanded(emit.unsqueezed(value, 1), (num_groups, each)), (channels,))
+            emit.to_shape(emit.expand(emit.unsqueeze(value, 1), (num_groups, each)), (channels,))
             for value in (scale, bias)
         )
     return emit(ops.GroupNorm, x, scale, bias, epsilon=epsilon, groups=num_groups)
@@ -146,7 +146,7 @@ def lp_norm(emit: OnnxEmitter, x: SSAValue, *, axis: int = -1, p: int = 2) -> SS
     at = emit.axis(axis, rank(x))
     length = emit(PNorm, x, porder=float(p), axis=(at,), keepdim=True)
     zero = emit(Equal, length, emit.number(0, x))
-    safe = emit(Where, zero, emit.filled(length, 1), length)
+    safe = emit(Where, zero, emit.fill_like(length, 1), length)
     return emit(Divide, x, safe)
 
 
@@ -161,7 +161,7 @@ def lrn(
     size: int,
 ) -> SSAValue:
     """x over (bias + alpha * the mean of squares of `size` neighbouring channels) ** beta."""
-    emit.bounded("neighbouring channels", size, most=1024)
+    emit.check_bound("neighbouring channels", size, most=1024)
     around = [0] * (2 * rank(x))
     around[2:4] = [(size - 1) // 2, size - 1 - (size - 1) // 2]
     squares = emit(Pad, emit(Square, x), paddings=tuple(around))
@@ -169,7 +169,7 @@ def lrn(
         emit(Slice, squares, axes=(1,), starts=(i,), ends=(i + 1 - size or _END,))
         for i in range(size)
     ]
-    middle = emit.scaled(emit(AddN, near), alpha / size, bias)
+    middle = emit.scale(emit(AddN, near), alpha / size, bias)
     return emit(Multiply, x, emit(Pow, middle, factor=-beta))
 
 

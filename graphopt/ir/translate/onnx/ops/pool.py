@@ -87,7 +87,7 @@ def _over(size: int, window: int, stride: int, pads: tuple[int, int]) -> int:
     return max((count - 1) * stride + window - size - sum(pads), 0)
 
 
-def _padded(emit: OnnxEmitter, x: SSAValue, pads: Pairs, value: float) -> SSAValue:
+def _pad(emit: OnnxEmitter, x: SSAValue, pads: Pairs, value: float) -> SSAValue:
     if not any(number for pair in pads for number in pair):
         return x
     around = (0, 0, 0, 0, *(number for pair in pads for number in pair))
@@ -97,8 +97,8 @@ def _padded(emit: OnnxEmitter, x: SSAValue, pads: Pairs, value: float) -> SSAVal
 def _parts(emit: OnnxEmitter, x: SSAValue, windows: _Windows, value: float) -> list[SSAValue]:
     """For each place in a window, the elements there of all windows."""
     sizes = emit.sizes(x, along=range(2, rank(x)))[2:]
-    emit.bounded("elements in a window that leaves some out", *windows.kernel, most=1024)
-    padded = _padded(emit, x, windows.whole, value)
+    emit.check_bound("elements in a window that leaves some out", *windows.kernel, most=1024)
+    padded = _pad(emit, x, windows.whole, value)
     axes = tuple(range(2, rank(x)))
     counts = [
         (size + sum(pair) - d * (k - 1) - 1) // stride + 1
@@ -118,9 +118,7 @@ def _parts(emit: OnnxEmitter, x: SSAValue, windows: _Windows, value: float) -> l
     return found
 
 
-def _pooled(
-    emit: OnnxEmitter, x: SSAValue, windows: _Windows, pads: Pairs, **attrs: Any
-) -> SSAValue:
+def _pool(emit: OnnxEmitter, x: SSAValue, windows: _Windows, pads: Pairs, **attrs: Any) -> SSAValue:
     """A pool of pd, of signals as images of one row."""
     count = len(windows.kernel)
     kernel, strides = windows.kernel, windows.strides
@@ -129,7 +127,7 @@ def _pooled(
     op_class = ops.Pool3d if count == 3 else ops.Pool2d
     sizes = {"kernel_size": kernel, "strides": strides, "paddings": flat(pads)}
     out = emit(op_class, x, **sizes, ceil_mode=windows.open_ceil, **attrs)
-    return emit.squeezed(out, 2) if count == 1 else out
+    return emit.squeeze(out, 2) if count == 1 else out
 
 
 def _least(x: SSAValue) -> float:
@@ -160,7 +158,7 @@ def max_pool(
             parts = _parts(emit, x, windows.along(axis), _least(x))
             x = reduce(lambda a, b: emit(Maximum, a, b), parts)
         return [x]
-    return [_pooled(emit, x, windows, windows.whole, pooling_type="max")]
+    return [_pool(emit, x, windows, windows.whole, pooling_type="max")]
 
 
 def _with_places(
@@ -168,7 +166,7 @@ def _with_places(
 ) -> Sequence[SSAValue]:
     """The maxima, and their places among all elements of x."""
     sizes, parts = emit.sizes(x), _parts(emit, x, windows, _least(x))
-    emit.bounded("channels of all images", *sizes[:2])
+    emit.check_bound("channels of all images", *sizes[:2])
     spatial = sizes[2:]
     strides = [prod(spatial[i + 1 :]) for i in range(len(spatial))]
     if column_major:
@@ -229,12 +227,12 @@ def average_pool(
     if not windows.is_dilated:
         whole = windows.whole
         if count_include_pad and any(number for pair in windows.pads for number in pair):
-            x = _padded(emit, x, windows.pads, 0.0)
+            x = _pad(emit, x, windows.pads, 0.0)
             whole = tuple((0, over) for over in windows.over)
-        return _pooled(emit, x, windows, whole, pooling_type="avg", exclusive=True)
-    ones = emit.filled(x, 1)
+        return _pool(emit, x, windows, whole, pooling_type="avg", exclusive=True)
+    ones = emit.fill_like(x, 1)
     if count_include_pad:
-        x, ones = (_padded(emit, value, windows.pads, fill) for value, fill in ((x, 0), (ones, 1)))
+        x, ones = (_pad(emit, value, windows.pads, fill) for value, fill in ((x, 0), (ones, 1)))
         windows.pads = tuple((0, 0) for _ in windows.pads)
     sums, counts = (
         reduce(lambda a, b: emit(Add, a, b), _parts(emit, value, windows, 0.0))
@@ -311,10 +309,10 @@ def max_unpool(
     if output_shape is not None:
         whole = tuple(map(int, emit.numbers(output_shape, "output sizes")))
     zeros = emit(Full, shape=(prod(inner),), value=0.0, dtype=dtype(x))
-    rows = [emit.reshaped(value, -1) for value in (indices, x)]
+    rows = [emit.reshape(value, -1) for value in (indices, x)]
     out = emit.to_shape(emit(PutAlongAxis, zeros, *rows, axis=0), inner)
     if whole == inner:
         return out
     # places are numbers in the smaller images
     more = [(0, want - have) for want, have in zip(whole[2:], spatial, strict=True)]
-    return _padded(emit, out, tuple(more), 0.0)
+    return _pad(emit, out, tuple(more), 0.0)

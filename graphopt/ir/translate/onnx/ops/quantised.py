@@ -25,7 +25,7 @@ from graphopt.ir.dialect.ops.rearrange import RepeatInterleave
 from graphopt.ir.dialect.ops.reduce import Max, Min
 from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
-from graphopt.ir.translate.onnx.ops.conv import convolved
+from graphopt.ir.translate.onnx.ops.conv import convolve
 from graphopt.ir.translate.onnx.ops.math import half_to_even
 from graphopt.ir.translate.onnx.registry import reads
 
@@ -48,7 +48,7 @@ def _spread(emit: OnnxEmitter, value: SSAValue, x: SSAValue, axis: int, block: i
     return emit(Slice, wide, axes=(at,), starts=(0,), ends=(size,))
 
 
-def quantised(
+def quantise(
     emit: OnnxEmitter, x: SSAValue, scale: SSAValue, zero: SSAValue | None, kind: str
 ) -> SSAValue:
     """The nearest whole numbers of x over a scale, moved by a zero point, within the type."""
@@ -80,7 +80,7 @@ def quantize(
     wide = "float32" if dtype(x) != "float64" else "float64"
     own = emit.cast(_spread(emit, scale, x, axis, block_size), wide)
     offset = zero and _spread(emit, zero, x, axis, block_size)
-    return quantised(emit, emit.cast(x, wide), own, offset, kind)
+    return quantise(emit, emit.cast(x, wide), own, offset, kind)
 
 
 @reads("DequantizeLinear")
@@ -115,10 +115,10 @@ def dynamic_quantize(emit: OnnxEmitter, x: SSAValue) -> Sequence[SSAValue]:
     scale = emit(Where, emit(Equal, scale, zero), emit.number(1, x), scale)
     start = half_to_even(emit, emit(Divide, emit(Subtract, zero, low), scale))
     point = emit.cast(emit(Clip, start, min=0.0, max=255.0), "uint8")
-    return [quantised(emit, x, scale, point, "uint8"), scale, point]
+    return [quantise(emit, x, scale, point, "uint8"), scale, point]
 
 
-def _centred(
+def _subtract_zero(
     emit: OnnxEmitter, x: SSAValue, zero: SSAValue | None, axis: int | None = None
 ) -> SSAValue:
     """Bytes less their zero point, in int32."""
@@ -139,8 +139,8 @@ def matmul_integer(
     x_zero: SSAValue | None = None,
     y_zero: SSAValue | None = None,
 ) -> SSAValue:
-    left = _centred(emit, x, x_zero, max(rank(x) - 2, 0))
-    return emit(Matmul, left, _centred(emit, y, y_zero, rank(y) - 1))
+    left = _subtract_zero(emit, x, x_zero, max(rank(x) - 2, 0))
+    return emit(Matmul, left, _subtract_zero(emit, y, y_zero, rank(y) - 1))
 
 
 def dynamic_product(
@@ -174,7 +174,7 @@ def qlinear_matmul(
     factor = emit(Divide, emit(Multiply, left, right), emit.cast(y_scale, "float32"))
     one = emit.constant([1.0], "float32", ())
     product = emit(Multiply, emit.cast(total, "float32"), factor)
-    return quantised(emit, product, one, y_zero, dtype(y_zero))
+    return quantise(emit, product, one, y_zero, dtype(y_zero))
 
 
 def _integer_conv(
@@ -193,9 +193,9 @@ def _integer_conv(
 
     What is around x is its zero point.
     """
-    images = emit.cast(_centred(emit, x, x_zero), "float64")
-    weights = emit.cast(_centred(emit, filter, filter_zero, 0), "float64")
-    out = convolved(emit, images, weights, auto_pad, dilations, group, pads, strides)
+    images = emit.cast(_subtract_zero(emit, x, x_zero), "float64")
+    weights = emit.cast(_subtract_zero(emit, filter, filter_zero, 0), "float64")
+    out = convolve(emit, images, weights, auto_pad, dilations, group, pads, strides)
     return emit.cast(out, "int32")
 
 
@@ -248,4 +248,4 @@ def qlinear_conv(
     factor = emit(Divide, emit(Multiply, x_scale, weights), y_scale)
     one = emit.constant([1.0], "float32", ())
     product = emit(Multiply, emit.cast(total, "float32"), factor)
-    return quantised(emit, product, one, y_zero, dtype(y_zero))
+    return quantise(emit, product, one, y_zero, dtype(y_zero))

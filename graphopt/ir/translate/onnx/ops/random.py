@@ -19,7 +19,7 @@ def _seed(number: float | None) -> int:
     return 0 if number is None else abs(int(number)) % (2**31 - 2) + 1
 
 
-def _drawn(
+def _draw(
     emit: OnnxEmitter, op_class: type[PdOp], shape: SSAValue | Sequence[int], **attrs: Any
 ) -> SSAValue:
     if isinstance(shape, SSAValue):
@@ -38,7 +38,7 @@ def random_normal(
     shape: Sequence[int],
 ) -> SSAValue:
     attrs = {"mean": mean, "std": scale, "dtype": emit.element_type(dtype), "seed": _seed(seed)}
-    return _drawn(emit, ops.Gaussian, shape, **attrs)
+    return _draw(emit, ops.Gaussian, shape, **attrs)
 
 
 @reads("RandomUniform")
@@ -52,7 +52,7 @@ def random_uniform(
     shape: Sequence[int],
 ) -> SSAValue:
     attrs = {"min": low, "max": high, "dtype": emit.element_type(dtype), "seed": _seed(seed)}
-    return _drawn(emit, ops.Uniform, shape, **attrs)
+    return _draw(emit, ops.Uniform, shape, **attrs)
 
 
 def _kind(emit: OnnxEmitter, number: int | None, like: SSAValue) -> str:
@@ -70,7 +70,7 @@ def random_normal_like(
     seed: float | None = None,
 ) -> SSAValue:
     attrs = {"mean": mean, "std": scale, "dtype": _kind(emit, dtype, x), "seed": _seed(seed)}
-    return _drawn(emit, ops.Gaussian, x, **attrs)
+    return _draw(emit, ops.Gaussian, x, **attrs)
 
 
 @reads("RandomUniformLike")
@@ -84,7 +84,7 @@ def random_uniform_like(
     seed: float | None = None,
 ) -> SSAValue:
     attrs = {"min": low, "max": high, "dtype": _kind(emit, dtype, x), "seed": _seed(seed)}
-    return _drawn(emit, ops.Uniform, x, **attrs)
+    return _draw(emit, ops.Uniform, x, **attrs)
 
 
 @reads("Bernoulli")

@@ -34,7 +34,7 @@ def pad(
     """All numbers before, then all after; operands since opset 11, attributes before."""
     kind = _MODES[emit.one_of(mode, tuple(_MODES))]
     kept, count = dtype(x), rank(x)
-    found = pads if given is None else emit.known(given)
+    found = pads if given is None else emit.known_elements(given)
     around: SSAValue | Sequence[int]
     if found is not None:
         around = _by_axis(emit, found, axes, count)
@@ -44,16 +44,16 @@ def pad(
         assert given is not None
         if axes is not None and tuple(emit.numbers(axes, "axes")) != tuple(range(count)):
             raise emit.open("its padding has to be known", given)
-        pairs = emit.transposed(emit.to_shape(given, (2, count)), (1, 0))
+        pairs = emit.transpose(emit.to_shape(given, (2, count)), (1, 0))
         around = emit.to_shape(pairs, (2 * count,))
     filled = emit.cast(x, "uint8" if kept == "bool" else kept)
     number = number if kind == "constant" else None
-    numbers = (value,) if number is None else emit.known(number)
+    numbers = (value,) if number is None else emit.known_elements(number)
     if numbers is not None:
-        return emit.cast(_padded(emit, filled, around, mode=kind, value=float(numbers[0])), kept)
+        return emit.cast(_pad(emit, filled, around, mode=kind, value=float(numbers[0])), kept)
     assert number is not None
-    inside = _padded(emit, emit.filled(x, 1, "uint8"), around)
-    out = emit(Where, emit.cast(inside, "bool"), _padded(emit, filled, around), number)
+    inside = _pad(emit, emit.fill_like(x, 1, "uint8"), around)
+    out = emit(Where, emit.cast(inside, "bool"), _pad(emit, filled, around), number)
     return emit.cast(out, kept)
 
 
@@ -72,7 +72,7 @@ def _by_axis(
     return tuple(around)
 
 
-def _padded(
+def _pad(
     emit: OnnxEmitter, x: SSAValue, around: SSAValue | Sequence[int], **attrs: Any
 ) -> SSAValue:
     if isinstance(around, SSAValue):
@@ -90,7 +90,7 @@ def depth_to_space(
     _, c, h, w = emit.sizes(x, along=(1, 2, 3))
     each = c // blocksize**2
     apart = emit.to_shape(x, (0, blocksize, blocksize, each, h, w))
-    moved = emit.transposed(apart, (0, 3, 4, 1, 5, 2))
+    moved = emit.transpose(apart, (0, 3, 4, 1, 5, 2))
     return emit.to_shape(moved, (0, each, h * blocksize, w * blocksize))
 
 
@@ -102,7 +102,7 @@ def space_to_depth(
     rows, columns = h // blocksize, w // blocksize
     apart = emit.to_shape(x, (0, c, rows, blocksize, columns, blocksize))
     order = (0, 3, 5, 1, 2, 4) if emit.one_of(mode, ("DCR", "CRD")) == "DCR" else (0, 1, 3, 5, 2, 4)
-    return emit.to_shape(emit.transposed(apart, order), (0, c * blocksize**2, rows, columns))
+    return emit.to_shape(emit.transpose(apart, order), (0, c * blocksize**2, rows, columns))
 
 
 @reads("Dropout")
@@ -125,7 +125,7 @@ def dropout(
     attrs = {"p": rate, "mode": "upscale_in_train", "seed": seed or 0}
     if len(emit.used) < 2 or not emit.used[1]:
         return [emit(Dropout, x, **attrs)]
-    noise = emit(Dropout, emit.filled(x, 1), **attrs)
+    noise = emit(Dropout, emit.fill_like(x, 1), **attrs)
     return [emit(Multiply, x, noise), emit(NotEqual, noise, emit.number(0, x))]
 
 

@@ -71,16 +71,16 @@ class _Network:
         return 2 if self.direction == "bidirectional" else 1
 
 
-def _computed(network: _Network, layout: int) -> Sequence[SSAValue]:
+def _compute(network: _Network, layout: int) -> Sequence[SSAValue]:
     """The outputs of all steps and the last states of a network; with `layout` batches are first.
 
     Its operands have their steps first.
     """
     emit = network.emit
-    every, *last = _as_op(network) if _is_paddles(network) else _scanned(network)
+    every, *last = _as_op(network) if _is_paddles(network) else _scan_steps(network)
     if layout:
-        every = emit.transposed(every, (2, 0, 1, 3))
-        last = [emit.transposed(state, (1, 0, 2)) for state in last]
+        every = emit.transpose(every, (2, 0, 1, 3))
+        last = [emit.transpose(state, (1, 0, 2)) for state in last]
     return [every, *last]
 
 
@@ -128,7 +128,8 @@ def _as_op(network: _Network) -> Sequence[SSAValue]:
     biases: list[SSAValue] = []
     for i in range(network.directions):
         weights += [
-            _ordered(network, _row(emit, w.values, i)) for w in (network.weights, network.recurrent)
+            _reorder_gates(network, _row(emit, w.values, i))
+            for w in (network.weights, network.recurrent)
         ]
         biases += _biases(network, i)
     mode = kind
@@ -145,9 +146,9 @@ def _as_op(network: _Network) -> Sequence[SSAValue]:
         is_test=True,
     )
     if network.directions == 1:
-        return [emit.unsqueezed(found[0], 1), *found[1:]]
-    out = emit.reshaped(found[0], 0, 0, network.directions, network.hidden)
-    return [emit.transposed(out, (0, 2, 1, 3)), *found[1:]]
+        return [emit.unsqueeze(found[0], 1), *found[1:]]
+    out = emit.reshape(found[0], 0, 0, network.directions, network.hidden)
+    return [emit.transpose(out, (0, 2, 1, 3)), *found[1:]]
 
 
 def _row(emit: OnnxEmitter, x: SSAValue, at: int) -> SSAValue:
@@ -162,7 +163,7 @@ def _part(emit: OnnxEmitter, x: SSAValue, at: int, size: int, axis: int = 0) -> 
     return emit(Slice, x, **cut)
 
 
-def _ordered(network: _Network, x: SSAValue) -> SSAValue:
+def _reorder_gates(network: _Network, x: SSAValue) -> SSAValue:
     """Rows of gates in Paddle's order."""
     order = _ORDER[network.kind]
     if len(order) == 1:
@@ -177,10 +178,10 @@ def _biases(network: _Network, at: int) -> list[SSAValue]:
     if network.bias is None:
         return [emit(Full, shape=(size,), value=0.0, dtype=dtype(network.x))] * 2
     row = _row(emit, network.bias, at)
-    return [_ordered(network, _part(emit, row, i, size)) for i in (0, 1)]
+    return [_reorder_gates(network, _part(emit, row, i, size)) for i in (0, 1)]
 
 
-def _scanned(network: _Network) -> Sequence[SSAValue]:
+def _scan_steps(network: _Network) -> Sequence[SSAValue]:
     """A scan over the steps for each direction."""
     emit = network.emit
     outs: list[SSAValue] = []
@@ -198,7 +199,7 @@ def _direction(network: _Network, at: int, *, is_back: bool) -> tuple[SSAValue, 
     emit = network.emit
     states = [_beside(emit, _row(emit, state, at), network.x) for state in network.states]
     cell = _Cell(network, at)
-    sequences = [cell.projected(network.x)]
+    sequences = [cell.project(network.x)]
     if network.lengths is not None:
         sequences.append(_inside(emit, network.x, network.lengths))
 
@@ -207,7 +208,7 @@ def _direction(network: _Network, at: int, *, is_back: bool) -> tuple[SSAValue, 
         after = cell.step(x, before)
         out = after[0]
         if inside:
-            out = emit(Where, inside[0], out, emit.filled(out, 0))
+            out = emit(Where, inside[0], out, emit.fill_like(out, 0))
             after = [emit(Where, inside[0], n, b) for n, b in zip(after, before, strict=True)]
         # each state at each step, so that the last ones are there
         return [*after, out, *after]
@@ -223,16 +224,16 @@ def _beside(emit: OnnxEmitter, state: SSAValue, x: SSAValue) -> SSAValue:
     if batch == rows:
         return state
     if batch != UNKNOWN:
-        return emit.expanded(state, (batch, hidden))
+        return emit.expand(state, (batch, hidden))
     size = emit(Slice, emit.shape(x), axes=(0,), starts=(1,), ends=(2,))
-    return emit.expanded(state, emit(Concat, [size, emit.constant([hidden], "int64")], axis=0))
+    return emit.expand(state, emit(Concat, [size, emit.constant([hidden], "int64")], axis=0))
 
 
 def _inside(emit: OnnxEmitter, x: SSAValue, lengths: SSAValue) -> SSAValue:
     """True for each step [time, batch, 1] that is within the length of its sequence."""
     first = emit(Slice, x, axes=(1, 2), starts=(0, 0), ends=(1, 1))
-    number = emit(Cumsum, emit.filled(first, 1, dtype(lengths)), axis=0)
-    return emit(LessEqual, number, emit.unsqueezed(lengths, 0, 2))
+    number = emit(Cumsum, emit.fill_like(first, 1, dtype(lengths)), axis=0)
+    return emit(LessEqual, number, emit.unsqueeze(lengths, 0, 2))
 
 
 class _Cell:
@@ -258,26 +259,26 @@ class _Cell:
         name = network.activations[position]
         alpha = network.alphas[position] if position < len(network.alphas) else None
         beta = network.betas[position] if position < len(network.betas) else None
-        return lambda x: _activated(self.emit, name, x, alpha, beta)
+        return lambda x: _activate(self.emit, name, x, alpha, beta)
 
-    def clipped(self, x: SSAValue) -> SSAValue:
+    def clip(self, x: SSAValue) -> SSAValue:
         """The operand of an activation, kept within the limit."""
         limit = self.network.clip
         return x if limit is None else self.emit(Clip, x, min=-limit, max=limit)
 
-    def projected(self, x: SSAValue) -> SSAValue:
+    def project(self, x: SSAValue) -> SSAValue:
         """x by its weights, with the bias of the input: all steps at once."""
-        return self._biased(self.network.weights.product(self.emit, x, self.at), 0)
+        return self._add_bias(self.network.weights.product(self.emit, x, self.at), 0)
 
     def _recurring(self, hidden: SSAValue) -> SSAValue:
         """A state by its weights, with the bias of the state."""
-        return self._biased(self.network.recurrent.product(self.emit, hidden, self.at), 1)
+        return self._add_bias(self.network.recurrent.product(self.emit, hidden, self.at), 1)
 
-    def _biased(self, out: SSAValue, bias: int) -> SSAValue:
+    def _add_bias(self, out: SSAValue, bias: int) -> SSAValue:
         return out if self.biases is None else self.emit(Add, out, self.biases[bias])
 
     def step(self, x: SSAValue, states: list[SSAValue]) -> list[SSAValue]:
-        """The states after a step; `x` is `projected`."""
+        """The states after a step; `x` is projected."""
         return {"LSTM": self._lstm, "GRU": self._gru, "RNN": self._rnn}[self.network.kind](
             x, states
         )
@@ -288,7 +289,7 @@ class _Cell:
 
     def _rnn(self, x: SSAValue, states: list[SSAValue]) -> list[SSAValue]:
         total = self.emit(Add, x, self._recurring(states[0]))
-        return [self.curves[0](self.clipped(total))]
+        return [self.curves[0](self.clip(total))]
 
     def _lstm(self, x: SSAValue, states: list[SSAValue]) -> list[SSAValue]:
         emit, (hidden, cell) = self.emit, states
@@ -298,23 +299,23 @@ class _Cell:
         if self.peepholes:
             enter = emit(Add, enter, emit(Multiply, self.peepholes[0], cell))
             forget = emit(Add, forget, emit(Multiply, self.peepholes[2], cell))
-        i = sigma(self.clipped(enter))
+        i = sigma(self.clip(enter))
         if self.network.couples:
             f = emit(Scale, i, scale=-1.0, bias=1.0)
         else:
-            f = sigma(self.clipped(forget))
-        c = emit(Add, emit(Multiply, f, cell), emit(Multiply, i, tanh(self.clipped(new))))
+            f = sigma(self.clip(forget))
+        c = emit(Add, emit(Multiply, f, cell), emit(Multiply, i, tanh(self.clip(new))))
         if self.peepholes:
             leave = emit(Add, leave, emit(Multiply, self.peepholes[1], c))
-        return [emit(Multiply, sigma(self.clipped(leave)), last(c)), c]
+        return [emit(Multiply, sigma(self.clip(leave)), last(c)), c]
 
     def _gru(self, x: SSAValue, states: list[SSAValue]) -> list[SSAValue]:
         emit, (hidden,) = self.emit, states
         x_z, x_r, x_h = self._gates(x)
         h_z, h_r, h_h = self._gates(self._recurring(hidden))
         sigma, tanh = self.curves
-        z = sigma(self.clipped(emit(Add, x_z, h_z)))
-        r = sigma(self.clipped(emit(Add, x_r, h_r)))
+        z = sigma(self.clip(emit(Add, x_z, h_z)))
+        r = sigma(self.clip(emit(Add, x_r, h_r)))
         if self.network.is_linear:
             inner = emit(Multiply, r, h_h)
         else:
@@ -327,11 +328,11 @@ class _Cell:
             )
             if self.biases is not None:
                 inner = emit(Add, inner, _part(emit, self.biases[1], 2, size))
-        new = tanh(self.clipped(emit(Add, x_h, inner)))
+        new = tanh(self.clip(emit(Add, x_h, inner)))
         return [emit(Add, new, emit(Multiply, z, emit(Subtract, hidden, new)))]
 
 
-def _activated(
+def _activate(
     emit: OnnxEmitter, name: str, x: SSAValue, alpha: float | None, beta: float | None
 ) -> SSAValue:
     """An activation by ONNX's name for it here."""
@@ -347,7 +348,7 @@ def _activated(
     if key == "softplus":
         return emit(activation.Softplus, x, threshold=50.0)
     if key == "affine":
-        return emit.scaled(x, 1.0 if alpha is None else alpha, beta or 0.0)
+        return emit.scale(x, 1.0 if alpha is None else alpha, beta or 0.0)
     if key == "leakyrelu":
         return emit(activation.LeakyRelu, x, negative_slope=0.01 if alpha is None else alpha)
     if key == "hardsigmoid":
@@ -356,8 +357,8 @@ def _activated(
     if key == "elu":
         return emit(activation.Elu, x, alpha=1.0 if alpha is None else alpha)
     if key == "scaledtanh":
-        inner = emit(activation.Tanh, emit.scaled(x, 1.0 if beta is None else beta))
-        return emit.scaled(inner, 1.0 if alpha is None else alpha)
+        inner = emit(activation.Tanh, emit.scale(x, 1.0 if beta is None else beta))
+        return emit.scale(inner, 1.0 if alpha is None else alpha)
     raise emit.refuse(f"the activation {name!r}")
 
 
@@ -386,8 +387,8 @@ def recurrent(
     kind = emit.op.type.rpartition(".")[2]
     emit.one_of(direction, _DIRECTIONS)
     if layout:
-        x = emit.transposed(x, (1, 0, 2))
-        hidden, cell = (v if v is None else emit.transposed(v, (1, 0, 2)) for v in (hidden, cell))
+        x = emit.transpose(x, (1, 0, 2))
+        hidden, cell = (v if v is None else emit.transpose(v, (1, 0, 2)) for v in (hidden, cell))
     directions = 2 if direction == "bidirectional" else 1
     size = hidden_size or emit.sizes(recurrence, "the sizes of its weights")[2]
     given = (hidden, cell) if kind == "LSTM" else (hidden,)
@@ -398,7 +399,7 @@ def recurrent(
         *(tuple(activation_alpha), tuple(activation_beta), clip),
         *(bool(linear_before_reset), bool(input_forget)),
     )
-    return _computed(network, layout)
+    return _compute(network, layout)
 
 
 @reads("DynamicQuantizeLSTM", domain="com.microsoft")
@@ -439,4 +440,4 @@ def dynamic_quantize_lstm(
         tuple(activations or _DEFAULTS["LSTM"] * directions),
         *(tuple(activation_alpha), tuple(activation_beta), clip, False, bool(input_forget)),
     )
-    return _computed(network, 0)
+    return _compute(network, 0)

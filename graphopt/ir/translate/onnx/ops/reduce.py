@@ -55,10 +55,10 @@ def _reduction(name: str) -> Rule:
         op_class = _OPS[name]
         if op_class is ops.Sum:
             attrs["dtype"] = wide
-        numbers = tuple(axes) if given is None else emit.known(given)
+        numbers = tuple(axes) if given is None else emit.known_elements(given)
         if numbers is None:
             assert given is not None
-            out = emit.given(op_class, [before], "axis", given, **attrs)
+            out = emit.emit_with_tensor(op_class, [before], "axis", given, **attrs)
         elif not numbers and noop_with_empty_axes:
             out = before
         else:

@@ -59,7 +59,7 @@ def reshape(
     """Into sizes that are known, or a tensor has; 0 is a size that stays, or none (`allowzero`)."""
     if target is None:
         return emit.to_shape(x, tuple(shape or ()))
-    numbers = emit.known(target)
+    numbers = emit.known_elements(target)
     if numbers is None:
         if allowzero:
             raise emit.open("allowzero needs a shape that is known", target)
@@ -89,7 +89,7 @@ def flatten(emit: OnnxEmitter, x: SSAValue, *, axis: int = 1) -> SSAValue:
     count = rank(x)
     at = axis + count if axis < 0 else axis
     if at in (0, count):
-        return emit.reshaped(x, *((1, -1) if at == 0 else (-1, 1)))
+        return emit.reshape(x, *((1, -1) if at == 0 else (-1, 1)))
     if UNKNOWN not in shape(x):
         return emit.to_shape(x, (prod(shape(x)[:at]), prod(shape(x)[at:])))
     if at < count - 1:
@@ -140,7 +140,7 @@ def unsqueeze(
 
 @reads("Transpose")
 def transpose(emit: OnnxEmitter, x: SSAValue, *, perm: Sequence[int] | None = None) -> SSAValue:
-    return emit.transposed(x, tuple(reversed(range(rank(x)))) if perm is None else perm)
+    return emit.transpose(x, tuple(reversed(range(rank(x)))) if perm is None else perm)
 
 
 @reads("Concat")
@@ -199,7 +199,7 @@ def slice_(
         at = range(rank(x) if count == UNKNOWN else count)
     found = [emit.axis(int(axis), rank(x)) for axis in at]
     steps = None if steps_given is None else emit.numbers(steps_given, "steps")
-    first, last = emit.known(starts_given), emit.known(ends_given)
+    first, last = emit.known_elements(starts_given), emit.known_elements(ends_given)
     if first is not None and last is not None:
         return _cut(emit, x, first, last, found, steps)
     if steps is not None and any(step != 1 for step in steps):
@@ -247,7 +247,7 @@ def _cut(
 @reads("Expand")
 def expand(emit: OnnxEmitter, x: SSAValue, target: SSAValue) -> SSAValue:
     """Both ways: sizes of the target that are 1 keep those of x."""
-    numbers = emit.known(target)
+    numbers = emit.known_elements(target)
     sizes = shape(x)
     if numbers is not None:
         count = max(len(numbers), len(sizes))
@@ -259,13 +259,13 @@ def expand(emit: OnnxEmitter, x: SSAValue, target: SSAValue) -> SSAValue:
             for want, size in zip(found, own, strict=True)
         ]
         if len(sizes) < count:
-            x = emit.unsqueezed(x, *range(count - len(sizes)))
-        return emit.expanded(x, tuple(found))
+            x = emit.unsqueeze(x, *range(count - len(sizes)))
+        return emit.expand(x, tuple(found))
     length = shape(target)[0]
     if length == UNKNOWN:
         raise emit.open("the number of dimensions of its result is unknown")
     if length > len(sizes):
-        x = emit.unsqueezed(x, *range(length - len(sizes)))
+        x = emit.unsqueeze(x, *range(length - len(sizes)))
     own = emit.shape(x)
     if length < len(sizes):
         ones = emit.constant([1] * (len(sizes) - length), "int64")
@@ -273,13 +273,13 @@ def expand(emit: OnnxEmitter, x: SSAValue, target: SSAValue) -> SSAValue:
     if 1 not in shape(x) and UNKNOWN not in shape(x):
         return x
     if all(size == 1 for size in shape(x)):
-        return emit.expanded(x, target)
-    return emit.expanded(x, emit(Maximum, own, target))
+        return emit.expand(x, target)
+    return emit.expand(x, emit(Maximum, own, target))
 
 
 @reads("Tile")
 def tile(emit: OnnxEmitter, x: SSAValue, repeats: SSAValue) -> SSAValue:
-    return emit.given(Tile, [x], "repeat_times", repeats)
+    return emit.emit_with_tensor(Tile, [x], "repeat_times", repeats)
 
 
 @reads("ScanAxis")
@@ -292,4 +292,4 @@ def scan_axis(emit: OnnxEmitter, x: SSAValue, *, axis: int, reverse: int, back: 
     perm = [at, *others]
     if back:
         perm = [perm.index(i) for i in range(rank(x))]
-    return emit.transposed(x, perm)
+    return emit.transpose(x, perm)

@@ -36,10 +36,10 @@ def dft(
     if inverse and onesided:
         return _back_to_real(emit, x, at, length)
     count = shape(x)[at] if length is None else int(emit.numbers(length, "length")[0])
-    x = _sized(emit, x, at, count)
+    x = _fit_length(emit, x, at, count)
     if parts == 1:
-        real = emit.squeezed(x, rank(x) - 1)
-        number = emit(Complex, real, emit.filled(real, 0))
+        real = emit.squeeze(x, rank(x) - 1)
+        number = emit(Complex, real, emit.fill_like(real, 0))
     else:
         number = emit(AsComplex, x)
     kind = {"axes": (at,), "forward": not inverse}
@@ -53,12 +53,12 @@ def _back_to_real(emit: OnnxEmitter, x: SSAValue, at: int, length: SSAValue | No
     """Real numbers of one side of what they are transformed to."""
     sides = emit.sizes(x, along=(at,))[at]
     count = 2 * (sides - 1) if length is None else int(emit.numbers(length, "length")[0])
-    number = emit(AsComplex, _sized(emit, x, at, count // 2 + 1))
+    number = emit(AsComplex, _fit_length(emit, x, at, count // 2 + 1))
     out = emit(FftC2r, number, axes=(at,), last_dim_size=count, forward=False)
-    return emit.unsqueezed(out, rank(x) - 1)
+    return emit.unsqueeze(out, rank(x) - 1)
 
 
-def _sized(emit: OnnxEmitter, x: SSAValue, at: int, count: int) -> SSAValue:
+def _fit_length(emit: OnnxEmitter, x: SSAValue, at: int, count: int) -> SSAValue:
     """x with so many elements along an axis: cut, or with zeros at the end."""
     size = emit.sizes(x, along=(at,))[at]
     if size > count:
@@ -90,8 +90,8 @@ def stft(
     total = emit.sizes(x, along=(1,))[1]
     count = (total - size) // hop + 1
     sides = size // 2 + 1 if onesided else size
-    emit.bounded("numbers of waves", size, sides, most=1 << 22)
-    emit.bounded("frames", max(count, 1), most=1 << 14)
+    emit.check_bound("numbers of waves", size, sides, most=1 << 22)
+    emit.check_bound("frames", max(count, 1), most=1 << 14)
     frames = [
         emit(Slice, x, axes=(1,), starts=(i * hop,), ends=(i * hop + size,)) for i in range(count)
     ]
@@ -117,7 +117,7 @@ def _window(*terms: float) -> Rule:
         emit: OnnxEmitter, size: SSAValue, *, output_datatype: int = 1, periodic: int = 1
     ) -> SSAValue:
         count = int(emit.numbers(size, "size")[0])
-        emit.bounded("numbers of a window", count)
+        emit.check_bound("numbers of a window", count)
         length = count if periodic else max(count - 1, 1)
         numbers = [
             sum(
@@ -150,7 +150,7 @@ def mel_weights(
     """Triangles in the spectrum whose corners are evenly spaced as people hear."""
     given = (count, length, rate, lowest, highest)
     bins, size, hertz, low, high = (emit.numbers(value, "numbers")[0] for value in given)
-    emit.bounded("weights", int(bins), int(size))
+    emit.check_bound("weights", int(bins), int(size))
     low, high = (2595 * log10(1 + f / 700) for f in (low, high))
     step = (high - low) / (int(bins) + 2)
     points = [low + i * step for i in range(int(bins) + 2)]

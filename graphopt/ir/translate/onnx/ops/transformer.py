@@ -84,11 +84,11 @@ def attention(
     # each by the root, so that halves do not overflow
     size = emit.sizes(q, "the sizes of its queries")[3] if scale is None else 1
     root = size**-0.25 if scale is None else scale**0.5
-    left, right = emit.scaled(q, root), emit.scaled(k, root)
+    left, right = emit.scale(q, root), emit.scale(k, root)
     scores = emit(Matmul, left, right, transpose_y=True)
     given = scores
     if softcap:
-        scores = emit.scaled(emit(Tanh, emit.scaled(scores, 1 / softcap)), softcap)
+        scores = emit.scale(emit(Tanh, emit.scale(scores, 1 / softcap)), softcap)
     seen = [scores] * 2 if qk_matmul_output_mode else [given]
     frontier = _Frontier(bool(is_causal), left_window_size, right_window_size)
     bias = _bias(emit, q, k, mask, lengths, before, frontier)
@@ -101,8 +101,8 @@ def attention(
     weights = emit.cast(weights, kept)
     out = emit(Matmul, weights, v)
     if flat:
-        joined = emit.transposed(out, (0, 2, 1, 3))
-        out = emit.reshaped(joined, 0, 0, shape(out)[1] * shape(out)[3])
+        joined = emit.transpose(out, (0, 2, 1, 3))
+        out = emit.reshape(joined, 0, 0, shape(out)[1] * shape(out)[3])
     exposed = (given, seen[-1], scores, weights)[qk_matmul_output_mode]
     return [out, *present, exposed]
 
@@ -111,7 +111,7 @@ def _heads(emit: OnnxEmitter, x: SSAValue, count: int | None) -> SSAValue:
     """[batch, length, heads * size] as [batch, heads, length, size]."""
     if not count or shape(x)[2] == UNKNOWN:
         raise emit.refuse("the number of its heads is not known")
-    return emit.transposed(emit.reshaped(x, 0, 0, count, shape(x)[2] // count), (0, 2, 1, 3))
+    return emit.transpose(emit.reshape(x, 0, 0, count, shape(x)[2] // count), (0, 2, 1, 3))
 
 
 def _length(emit: OnnxEmitter, x: SSAValue) -> SSAValue | int:
@@ -135,20 +135,20 @@ def _bias(
     kept = dtype(q)
     bias: SSAValue | None = None
     if mask is not None:
-        bias = _to_bias(emit, _widened(emit, mask, _length(emit, k)), kept)
+        bias = _to_bias(emit, _widen_mask(emit, mask, _length(emit, k)), kept)
     if not frontier.is_open:
         queries, keys = (_numbers(emit, _length(emit, value)) for value in (q, k))
-        places = emit.unsqueezed(queries, 1)
+        places = emit.unsqueeze(queries, 1)
         offset = before if isinstance(before, SSAValue) else emit.constant([before], "int64", ())
         if lengths is not None:
             own = emit(Subtract, emit.cast(lengths, "int64"), _as_value(emit, _length(emit, q)))
-            offset = emit.reshaped(own, -1, 1, 1, 1)
+            offset = emit.reshape(own, -1, 1, 1, 1)
         places = emit(Add, places, offset)
         sees = _sees(emit, places, keys, frontier)
         bias = _sum(emit, bias, _to_bias(emit, sees, kept))
     if lengths is not None:
         keys = _numbers(emit, _length(emit, k))
-        counts = emit.reshaped(emit.cast(lengths, "int64"), -1, 1, 1, 1)
+        counts = emit.reshape(emit.cast(lengths, "int64"), -1, 1, 1, 1)
         bias = _sum(emit, bias, _to_bias(emit, emit(LessThan, keys, counts), kept))
     return bias
 
@@ -170,7 +170,7 @@ def _sees(emit: OnnxEmitter, places: SSAValue, keys: SSAValue, frontier: _Fronti
     return sees
 
 
-def _widened(emit: OnnxEmitter, mask: SSAValue, length: SSAValue | int) -> SSAValue:
+def _widen_mask(emit: OnnxEmitter, mask: SSAValue, length: SSAValue | int) -> SSAValue:
     """A mask for the first keys as one for all: it hides the others."""
     own = shape(mask)[-1]
     if not isinstance(length, int) or own in (length, UNKNOWN, 1):
@@ -196,7 +196,7 @@ def _numbers(emit: OnnxEmitter, length: SSAValue | int) -> SSAValue:
     """0, 1, 2, ... up to a length."""
     if isinstance(length, int):
         return emit(Arange, start=0.0, end=float(length))
-    return emit.given(Arange, [], "end", length)
+    return emit.emit_with_tensor(Arange, [], "end", length)
 
 
 def _as_value(emit: OnnxEmitter, length: SSAValue | int) -> SSAValue:
@@ -239,15 +239,15 @@ def rotary_embedding(
     real = emit(Subtract, emit(Multiply, cos, first), emit(Multiply, sin, second))
     imaginary = emit(Add, emit(Multiply, sin, first), emit(Multiply, cos, second))
     if interleaved:
-        pairs = [emit.unsqueezed(value, 4) for value in (real, imaginary)]
-        out = emit.reshaped(emit(Concat, pairs, axis=4), 0, 0, 0, width)
+        pairs = [emit.unsqueeze(value, 4) for value in (real, imaginary)]
+        out = emit.reshape(emit(Concat, pairs, axis=4), 0, 0, 0, width)
     else:
         out = emit(Concat, [real, imaginary], axis=3)
     if width != size:
         out = emit(Concat, [out, _part(emit, images, width, size)], axis=3)
     if not flat:
         return out
-    return emit.reshaped(emit.transposed(out, (0, 2, 1, 3)), 0, 0, sizes[2])
+    return emit.reshape(emit.transpose(out, (0, 2, 1, 3)), 0, 0, sizes[2])
 
 
 def _part(emit: OnnxEmitter, x: SSAValue, start: int, end: int) -> SSAValue:
@@ -257,9 +257,9 @@ def _part(emit: OnnxEmitter, x: SSAValue, start: int, end: int) -> SSAValue:
 def _turns(emit: OnnxEmitter, cache: SSAValue, positions: SSAValue | None) -> SSAValue:
     """The numbers of each step [batch, 1, length, half]: looked up, or given for each."""
     if positions is None:
-        return emit.unsqueezed(cache, 1)
-    rows = emit(Gather, cache, emit.reshaped(positions, -1))
+        return emit.unsqueeze(cache, 1)
+    rows = emit(Gather, cache, emit.reshape(positions, -1))
     batch, length = shape(positions)
     if UNKNOWN in (batch, length):
         batch, length = emit.sizes(positions, "the sizes of its positions")
-    return emit.unsqueezed(emit.to_shape(rows, (batch, length, shape(cache)[-1])), 1)
+    return emit.unsqueeze(emit.to_shape(rows, (batch, length, shape(cache)[-1])), 1)

@@ -50,7 +50,7 @@ def upsample(
     """The Resize of version 9 and before: pixels meet at their first corners."""
     found = scales if given is None else emit.numbers(given, "scales")
     way = _Way(mode, "asymmetric", "floor", -0.75, False, False, 0.0)
-    return _resized(emit, x, way, [float(s) for s in found or ()], None, None)
+    return _resize(emit, x, way, [float(s) for s in found or ()], None, None)
 
 
 @reads("Resize")
@@ -88,16 +88,16 @@ def resize(
         for i, axis in enumerate(at):
             crop[axis] = numbers[i], numbers[i + len(at)]
     factors = [1.0] * count
-    by_scale = emit.known(scales) if scales is not None else ()
+    by_scale = emit.known_elements(scales) if scales is not None else ()
     if scales is not None and by_scale is None:
         raise_open = emit.numbers(scales, "scales")
-        return _resized(emit, x, way, list(raise_open), None, crop)
+        return _resize(emit, x, way, list(raise_open), None, crop)
     if by_scale:
         for axis, factor in zip(at, by_scale, strict=True):
             factors[axis] = float(factor)
-        return _resized(emit, x, way, factors, None, crop)
+        return _resize(emit, x, way, factors, None, crop)
     assert sizes is not None
-    wanted = emit.known(sizes)
+    wanted = emit.known_elements(sizes)
     if wanted is None:
         return _to_open_sizes(emit, x, way, sizes, at)
     whole = list(shape(x))
@@ -105,8 +105,8 @@ def resize(
         whole[axis] = int(size)
     if keep_aspect_ratio_policy != "stretch":
         whole, factors = _in_proportion(emit, x, whole, at, keep_aspect_ratio_policy)
-        return _resized(emit, x, way, factors, whole, crop)
-    return _resized(emit, x, way, None, whole, crop)
+        return _resize(emit, x, way, factors, whole, crop)
+    return _resize(emit, x, way, None, whole, crop)
 
 
 def _in_proportion(
@@ -157,10 +157,10 @@ def _to_open_sizes(
         raise emit.refuse("its sizes are open")
     cut = {"axes": (0,), "starts": (len(axes) - len(spatial),), "ends": (len(axes),)}
     size = sizes if len(axes) == len(spatial) else emit(Slice, sizes, **cut)
-    return emit.given(ops.Interpolate, [x], "size", size, **attrs)
+    return emit.emit_with_tensor(ops.Interpolate, [x], "size", size, **attrs)
 
 
-def _resized(
+def _resize(
     emit: OnnxEmitter,
     x: SSAValue,
     way: _Way,
@@ -185,7 +185,7 @@ def _resized(
     sizes = emit.sizes(x)
     new = wanted or [floor(s * f) for s, f in zip(sizes, factors or (), strict=True)]
     scales = factors or [n / s for n, s in zip(new, sizes, strict=True)]
-    emit.bounded("rows of the result", max(new, default=1))
+    emit.check_bound("rows of the result", max(new, default=1))
     kept = dtype(x)
     is_whole = not kept.is_floating and way.mode != "nearest"
     out = emit.cast(x, "float32") if is_whole else x
@@ -269,7 +269,7 @@ def _along_axis(
 ) -> SSAValue:
     """The image read at positions along an axis: one element, or a sum of weighed ones."""
     if way.mode == "nearest":
-        index = np.clip(_rounded(emit, way.nearest, at), 0, old - 1).astype(np.int64)
+        index = np.clip(_round_positions(emit, way.nearest, at), 0, old - 1).astype(np.int64)
         return emit(Gather, x, emit.constant(index, "int64"), axis=axis)
     first = np.ceil(at) - 1
     offsets, weights = _weights(emit, at - first, scale, way)
@@ -290,7 +290,7 @@ def _along_axis(
     return total
 
 
-def _rounded(emit: OnnxEmitter, kind: str, at: Vector) -> Vector:
+def _round_positions(emit: OnnxEmitter, kind: str, at: Vector) -> Vector:
     ways: dict[str, Callable[[Vector], Vector]] = {
         "round_prefer_floor": lambda x: np.ceil(x - 0.5),
         "round_prefer_ceil": lambda x: np.floor(x + 0.5),
@@ -304,7 +304,7 @@ def _weights(emit: OnnxEmitter, ratio: Vector, scale: float, way: _Way) -> tuple
     """The elements that count, from the one before a position on, and their weights there."""
     reach = 1 if emit.one_of(way.mode, ("linear", "cubic")) == "linear" else 2
     narrow = min(scale, 1.0) if way.antialias else 1.0
-    emit.bounded("elements that count", len(ratio), int(2 * reach / narrow) + 2, most=1 << 22)
+    emit.check_bound("elements that count", len(ratio), int(2 * reach / narrow) + 2, most=1 << 22)
     start = floor(-reach / narrow) + 1
     offsets = np.arange(start, start + 2 - 2 * start, dtype=np.float64)
     distance = np.abs(offsets[None] - ratio[:, None]) * narrow

@@ -36,7 +36,7 @@ def apart(emit: Nodes, x: Value) -> Parts:
     return Parts(*parts)
 
 
-def joined(emit: Nodes, x: Parts) -> Value:
+def join_parts(emit: Nodes, x: Parts) -> Value:
     """Both parts along a new last axis."""
     both = emit("Concat", emit.unsqueeze(x.real, -1), emit.unsqueeze(x.imag, -1), axis=-1)
     both.shape = None if x.real.shape is None else ir.Shape([*x.real.shape, 2])
@@ -113,17 +113,17 @@ def as_complex(emit: Nodes, x: Value) -> Parts:
 
 @exports(ops.AsReal, complex=True)
 def as_real(emit: Nodes, x: Parts) -> Value:
-    return joined(emit, x)
+    return join_parts(emit, x)
 
 
-def _transformed(emit: Nodes, x: Value, axes: Sequence[int], forward: bool) -> Value:
+def _transform(emit: Nodes, x: Value, axes: Sequence[int], forward: bool) -> Value:
     """Along all of these axes; the inverse is divided by the number of points."""
     for axis in axes:
         x = emit("DFT", x, None, emit.number(axis, "int64"), inverse=int(not forward))
     return x
 
 
-def _scaled(emit: Nodes, x: Value, sizes: Value, forward: bool, wanted: str) -> Value:
+def _scale(emit: Nodes, x: Value, sizes: Value, forward: bool, wanted: str) -> Value:
     """The transform of so many points with the division that is wanted, where DFT has another."""
     divides = {"backward": not forward, "forward": forward, "ortho": None}[wanted]
     if divides == (not forward):
@@ -134,7 +134,7 @@ def _scaled(emit: Nodes, x: Value, sizes: Value, forward: bool, wanted: str) -> 
 
 
 def _sizes(emit: Nodes, like: Value, axes: Sequence[int]) -> Value:
-    return emit.joined([emit.size(like, axis) for axis in axes])
+    return emit.join_sizes([emit.size(like, axis) for axis in axes])
 
 
 def _axes(x: Parts | Value, axes: Sequence[int]) -> tuple[list[int], Value]:
@@ -145,8 +145,8 @@ def _axes(x: Parts | Value, axes: Sequence[int]) -> tuple[list[int], Value]:
 @exports(ops.FftC2c, complex=True)
 def fft_c2c(emit: Nodes, x: Parts, axes: Sequence[int], normalization: str, forward: bool) -> Parts:
     axes, like = _axes(x, axes)
-    found = _transformed(emit, joined(emit, x), axes, forward)
-    return apart(emit, _scaled(emit, found, _sizes(emit, like, axes), forward, normalization))
+    found = _transform(emit, join_parts(emit, x), axes, forward)
+    return apart(emit, _scale(emit, found, _sizes(emit, like, axes), forward, normalization))
 
 
 @exports(ops.FftR2c, complex=True, wide=True)
@@ -162,9 +162,9 @@ def fft_r2c(
     axes, like = _axes(x, axes)
     last = emit.number(axes[-1], "int64")
     found = emit("DFT", emit.unsqueeze(x, -1), None, last, onesided=int(onesided))
-    found = _transformed(emit, found, axes[:-1], True)
+    found = _transform(emit, found, axes[:-1], True)
     wanted = normalization if forward else OPPOSITE[normalization]
-    parts = apart(emit, _scaled(emit, found, _sizes(emit, like, axes), True, wanted))
+    parts = apart(emit, _scale(emit, found, _sizes(emit, like, axes), True, wanted))
     return parts if forward else conj(emit, parts)
 
 
@@ -191,7 +191,7 @@ def fft_c2r(
     if forward:
         x, normalization = conj(emit, x), OPPOSITE[normalization]
     if others:
-        x = apart(emit, _transformed(emit, joined(emit, x), others, False))
+        x = apart(emit, _transform(emit, join_parts(emit, x), others, False))
     own = np.arange(size)
     mirrored = own > size // 2
     source = np.where(mirrored, size - own, own)
@@ -203,7 +203,7 @@ def fft_c2r(
         full = emit("Gather", part, emit.constant(np.where(there, source, 0)), axis=last)
         return emit("Mul", full, emit.constant(factors.astype(dtype_of(part).numpy)))
 
-    whole = joined(emit, Parts(every(x.real, 1.0), every(x.imag, -1.0)))
-    sizes = emit.joined([*(emit.size(like, axis) for axis in others), size])
-    found = _scaled(emit, _transformed(emit, whole, [last], False), sizes, False, normalization)
+    whole = join_parts(emit, Parts(every(x.real, 1.0), every(x.imag, -1.0)))
+    sizes = emit.join_sizes([*(emit.size(like, axis) for axis in others), size])
+    found = _scale(emit, _transform(emit, whole, [last], False), sizes, False, normalization)
     return emit("Gather", found, emit.number(0, "int64"), axis=-1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops import creation as ops
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.ir.dtypes import DType, converted
+from graphopt.ir.dtypes import DType, convert_as_x86
 from graphopt.models.export.onnx.nodes import (
     Ints,
     Nodes,
@@ -31,7 +31,7 @@ def full(emit: Nodes, shape: Ints, value: float | Value, dtype: DType) -> Value:
     else:
         number = emit.number(value, dtype)
         if not isinstance(shape, Value) and math.prod(shape) <= SMALL:
-            return emit.constant(np.full(shape, converted(value, dtype)))
+            return emit.constant(np.full(shape, convert_as_x86(value, dtype)))
     return emit("Expand", number, emit.ints(shape))
 
 
@@ -47,7 +47,7 @@ def full_like(emit: Nodes, x: Value, value: float, dtype: DType | None) -> Value
 @exports(ops.AssignValue)
 def assign_value(emit: Nodes, shape: Sequence[int], values: Sequence[float], dtype: DType) -> Value:
     return emit.constant(
-        np.reshape([converted(v, dtype) for v in values], shape).astype(dtype.numpy)
+        np.reshape([convert_as_x86(v, dtype) for v in values], shape).astype(dtype.numpy)
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import elementary as ops
-from graphopt.models.export.onnx.loops import Values, scanned
+from graphopt.models.export.onnx.loops import Values, scan
 from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, dtype_of
 from graphopt.models.export.onnx.registry import exports, exports_as
 
@@ -380,7 +380,7 @@ def gcd(emit: Nodes, x: Value, y: Value) -> Value:
             inner("Where", done, small, rest),
         ], []
 
-    (found, _), _ = scanned(emit, pair, [emit.ints(range(_EUCLID))], step)
+    (found, _), _ = scan(emit, pair, [emit.ints(range(_EUCLID))], step)
     return found
 
 

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.op import call_rule, class_of
 from graphopt.ir.dialect.ops import fused as ops
-from graphopt.ir.dialect.ops.dynamic import decoded
+from graphopt.ir.dialect.ops.dynamic import decode_properties
 from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value
 from graphopt.models.export.onnx.ops.activation import activate
 from graphopt.models.export.onnx.ops.conv import conv
@@ -17,8 +17,10 @@ from graphopt.models.export.onnx.ops.norm import batch_norm
 from graphopt.models.export.onnx.registry import exports
 
 
-def activated(emit: Nodes, name: str, x: Value, act_attrs: DictionaryAttr, **own: Any) -> Value:
-    attrs = decoded(class_of(f"pd.{name}"), act_attrs) if act_attrs.data else {}
+def apply_activation(
+    emit: Nodes, name: str, x: Value, act_attrs: DictionaryAttr, **own: Any
+) -> Value:
+    attrs = decode_properties(class_of(f"pd.{name}"), act_attrs) if act_attrs.data else {}
     return activate(emit, name, x, {**attrs, **own})
 
 
@@ -35,7 +37,7 @@ def fused_gemm_epilogue(
     act_attrs: DictionaryAttr,
 ) -> Value:
     linear = emit("Add", matmul(emit, x, y, transpose_x, transpose_y), bias)
-    return activated(emit, activation, linear, act_attrs, approximate=approximate)
+    return apply_activation(emit, activation, linear, act_attrs, approximate=approximate)
 
 
 @exports(ops.FusedConv2dAddAct, wide=True)
@@ -50,13 +52,13 @@ def fused_conv2d_add_act(
     if filter_format == ops.PACKED:
         raise NotInOnnx("its filter is in the order of a kernel")
     given = {**values, "emit": emit, "groups": 1, "filter_format": filter_format}
-    out = call_rule(_convolved, given | {"data_format": "NHWC"})
+    out = call_rule(_convolve, given | {"data_format": "NHWC"})
     out = emit("Add", out, bias)
     out = out if residual is None else emit("Add", out, residual)
     return emit("Relu", out) if activation == "relu" else out
 
 
-def _convolved(
+def _convolve(
     emit: Nodes,
     input: Value,
     filter: Value,
@@ -77,7 +79,7 @@ def fused_batch_norm_act(
     emit: Nodes, activation: str, act_attrs: DictionaryAttr, **values: Any
 ) -> tuple[Value | None, ...]:
     out, *statistics = call_rule(batch_norm, {**values, "emit": emit})
-    return activated(emit, activation, out, act_attrs), *statistics
+    return apply_activation(emit, activation, out, act_attrs), *statistics
 
 
 @exports(ops.FusedBnAddActivation, wide=True)
@@ -85,7 +87,7 @@ def fused_bn_add_activation(
     emit: Nodes, z: Value, activation: str, act_attrs: DictionaryAttr, **values: Any
 ) -> tuple[Value | None, ...]:
     out, *statistics = call_rule(batch_norm, {**values, "emit": emit})
-    return activated(emit, activation, emit("Add", out, z), act_attrs), *statistics
+    return apply_activation(emit, activation, emit("Add", out, z), act_attrs), *statistics
 
 
 @exports(ops.FusedElemwiseAddActivation, wide=True)
@@ -101,5 +103,5 @@ def fused_elemwise_add_activation(
     outer, inner = functor_list
     own = {"scale": scale} if "scale" in functor_list else {"approximate": approximate}
     if inner == "elementwise_add":
-        return activated(emit, outer, emit("Add", x, y), act_attrs, **own)
-    return emit("Add", x, activated(emit, inner, y, act_attrs, **own))
+        return apply_activation(emit, outer, emit("Add", x, y), act_attrs, **own)
+    return emit("Add", x, apply_activation(emit, inner, y, act_attrs, **own))

@@ -11,7 +11,7 @@ from graphopt.ir.dialect.ops import index as ops
 from graphopt.ir.dialect.types import UNKNOWN, normalize_axis
 from graphopt.ir.dtypes import DType
 from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, dtype_of, sizes_of
-from graphopt.models.export.onnx.ops.linalg.matrices import placed
+from graphopt.models.export.onnx.ops.linalg.matrices import place_on_diagonal
 from graphopt.models.export.onnx.registry import exports
 
 
@@ -59,7 +59,7 @@ def index_add(emit: Nodes, x: Value, index: Value, add_value: Value, axis: int) 
     order = [at, *(i for i in range(rank) if i != at)]
     rows, updates = emit.transpose(x, order), emit.transpose(add_value, order)
     sizes = [emit.size(index, 0), *(emit.size(x, i) for i in order[1:])]
-    updates = emit("Expand", updates, emit.joined(sizes))
+    updates = emit("Expand", updates, emit.join_sizes(sizes))
     places = emit.unsqueeze(emit.cast(index, "int64"), 1)
     out = emit("ScatterND", rows, places, updates, reduction="add")
     return emit.transpose(out, [order.index(i) for i in range(rank)])
@@ -112,7 +112,7 @@ def shard_index(
 def diag_embed(emit: Nodes, input: Value, offset: int, dim1: int, dim2: int) -> Value:
     rank = len(sizes_of(input)) + 1
     first, second = ops.matrix_axes(rank, dim1, dim2)
-    matrices = placed(emit, input, offset, emit.number(0, input))
+    matrices = place_on_diagonal(emit, input, offset, emit.number(0, input))
     order = list(range(rank - 2))
     for axis, last in sorted(((first, rank - 2), (second, rank - 1))):
         order.insert(axis, last)

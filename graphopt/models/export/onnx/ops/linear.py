@@ -9,12 +9,12 @@ from graphopt.models.export.onnx.registry import exports
 
 @exports(Matmul)
 def matmul(emit: Nodes, x: Value, y: Value, transpose_x: bool, transpose_y: bool) -> Value:
-    x = transposed(emit, x) if transpose_x else x
-    y = transposed(emit, y) if transpose_y else y
+    x = transpose_last(emit, x) if transpose_x else x
+    y = transpose_last(emit, y) if transpose_y else y
     return emit("MatMul", x, y)
 
 
-def transposed(emit: Nodes, x: Value) -> Value:
+def transpose_last(emit: Nodes, x: Value) -> Value:
     """Matrices with their axes exchanged; a vector is the same."""
     axes = list(range(len(sizes_of(x))))
     return emit.transpose(x, [*axes[:-2], *axes[-2:][::-1]])

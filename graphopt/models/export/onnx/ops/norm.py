@@ -19,7 +19,7 @@ from graphopt.models.export.onnx.nodes import (
 from graphopt.models.export.onnx.registry import exports
 
 
-def _filled(emit: Nodes, number: float, size: int, like: Value) -> Value:
+def _fill_like(emit: Nodes, number: float, size: int, like: Value) -> Value:
     if size == UNKNOWN:
         raise NotInOnnx("it has no weights, and the number of channels is open")
     return emit.constant(np.full(size, number, dtype_of(like).numpy))
@@ -49,8 +49,8 @@ def batch_norm(
     moved = [axis for axis in range(rank) if axis != channel]
     images = emit.transpose(x, [moved[0], channel, *moved[1:]])
     channels = sizes_of(x)[channel]
-    scale = _filled(emit, 1, channels, x) if scale is None else emit.cast(scale, dtype_of(x))
-    bias = _filled(emit, 0, channels, x) if bias is None else emit.cast(bias, dtype_of(x))
+    scale = _fill_like(emit, 1, channels, x) if scale is None else emit.cast(scale, dtype_of(x))
+    bias = _fill_like(emit, 0, channels, x) if bias is None else emit.cast(bias, dtype_of(x))
     statistics = (emit.cast(value, dtype_of(x)) for value in (mean, variance))
     out = emit("BatchNormalization", images, scale, bias, *statistics, epsilon=epsilon)
     back = [0, *range(2, channel + 1), 1, *range(channel + 1, rank)]
@@ -106,7 +106,7 @@ def group_norm(
     channel = ops.channel_axis(rank, data_layout)
     images = emit.transpose(x, [0, channel, *(i for i in range(1, rank) if i != channel)])
     # each group is a channel of what ONNX normalises
-    ones, zeros = (_filled(emit, number, groups, x) for number in (1, 0))
+    ones, zeros = (_fill_like(emit, number, groups, x) for number in (1, 0))
     grouped = emit.reshape(images, [0, groups, -1])
     normal = emit("InstanceNormalization", grouped, ones, zeros, epsilon=epsilon)
     order = [0, channel, *(i for i in range(1, rank) if i != channel)]
@@ -132,8 +132,8 @@ def instance_norm(
     used: Sequence[bool],
 ) -> tuple[Value | None, ...]:
     channels = sizes_of(x)[1]
-    scale = _filled(emit, 1, channels, x) if scale is None else emit.cast(scale, dtype_of(x))
-    bias = _filled(emit, 0, channels, x) if bias is None else emit.cast(bias, dtype_of(x))
+    scale = _fill_like(emit, 1, channels, x) if scale is None else emit.cast(scale, dtype_of(x))
+    bias = _fill_like(emit, 0, channels, x) if bias is None else emit.cast(bias, dtype_of(x))
     images = emit.unsqueeze(x, 2) if len(sizes_of(x)) == 2 else x
     out = emit("InstanceNormalization", images, scale, bias, epsilon=epsilon)
     out = emit.squeeze(out, 2) if len(sizes_of(x)) == 2 else out

@@ -17,16 +17,16 @@ BYTE = 127.0
 """The steps of numbers of 8 bits."""
 
 
-def _used(emit: Nodes, scale: Value) -> Value:
+def _safe_scale(emit: Nodes, scale: Value) -> Value:
     """A scale of 0 counts as a millionth, so that zeros stay zeros."""
-    known = _known(scale)
+    known = _known_numbers(scale)
     if known is not None:
         return emit.constant(np.where(known <= 1e-30, known + np.float32(1e-6), known))
     least = emit("LessOrEqual", scale, emit.number(1e-30, scale))
     return emit("Where", least, emit("Add", scale, emit.number(1e-6, scale)), scale)
 
 
-def _known(value: Value) -> Array | None:
+def _known_numbers(value: Value) -> Array | None:
     return None if value.const_value is None else value.const_value.numpy()
 
 
@@ -46,7 +46,7 @@ def _of_a_byte(
     axis = _axis(x, scale)
     if steps != BYTE or axis == -1 or UNKNOWN in sizes_of(scale) or dtype_of(x) != "float32":
         return None
-    known = _known(scale)
+    known = _known_numbers(scale)
     if known is not None:
         step = emit.constant(known.reshape(-1 if axis is not None else ()) / np.float32(steps))
     else:
@@ -57,7 +57,7 @@ def _of_a_byte(
 
 @exports(ops.QuantizeLinear)
 def quantize_linear(emit: Nodes, x: Value, y: Value, steps: float, round_type: int) -> Value:
-    used = _used(emit, y)
+    used = _safe_scale(emit, y)
     used.shape = y.shape
     kept = x
     if round_type == ops.AWAY:
@@ -88,7 +88,7 @@ def dequantize_linear(emit: Nodes, x: Value, y: Value, steps: float) -> Value:
 
 def _bytes_of(emit: Nodes, x: Value) -> Value | None:
     """The bytes that x was made of, or that hold the same constants; None where it has others."""
-    known, producer = _known(x), x.producer()
+    known, producer = _known_numbers(x), x.producer()
     if known is not None:
         same = known.astype(np.int8)
         return emit.constant(same) if np.array_equal(same, known) else None

@@ -66,16 +66,16 @@ def roll(emit: Nodes, x: Value, shifts: IntTuple, axis: IntTuple) -> Value:
     if axis:
         for shift, each in zip(shifts, axis, strict=True):
             at = normalize_axis(each, len(sizes))
-            x = _rolled(emit, x, shift, at, sizes[at], emit.size(x, at))
+            x = _roll(emit, x, shift, at, sizes[at], emit.size(x, at))
         return x
     if UNKNOWN in sizes:
         raise NotInOnnx("it rolls the flat tensor, and a size is open")
     count = int(np.prod(sizes))
-    flat = _rolled(emit, emit.reshape(x, [-1]), shifts[0], 0, count, emit.ints([count]))
+    flat = _roll(emit, emit.reshape(x, [-1]), shifts[0], 0, count, emit.ints([count]))
     return emit.reshape(flat, emit.ints(sizes))
 
 
-def _rolled(emit: Nodes, x: Value, shift: int, axis: int, known: int, size: Value) -> Value:
+def _roll(emit: Nodes, x: Value, shift: int, axis: int, known: int, size: Value) -> Value:
     shape = x.shape
     if known != UNKNOWN:
         if not known or not shift % known:
@@ -129,7 +129,7 @@ def set_value(
     for axis, *bounds in zip(axes, starts, ends, steps, strict=True):
         place[normalize_axis(axis, rank)] = slice(*bounds)
     dropped = normalize_axes(decrease_axes, rank)
-    value = _aligned(emit, value, rank - len(dropped))
+    value = _align_rank(emit, value, rank - len(dropped))
     value = emit.unsqueeze(value, *dropped)
     if UNKNOWN not in sizes:
         # the numbers of the elements that are written
@@ -150,13 +150,13 @@ def set_value(
     rows = np.arange(sizes[axis])[place[axis]]
     order = [axis, *(i for i in range(rank) if i != axis)]
     shape = [len(rows) if i == axis else emit.size(input, i) for i in range(rank)]
-    updates = emit.transpose(emit("Expand", value, emit.joined(shape)), order)
+    updates = emit.transpose(emit("Expand", value, emit.join_sizes(shape)), order)
     base = emit.transpose(input, order)
     written = emit("ScatterND", base, emit.constant(rows[:, None]), updates)
     return emit.transpose(written, [order.index(i) for i in range(rank)])
 
 
-def _aligned(emit: Nodes, value: Value, rank: int) -> Value:
+def _align_rank(emit: Nodes, value: Value, rank: int) -> Value:
     """The value with as many axes as the place where it is written."""
     own = len(sizes_of(value))
     if own > rank:
@@ -173,7 +173,7 @@ def expand_as(emit: Nodes, x: Value, y: Value) -> Value:
 def meshgrid(emit: Nodes, inputs: tuple[Value, ...]) -> tuple[Value, ...]:
     lines = [emit.reshape(x, [-1]) for x in inputs]
     sizes = [emit.size(x, 0) if sizes_of(x) else 1 for x in inputs]
-    shape = emit.joined(sizes)
+    shape = emit.join_sizes(sizes)
     count = len(inputs)
     grids: list[Value] = []
     for at, line in enumerate(lines):

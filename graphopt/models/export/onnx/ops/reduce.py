@@ -12,7 +12,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import reduce as ops
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, element_count, normalize_axis, shape_of
 from graphopt.ir.dtypes import DType
-from graphopt.models.export.onnx.loops import Values, scanned
+from graphopt.models.export.onnx.loops import Values, scan
 from graphopt.models.export.onnx.nodes import (
     Ints,
     Nodes,
@@ -26,7 +26,7 @@ from graphopt.models.export.onnx.registry import exports
 IntTuple = tuple[int, ...]
 
 
-def reduced(emit: Nodes, op: str, x: Value, axis: Ints = (), keepdim: bool = False) -> Value:
+def reduce_axes(emit: Nodes, op: str, x: Value, axis: Ints = (), keepdim: bool = False) -> Value:
     """x combined over axes, over all of them where none is named."""
     axes = None if not isinstance(axis, Value) and not axis else emit.ints(axis)
     return emit(op, x, axes, keepdims=int(keepdim))
@@ -36,8 +36,8 @@ def _reduction(op_class: type[PdOp], name: str, *, wide: bool = False) -> None:
     @exports(op_class, wide=wide, open=("axis",))
     def rule(emit: Nodes, x: Value, axis: Ints, keepdim: bool) -> Value:
         if dtype_of(x) == "bool":
-            return emit.cast(reduced(emit, name, emit.cast(x, "int32"), axis, keepdim), "bool")
-        return reduced(emit, name, x, axis, keepdim)
+            return emit.cast(reduce_axes(emit, name, emit.cast(x, "int32"), axis, keepdim), "bool")
+        return reduce_axes(emit, name, x, axis, keepdim)
 
 
 _reduction(ops.Mean, "ReduceMean", wide=True)
@@ -61,14 +61,14 @@ def sum_(
     total = ops.sum_dtype(dtype_of(x), dtype)
     if total in ("float16", "bfloat16"):  # which add up in float32, and round once
         total = DType("float32")
-    return reduced(emit, "ReduceSum", emit.cast(x, total), axis, keepdim)
+    return reduce_axes(emit, "ReduceSum", emit.cast(x, total), axis, keepdim)
 
 
 def _of_flags(op_class: type[PdOp], name: str) -> None:
     @exports(op_class, open=("axis",))
     def rule(emit: Nodes, x: Value, axis: Ints, keepdim: bool) -> Value:
         flags = emit.cast(emit.cast(x, "bool"), "int32")
-        return emit.cast(reduced(emit, name, flags, axis, keepdim), "bool")
+        return emit.cast(reduce_axes(emit, name, flags, axis, keepdim), "bool")
 
 
 _of_flags(ops.All, "ReduceMin")
@@ -78,27 +78,27 @@ _of_flags(ops.Any, "ReduceSum")
 @exports(ops.PNorm, wide=True)
 def p_norm(emit: Nodes, x: Value, porder: float, axis: IntTuple, keepdim: bool) -> Value:
     if porder in (1, 2):
-        return reduced(emit, "ReduceL1" if porder == 1 else "ReduceL2", x, axis, keepdim)
+        return reduce_axes(emit, "ReduceL1" if porder == 1 else "ReduceL2", x, axis, keepdim)
     sizes = emit("Abs", x)
     if math.isinf(porder):
         name = "ReduceMax" if porder > 0 else "ReduceMin"
-        return reduced(emit, name, sizes, axis, keepdim)
+        return reduce_axes(emit, name, sizes, axis, keepdim)
     if porder == 0:
         counts = emit.cast(emit.cast(x, "bool"), dtype_of(x))
-        return reduced(emit, "ReduceSum", counts, axis, keepdim)
+        return reduce_axes(emit, "ReduceSum", counts, axis, keepdim)
     powers = emit("Pow", sizes, emit.number(porder, x))
-    total = reduced(emit, "ReduceSum", powers, axis, keepdim)
+    total = reduce_axes(emit, "ReduceSum", powers, axis, keepdim)
     return emit("Pow", total, emit.number(1 / porder, x))
 
 
 @exports(ops.SquaredL2Norm, wide=True)
 def squared_l2_norm(emit: Nodes, x: Value) -> Value:
-    return emit.reshape(reduced(emit, "ReduceSumSquare", x), [1])
+    return emit.reshape(reduce_axes(emit, "ReduceSumSquare", x), [1])
 
 
 @exports(ops.ClipByNorm, wide=True)
 def clip_by_norm(emit: Nodes, x: Value, max_norm: float) -> Value:
-    norm, most = reduced(emit, "ReduceL2", x), emit.number(max_norm, x)
+    norm, most = reduce_axes(emit, "ReduceL2", x), emit.number(max_norm, x)
     return (
         emit("Mul", x, emit("Div", most, emit("Max", norm, most)))
         if max_norm
@@ -116,7 +116,7 @@ def reduce_as(emit: Nodes, x: Value, target: Value) -> Value:
     axes = [*range(outer), *inner]
     if not axes:
         return x
-    return emit.reshape(reduced(emit, "ReduceSum", x, axes), emit.ints(sizes))
+    return emit.reshape(reduce_axes(emit, "ReduceSum", x, axes), emit.ints(sizes))
 
 
 @exports(ops.Numel)
@@ -165,7 +165,7 @@ def along(emit: Nodes, x: Value, axis: int) -> tuple[Value, Callable[[Value], Va
     rank = len(sizes_of(x))
     at = normalize_axis(axis, rank)
     order = [at, *(i for i in range(rank) if i != at)]
-    rest = emit.joined([emit.size(x, i) for i in order[1:]]) if rank > 1 else emit.ints([])
+    rest = emit.join_sizes([emit.size(x, i) for i in order[1:]]) if rank > 1 else emit.ints([])
 
     def back(found: Value) -> Value:
         return emit.transpose(found, [order.index(i) for i in range(rank)])
@@ -183,7 +183,7 @@ def cumprod(emit: Nodes, x: Value, axis: int, exclusive: bool, reverse: bool) ->
         return [following], [states[0] if exclusive else following]
 
     start = emit.zeros(rest, x, 1)
-    _, (found,) = scanned(emit, [start], [rows], step, reverse)
+    _, (found,) = scan(emit, [start], [rows], step, reverse)
     return back(found)
 
 
@@ -212,7 +212,7 @@ def logcumsumexp(
         return [following], [states[0] if exclusive else following]
 
     start = emit.zeros(rest, x, -math.inf)
-    _, (found,) = scanned(emit, [start], [rows], step, reverse)
+    _, (found,) = scan(emit, [start], [rows], step, reverse)
     return back(found)
 
 
@@ -239,7 +239,7 @@ def _running_extreme(op_class: type[PdOp], beats: str, lowest: str) -> None:
         else:
             worst = getattr(np.iinfo(own), lowest)
         starts = emit.zeros(rest, x, worst), emit.zeros(rest, numbers)
-        _, (values, places) = scanned(emit, starts, [rows, numbers], step)
+        _, (values, places) = scan(emit, starts, [rows, numbers], step)
         return back(values), back(places)
 
 

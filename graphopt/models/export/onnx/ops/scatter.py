@@ -44,7 +44,7 @@ def _along_axis(emit: Nodes, x: Value, index: Value, axis: int) -> tuple[Value, 
         return x, index
 
     def like(value: Value) -> Value:
-        return emit.joined([1 if i == at else emit.size(value, i) for i in range(len(own))])
+        return emit.join_sizes([1 if i == at else emit.size(value, i) for i in range(len(own))])
 
     return emit("Expand", x, like(index)), emit("Expand", index, like(x))
 
@@ -82,7 +82,7 @@ def put_along_axis(
     if any(a < b for i, (a, b) in enumerate(zip(own, other, strict=True)) if i != at):
         raise NotInOnnx("its index is larger than x")
     sizes = [emit.size(index if i == at else x, i) for i in range(len(own))]
-    shape = emit.joined(sizes)
+    shape = emit.join_sizes(sizes)
     places, updates = emit("Expand", index, shape), emit("Expand", value, shape)
     reduction = REDUCTIONS[reduce]
     return emit("ScatterElements", x, places, updates, axis=at, reduction=reduction)

@@ -21,11 +21,11 @@ def assign(emit: Nodes, x: Value) -> Value:
 @exports(ops.Reshape, open=("shape",))
 def reshape(emit: Nodes, x: Value, shape: Ints, types: Sequence[Tensor]) -> Value:
     if not isinstance(shape, Value):
-        return _reshaped(emit, x, shape, types[0])
+        return _reshape_to(emit, x, shape, types[0])
     return _of_none(emit, x, types[0]) or emit.reshape(x, shape)
 
 
-def _reshaped(emit: Nodes, x: Value, sizes: Sequence[int | Value], type_: Tensor) -> Value:
+def _reshape_to(emit: Nodes, x: Value, sizes: Sequence[int | Value], type_: Tensor) -> Value:
     """x in these sizes, with numbers where the type knows them: -1 fails for an empty batch."""
     known = [
         new if new != UNKNOWN and size == -1 else size
@@ -47,7 +47,7 @@ def _of_none(emit: Nodes, x: Value, type_: Tensor) -> Value | None:
 @exports(ops.ReshapeLike)
 def reshape_like(emit: Nodes, x: Value, like: Value, shape: IntTuple) -> Value:
     sizes = [emit.size(like, at) if size == 0 else size for at, size in enumerate(shape)]
-    return emit("Reshape", x, emit.joined(sizes), allowzero=int(-1 not in shape))
+    return emit("Reshape", x, emit.join_sizes(sizes), allowzero=int(-1 not in shape))
 
 
 @exports(ops.Transpose)
@@ -65,7 +65,7 @@ def flatten(
     start, stop = normalize_axis(start_axis, rank), normalize_axis(stop_axis, rank)
     after = [emit.size(x, axis) for axis in range(stop + 1, rank)]
     sizes = [*[0] * start, -1, *after]
-    return _reshaped(emit, x, sizes, types[0])
+    return _reshape_to(emit, x, sizes, types[0])
 
 
 @exports(ops.Squeeze)
@@ -113,7 +113,7 @@ def split(
     if UNKNOWN not in parts:
         return emit.all("Split", x, emit.ints(parts), dtypes=dtypes, axis=axis)
     rest = emit("Sub", emit.size(x, axis), emit.ints([sum(s for s in sections if s != -1)]))
-    sizes = emit.joined([rest if size == -1 else size for size in sections])
+    sizes = emit.join_sizes([rest if size == -1 else size for size in sections])
     return emit.all("Split", x, sizes, dtypes=dtypes, axis=axis)
 
 

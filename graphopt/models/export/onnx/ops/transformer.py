@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import DictionaryAttr
 from graphopt.ir.dialect.ops import transformer as ops
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, dtype_of, sizes_of
-from graphopt.models.export.onnx.ops.fused import activated
-from graphopt.models.export.onnx.ops.linear import transposed
+from graphopt.models.export.onnx.ops.fused import apply_activation
+from graphopt.models.export.onnx.ops.linear import transpose_last
 from graphopt.models.export.onnx.ops.norm import layer_norm
 from graphopt.models.export.onnx.ops.random import dropout
 from graphopt.models.export.onnx.registry import exports
@@ -37,11 +37,11 @@ def fused_dot_product_attention(
     ranks = {len(sizes_of(value)) for value in (q, k, v)}
     kept = 1 - dropout_probability if dropout_implementation != "upscale_in_train" else 1.0
     if emit.shared.opset >= ATTENTION and ranks == {4} and _is_plain(mask, fill):
-        k = transposed(emit, k) if transpose_k else k
+        k = transpose_last(emit, k) if transpose_k else k
         mask = None if mask is None else _whole_mask(emit, q, k, mask)
         out = emit("Attention", q, k, v, mask, scale=scaling_factor)
         return emit("Mul", out, emit.number(kept, out)) if kept != 1 else out
-    columns = k if transpose_k else transposed(emit, k)
+    columns = k if transpose_k else transpose_last(emit, k)
     return _attention(emit, q, columns, v, mask, scaling_factor, fill, kept)
 
 
@@ -53,7 +53,7 @@ def _whole_mask(emit: Nodes, q: Value, k: Value, mask: Value) -> Value:
     """A mask of all pairs of queries and keys: ONNX Runtime repeats no row of it."""
     wanted, own = (sizes_of(q)[-2], sizes_of(k)[-2]), sizes_of(mask)[-2:]
     if UNKNOWN in wanted or wanted != own:
-        mask = emit("Expand", mask, emit.joined([emit.size(q, 2), emit.size(k, 2)]))
+        mask = emit("Expand", mask, emit.join_sizes([emit.size(q, 2), emit.size(k, 2)]))
     return mask if dtype_of(mask) == "bool" else emit.cast(mask, dtype_of(q))
 
 
@@ -119,7 +119,7 @@ def fused_attention(
     others = list(memory) or [query]
     biases = list(qkv_bias) or [None] * len(qkv_weight)
     if len(qkv_weight) == 1:
-        heads = _parted(emit, _linear(emit, query, qkv_weight[0], biases[0]), num_heads, layout)
+        heads = _part_heads(emit, _linear(emit, query, qkv_weight[0], biases[0]), num_heads, layout)
     else:
         sources = (query, others[0], others[-1])
         counts = (num_heads, *(num_kv_heads or num_heads,) * 2)
@@ -127,11 +127,11 @@ def fused_attention(
             _by_head(emit, emit.reshape(_linear(emit, source, weight, bias), [0, 0, count, -1]))
             for source, weight, bias, count in zip(sources, qkv_weight, biases, counts, strict=True)
         ]
-    q, k = (_rotated(emit, part, rotary) for part in heads[:2])
-    kept = _cached(emit, (k, heads[2]), cache, cache_by_time)
+    q, k = (_rotate(emit, part, rotary) for part in heads[:2])
+    kept = _append_to_cache(emit, (k, heads[2]), cache, cache_by_time)
     k, v = (_by_head(emit, part) if cache_by_time else part for part in kept or (k, heads[2]))
     if num_kv_heads and num_kv_heads != num_heads:
-        k, v = (_repeated(emit, part, num_kv_heads, num_heads) for part in (k, v))
+        k, v = (_repeat_heads(emit, part, num_kv_heads, num_heads) for part in (k, v))
     for value in (q, k, v):
         value.shape = _FOUR
     core = fused_dot_product_attention(
@@ -176,7 +176,7 @@ def _by_head(emit: Nodes, x: Value) -> Value:
     return emit.transpose(x, (0, 2, 1, 3))
 
 
-def _parted(emit: Nodes, joint: Value, heads: int, layout: str) -> list[Value]:
+def _part_heads(emit: Nodes, joint: Value, heads: int, layout: str) -> list[Value]:
     """q, k and v [n, heads, length, size] of a joint projection [n, length, 3 * heads * size]."""
     split = layout == "split"
     apart = emit.reshape(joint, [0, 0, 3, heads, -1] if split else [0, 0, heads, 3, -1])
@@ -185,7 +185,7 @@ def _parted(emit: Nodes, joint: Value, heads: int, layout: str) -> list[Value]:
     return [_by_head(emit, emit.squeeze(part, axis)) for part in parts]
 
 
-def _rotated(emit: Nodes, x: Value, rotary: Sequence[Value]) -> Value:
+def _rotate(emit: Nodes, x: Value, rotary: Sequence[Value]) -> Value:
     """Each pair of an element of the first half of a head and one of the second is rotated."""
     if not rotary:
         return x
@@ -195,7 +195,7 @@ def _rotated(emit: Nodes, x: Value, rotary: Sequence[Value]) -> Value:
     return emit("Add", emit("Mul", x, cosine), emit("Mul", turned, sine))
 
 
-def _cached(
+def _append_to_cache(
     emit: Nodes, parts: Sequence[Value], cache: Sequence[Value], by_time: bool
 ) -> tuple[Value, ...]:
     """All keys and values, in the order of axes of the cache; nothing without one."""
@@ -204,7 +204,7 @@ def _cached(
     return tuple(emit("Concat", *pair, axis=1 if by_time else 2) for pair in pairs)
 
 
-def _repeated(emit: Nodes, x: Value, own: int, heads: int) -> Value:
+def _repeat_heads(emit: Nodes, x: Value, own: int, heads: int) -> Value:
     """Each head as often as there are heads of queries for it."""
     places = [at for at in range(own) for _ in range(heads // own)]
     return emit("Gather", x, emit.ints(places), axis=1)
@@ -232,7 +232,7 @@ def fused_feedforward(
     is_test: bool,
 ) -> Value:
     inner = _normal(emit, x, ln_scale, ln_bias, epsilon) if norm == "pre" else x
-    hidden = activated(
+    hidden = apply_activation(
         emit, act_method, _linear(emit, inner, linear1_weight, linear1_bias), act_attrs
     )
     hidden = dropout(emit, hidden, dropout1_rate, is_test, dropout1_implementation)

@@ -40,11 +40,11 @@ def interpolate(
     if like is not None:
         first = 1 if is_channels_last(data_layout) else 2
         parts = [emit.size(like, first + at) for at in range(len(old))]
-        wanted, spatial = spatial_sizes(sizes_of(like), data_layout), emit.joined(parts)
+        wanted, spatial = spatial_sizes(sizes_of(like), data_layout), emit.join_sizes(parts)
     elif isinstance(size, Value):
         wanted, spatial = (UNKNOWN,) * len(old), emit.ints(size)
     else:
-        wanted, spatial = ops.resized(old, size, scale, single_scale), None
+        wanted, spatial = ops.resized_sizes(old, size, scale, single_scale), None
     if wanted == tuple(old) and UNKNOWN not in old:
         return x
     by_size = _by_size(old, wanted, scales, align_corners)

@@ -33,7 +33,7 @@ _of_sizes(ops.DensityPriorBox)
 _of_sizes(ops.AnchorGenerator)
 
 
-def _centred(emit: Nodes, boxes: Value, extra: float) -> list[tuple[Value, Value]]:
+def _to_centres(emit: Nodes, boxes: Value, extra: float) -> list[tuple[Value, Value]]:
     """The centre and the side [..., 1] of boxes along both axes."""
     found = list[tuple[Value, Value]]()
     for axis in (0, 1):
@@ -59,7 +59,7 @@ def box_coder(
     extra = 0.0 if box_normalized else 1.0
     encodes = code_type.startswith("encode")
     along = 0 if encodes else axis
-    priors = _centred(emit, emit.unsqueeze(prior_box, along), extra)
+    priors = _to_centres(emit, emit.unsqueeze(prior_box, along), extra)
     if prior_box_var is not None:
         spread = emit.unsqueeze(prior_box_var, along)
     else:

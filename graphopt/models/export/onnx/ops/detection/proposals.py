@@ -20,7 +20,7 @@ from graphopt.models.export.onnx.registry import exports
 MANY = 2**31 - 1
 
 
-def _chosen(
+def _choose_boxes(
     emit: Nodes,
     boxes: Value,
     scores: Value,
@@ -58,12 +58,12 @@ def _largest(emit: Nodes, x: Value, count: Value, largest: bool = True) -> tuple
     return values, places
 
 
-def _sorted(emit: Nodes, keys: Value) -> Value:
+def _sort_order(emit: Nodes, keys: Value) -> Value:
     """The order of keys from small to large; equal ones stay in order."""
     return _largest(emit, keys, emit("Shape", keys), largest=False)[1]
 
 
-def _picked(emit: Nodes, order: Value, values: Sequence[Value]) -> list[Value]:
+def _pick(emit: Nodes, order: Value, values: Sequence[Value]) -> list[Value]:
     return [emit("Gather", value, order, axis=0) for value in values]
 
 
@@ -97,7 +97,7 @@ def _rows(emit: Nodes, label: Value, score: Value, boxes: Value) -> Value:
 def nms(emit: Nodes, x: Value, threshold: float) -> Value:
     count = emit("Shape", x, start=0, end=1)
     worth = emit.cast(emit("Sub", count, emit.places(x)), "float32")
-    _, _, place = _chosen(
+    _, _, place = _choose_boxes(
         emit, emit.unsqueeze(x, 0), emit.unsqueeze(worth, 0, 1), threshold, 0, MANY, 0
     )
     return place
@@ -136,7 +136,9 @@ def multiclass_nms(
     size = sizes_of(bboxes)[0 if listed else 1]
     if nms_top_k > -1 and (size == UNKNOWN or nms_top_k < size):
         marks = _best_alone(emit, marks, nms_top_k)
-    first, second, at = _chosen(emit, own_boxes, marks, nms_threshold, score_threshold, MANY, extra)
+    first, second, at = _choose_boxes(
+        emit, own_boxes, marks, nms_threshold, score_threshold, MANY, extra
+    )
     image, label = (second, first) if listed else (first, second)
     places = [at, label] if listed else [image, label, at]
     index = emit("Concat", *(emit.unsqueeze(value, 1) for value in places), axis=1)
@@ -150,7 +152,7 @@ def multiclass_nms(
     if listed:  # there Paddle sorts the rows of a class by their place
         keys = emit("Add", emit("Mul", image, emit.size(scores, 1)), label)
         keys = emit("Add", emit("Mul", keys, emit.size(scores, 0)), at)
-        image, label, at, score = _picked(emit, _sorted(emit, keys), (image, label, at, score))
+        image, label, at, score = _pick(emit, _sort_order(emit, keys), (image, label, at, score))
     major, minor, width = (
         (at, label, emit.size(scores, 1))
         if listed
@@ -278,7 +280,7 @@ def generate_proposals(
         emit("Gather", emit.reshape(value, [-1, 4]), order, axis=0)
         for value in (anchors, variances)
     )
-    boxes = _decoded(emit, base, emit("Mul", delta, spread), extra)
+    boxes = _decode_boxes(emit, base, emit("Mul", delta, spread), extra)
     sizes = emit.unsqueeze(emit.cut(im_shape, [1], [0], [2]), 1)
     sizes = emit("Concat", *(emit.cut(sizes, [2], [at], [at + 1]) for at in (1, 0)), axis=2)
     most = emit("Sub", sizes, emit.number(extra, sizes))
@@ -289,7 +291,7 @@ def generate_proposals(
     worth = emit.cast(emit("Sub", emit("Shape", order, start=1), worth), "float32")
     worth = emit("Where", good, worth, emit.number(0, "float32"))
     number = post_nms_top_n if post_nms_top_n > 0 else MANY
-    chosen = _chosen(emit, boxes, emit.unsqueeze(worth, 1), nms_thresh, 0, number, extra)
+    chosen = _choose_boxes(emit, boxes, emit.unsqueeze(worth, 1), nms_thresh, 0, number, extra)
     return _with_empty(emit, chosen[0], chosen[2], boxes, marks, emit.places(scores))
 
 
@@ -303,7 +305,7 @@ def _with_empty(
     empty = emit("Compress", images, nothing, axis=0)
     zeros = emit.unsqueeze(emit("Mul", empty, emit.number(0, "int64")), 1)
     rows = emit("GatherND", boxes, pair), emit.unsqueeze(emit("GatherND", marks, pair), 1)
-    order = _sorted(emit, emit("Concat", image, empty, axis=0))
+    order = _sort_order(emit, emit("Concat", image, empty, axis=0))
     found = [
         emit(
             "Concat",
@@ -313,11 +315,11 @@ def _with_empty(
         )
         for value, n in zip(rows, (4, 1), strict=True)
     ]
-    rois, probs = _picked(emit, order, found)
+    rois, probs = _pick(emit, order, found)
     return rois, probs, emit("Max", counts, emit.number(1, "int32"))
 
 
-def _decoded(emit: Nodes, anchors: Value, delta: Value, extra: float) -> Value:
+def _decode_boxes(emit: Nodes, anchors: Value, delta: Value, extra: float) -> Value:
     """Boxes by their offsets from anchors; growth is limited."""
     low, high = (emit.cut(anchors, [-1], [at], [at + 2]) for at in (0, 2))
     shift, growth = (emit.cut(delta, [-1], [at], [at + 2]) for at in (0, 2))
@@ -405,11 +407,11 @@ def collect_fpn_proposals(
     rois_num: tuple[Value, ...],
     post_nms_top_n: int,
 ) -> tuple[Value, Value]:
-    def joined(values: Sequence[Value]) -> Value:
+    def join(values: Sequence[Value]) -> Value:
         return values[0] if len(values) == 1 else emit("Concat", *values, axis=0)
 
-    boxes, marks = joined(rois), joined([emit.reshape(value, [-1]) for value in scores])
-    image = joined(
+    boxes, marks = join(rois), join([emit.reshape(value, [-1]) for value in scores])
+    image = join(
         [
             owners_of(emit, emit.ints(count), value)
             for count, value in zip(rois_num, rois, strict=True)
@@ -417,7 +419,7 @@ def collect_fpn_proposals(
     )
     limit = post_nms_top_n if post_nms_top_n > -1 else -1
     _, best = _largest(emit, marks, _at_most(emit, limit, emit("Shape", marks)))
-    best = emit("Gather", best, _sorted(emit, emit("Gather", image, best, axis=0)), axis=0)
+    best = emit("Gather", best, _sort_order(emit, emit("Gather", image, best, axis=0)), axis=0)
     images = emit.range(emit("Size", rois_num[0]))
     own = emit("Gather", image, best, axis=0)
     return emit("Gather", boxes, best, axis=0), _counts(emit, own, images)

@@ -61,7 +61,7 @@ class _Boxes:
             emit("Add", low, emit("Mul", after, step)),
         )
 
-    def covered(self, start: Value, end: Value, axis: int) -> Value:
+    def cover_pixels(self, start: Value, end: Value, axis: int) -> Value:
         """The pixels [r, count, pixels] in cells whose bounds are whole numbers."""
         emit, at = self.emit, self.pixels(axis)
         begun = emit("GreaterOrEqual", at, emit.unsqueeze(start, 2))
@@ -133,7 +133,7 @@ def psroi_pool(
         end = emit("Mul", emit("Add", high, emit.number(1, high)), scale)
         size = emit("Max", emit("Sub", end, low), emit.number(0.1, low))
         start, end = own.cells(low, size, axis)
-        covered = own.covered(emit("Floor", start), emit("Ceil", end), axis)
+        covered = own.cover_pixels(emit("Floor", start), emit("Ceil", end), axis)
         masks.append(emit.cast(covered, dtype_of(x)))
     rows, columns = masks
     sizes = [emit.size(x, axis) for axis in (2, 3)]
@@ -165,7 +165,7 @@ def roi_pool(
         start, end = own.cells(emit.number(0, boxes), size, axis)
         start = emit("Add", emit("Floor", start), low)
         end = emit("Add", emit("Ceil", end), low)
-        masks.append(own.covered(start, end, axis))
+        masks.append(own.cover_pixels(start, end, axis))
     rows, columns = masks
     lines = emit("Where", emit.unsqueeze(columns, 1, 2), emit.unsqueeze(own.images, 3), none)
     lines = emit("ReduceMax", lines, emit.ints([4]), keepdims=0)

@@ -6,7 +6,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops.linalg import decompositions as ops
 from graphopt.ir.dialect.ops.linalg.matrices import Cholesky, Inverse
-from graphopt.models.export.onnx.loops import Values, scanned
+from graphopt.models.export.onnx.loops import Values, scan
 from graphopt.models.export.onnx.nodes import (
     LAST,
     Nodes,
@@ -15,7 +15,7 @@ from graphopt.models.export.onnx.nodes import (
     dtype_of,
     sizes_of,
 )
-from graphopt.models.export.onnx.ops.linear import transposed
+from graphopt.models.export.onnx.ops.linear import transpose_last
 from graphopt.models.export.onnx.registry import exports
 
 
@@ -50,7 +50,7 @@ def _at(emit: Nodes, values: Value, place: Value, axis: int) -> Value:
     return emit("Gather", values, emit.reshape(place, [1]), axis=axis)
 
 
-def eliminated(emit: Nodes, matrices: Value, rows: int, *, above: bool) -> tuple[Value, ...]:
+def eliminate(emit: Nodes, matrices: Value, rows: int, *, above: bool) -> tuple[Value, ...]:
     """Gauss' elimination of [b, rows, m] with the largest element of a column as its pivot.
 
     With `above` the first `rows` columns become an identity and the rest what they solve. Without,
@@ -91,11 +91,11 @@ def eliminated(emit: Nodes, matrices: Value, rows: int, *, above: bool) -> tuple
         flat = [inner.reshape(value, [-1]) for value in (pivot, best)]
         return [state], flat
 
-    (found,), (pivots, swaps) = scanned(emit, [matrices], [places], step)
+    (found,), (pivots, swaps) = scan(emit, [matrices], [places], step)
     return found, pivots, swaps
 
 
-def solved(emit: Nodes, x: Value, y: Value, rows: int) -> Value:
+def solve_rows(emit: Nodes, x: Value, y: Value, rows: int) -> Value:
     """The matrices that x [..., n, n] times them are y [..., n, m]; batch axes broadcast."""
     batch = emit("Concat", emit("Shape", x, end=-2), emit.ints([1, 1]), axis=0)
     x = emit("Expand", x, emit("Concat", emit("Shape", y, end=-2), emit.ints([1, 1]), axis=0))
@@ -103,7 +103,7 @@ def solved(emit: Nodes, x: Value, y: Value, rows: int) -> Value:
     both = emit("Concat", x, y, axis=-1)
     width = emit("Shape", both, start=-1)
     flat = emit("Reshape", both, emit("Concat", emit.ints([-1, rows]), width, axis=0))
-    found, _, _ = eliminated(emit, flat, rows, above=True)
+    found, _, _ = eliminate(emit, flat, rows, above=True)
     right = emit.cut(found, [2], [rows], [LAST])
     return emit("Reshape", right, emit("Shape", y))
 
@@ -112,7 +112,7 @@ def solved(emit: Nodes, x: Value, y: Value, rows: int) -> Value:
 def solve(emit: Nodes, x: Value, y: Value) -> Value:
     vectors = ops.is_vector_side(sizes_of(x), sizes_of(y))
     right = emit.unsqueeze(y, -1) if vectors else y
-    found = solved(emit, x, right, _known_rows(x))
+    found = solve_rows(emit, x, right, _known_rows(x))
     return emit.squeeze(found, -1) if vectors else found
 
 
@@ -120,7 +120,7 @@ def solve(emit: Nodes, x: Value, y: Value) -> Value:
 def inverse(emit: Nodes, x: Value) -> Value:
     rows = _known_rows(x)
     identity = emit.constant(np.eye(rows, dtype=dtype_of(x).numpy))
-    return solved(emit, x, identity, rows)
+    return solve_rows(emit, x, identity, rows)
 
 
 def _triangle(emit: Nodes, x: Value, upper: bool, unit: bool, rows: int) -> Value:
@@ -138,7 +138,7 @@ def triangular_solve(
     rows = _known_rows(x)
     factor = _triangle(emit, x, upper, unitriangular, rows)
     factor.shape = x.shape
-    return solved(emit, transposed(emit, factor) if transpose else factor, y, rows)
+    return solve_rows(emit, transpose_last(emit, factor) if transpose else factor, y, rows)
 
 
 @exports(ops.CholeskySolve, wide=True)
@@ -147,16 +147,16 @@ def cholesky_solve(emit: Nodes, x: Value, y: Value, upper: bool) -> Value:
     rows = _known_rows(y)
     factor = _triangle(emit, y, upper, False, rows)
     factor.shape = y.shape
-    other = transposed(emit, factor)
+    other = transpose_last(emit, factor)
     first, second = (other, factor) if upper else (factor, other)
-    return solved(emit, second, solved(emit, first, x, rows), rows)
+    return solve_rows(emit, second, solve_rows(emit, first, x, rows), rows)
 
 
 @exports(Cholesky, wide=True)
 def cholesky(emit: Nodes, x: Value, upper: bool) -> Value:
     """Column by column, each taken out of what is right of it."""
     rows = _known_rows(x)
-    lower = transposed(emit, x) if upper else x
+    lower = transpose_last(emit, x) if upper else x
     flat = emit("Reshape", lower, emit.ints([-1, rows, rows]))
     places, zero = _numbers(emit, rows), emit.number(0, x)
 
@@ -169,7 +169,7 @@ def cholesky(emit: Nodes, x: Value, upper: bool) -> Value:
         change = inner("Mul", inner.unsqueeze(own, 2), inner.unsqueeze(own, 1))
         return [inner("Sub", state, change)], [own]
 
-    _, (columns,) = scanned(emit, [flat], [places], step)
+    _, (columns,) = scan(emit, [flat], [places], step)
     factor = emit.transpose(columns, (1, 0, 2) if upper else (1, 2, 0))
     return emit("Reshape", factor, emit("Shape", x))
 
@@ -178,7 +178,7 @@ def cholesky(emit: Nodes, x: Value, upper: bool) -> Value:
 def slogdet(emit: Nodes, x: Value) -> Value:
     rows = _known_rows(x)
     flat = emit("Reshape", x, emit.ints([-1, rows, rows]))
-    _, pivots, swaps = eliminated(emit, flat, rows, above=False)
+    _, pivots, swaps = eliminate(emit, flat, rows, above=False)
     moved = emit("Equal", swaps, emit.unsqueeze(_numbers(emit, rows), 1))
     turns = emit("Where", moved, emit.number(1, x), emit.number(-1, x))
     signs = emit("Mul", emit("Sign", pivots), turns)
@@ -195,7 +195,7 @@ def lu(emit: Nodes, x: Value) -> tuple[Value, Value, Value]:
         raise NotInOnnx("its matrices are not square")
     rows = _known_rows(x)
     flat = emit("Reshape", x, emit.ints([-1, rows, rows]))
-    both, pivots, swaps = eliminated(emit, flat, rows, above=False)
+    both, pivots, swaps = eliminate(emit, flat, rows, above=False)
     front = emit.shape(x, 0, -2)
     places = emit("Add", emit.transpose(swaps, (1, 0)), emit.number(1, "int64"))
     places = emit("Reshape", places, emit("Concat", front, emit.ints([rows]), axis=0))

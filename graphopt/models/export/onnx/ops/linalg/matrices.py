@@ -57,7 +57,7 @@ def trace(emit: Nodes, input: Value, offset: int, axis1: int, axis2: int) -> Val
     return emit("ReduceSum", elements, emit.ints([-1]), keepdims=0)
 
 
-def placed(emit: Nodes, vectors: Value, offset: int, fill: Value) -> Value:
+def place_on_diagonal(emit: Nodes, vectors: Value, offset: int, fill: Value) -> Value:
     """Matrices, in two new last axes, with the last axis of vectors on a diagonal."""
     length = sizes_of(vectors)[-1]
     if length == UNKNOWN:
@@ -76,7 +76,7 @@ def placed(emit: Nodes, vectors: Value, offset: int, fill: Value) -> Value:
 def diag(emit: Nodes, x: Value, offset: int, padding_value: float) -> Value:
     if len(sizes_of(x)) == 2:
         return diagonal(emit, x, offset, 0, 1)
-    return placed(emit, x, offset, emit.number(padding_value, x))
+    return place_on_diagonal(emit, x, offset, emit.number(padding_value, x))
 
 
 @exports(ops.Cross, wide=True)
@@ -85,8 +85,8 @@ def cross(emit: Nodes, x: Value, y: Value, axis: int) -> Value:
         raise NotInOnnx("its operands have different ranks")
     at = ops.cross_axis(sizes_of(x), axis)
 
-    def turned(value: Value, *order: int) -> Value:
+    def turn_axes(value: Value, *order: int) -> Value:
         return emit("Gather", value, emit.ints(order), axis=at)
 
-    first = emit("Mul", turned(x, 1, 2, 0), turned(y, 2, 0, 1))
-    return emit("Sub", first, emit("Mul", turned(x, 2, 0, 1), turned(y, 1, 2, 0)))
+    first = emit("Mul", turn_axes(x, 1, 2, 0), turn_axes(y, 2, 0, 1))
+    return emit("Sub", first, emit("Mul", turn_axes(x, 2, 0, 1), turn_axes(y, 1, 2, 0)))

@@ -9,7 +9,7 @@ import numpy as np
 from graphopt.ir.dialect.ops.sequence import alignment as ops
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.ir.dtypes import DType
-from graphopt.models.export.onnx.loops import Values, scanned
+from graphopt.models.export.onnx.loops import Values, scan
 from graphopt.models.export.onnx.nodes import LAST, Nodes, NotInOnnx, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.ops.reduce import log_added
 from graphopt.models.export.onnx.registry import exports
@@ -38,7 +38,7 @@ def gather_tree(emit: Nodes, ids: Value, parents: Value) -> Value:
         tokens, origins = (inner("GatherElements", each, beam, axis=1) for each in items)
         return [origins], [tokens]
 
-    _, (found,) = scanned(emit, [last], [ids, parents], step, reverse=True)
+    _, (found,) = scan(emit, [last], [ids, parents], step, reverse=True)
     return found
 
 
@@ -122,7 +122,7 @@ def edit_distance(
 
     start = emit("Expand", at, emit("Concat", batch, width, axis=0))
     tokens = emit.transpose(hyps, (1, 0))
-    (row,), _ = scanned(emit, [start], [tokens, emit.places(hyps, 1)], step)
+    (row,), _ = scan(emit, [start], [tokens, emit.places(hyps, 1)], step)
     place = emit.unsqueeze(columns, 1)
     distance = emit.cast(emit("GatherElements", row, place, axis=1), "float32")
     if normalized:
@@ -185,7 +185,7 @@ def warpctc(
 
     begin = emit.constant(np.where(np.arange(count), IMPOSSIBLE, 0).astype(dtype_of(logits).numpy))
     start = emit("Expand", begin, emit("Shape", states))
-    (alpha,), _ = scanned(emit, [start], [emitted, emit.places(logits, 0)], step)
+    (alpha,), _ = scan(emit, [start], [emitted, emit.places(logits, 0)], step)
     one, zero = emit.number(1, "int64"), emit.number(0, "int64")
     label_end = emit("Max", emit("Sub", ends, one), zero)
     final, before = (emit("GatherElements", alpha, at, axis=1) for at in (ends, label_end))

@@ -42,7 +42,7 @@ def check_rows(x: Value) -> None:
         raise NotInOnnx("its sequences have no rows")
 
 
-def combined(
+def combine_rows(
     emit: Nodes, rows: Value, owners: Value, count: Value, how: str, start: float
 ) -> Value:
     """Rows of each of `count` sequences combined by `add`, `max` and so on, from a number."""
@@ -68,9 +68,9 @@ def sequence_pool(emit: Nodes, x: Value, lengths: Value, pooltype: str, pad_valu
         out = emit("Gather", x, at, axis=0)
     elif pooltype == "MAX":
         lowest = float("-inf")
-        out = combined(emit, x, owners_of(emit, lengths, x), count, "max", lowest)
+        out = combine_rows(emit, x, owners_of(emit, lengths, x), count, "max", lowest)
     else:
-        out = combined(emit, x, owners_of(emit, lengths, x), count, "add", 0)
+        out = combine_rows(emit, x, owners_of(emit, lengths, x), count, "add", 0)
         if pooltype != "SUM":
             rows = emit("Max", emit.cast(lengths, dtype_of(x)), emit.number(1, x))
             rows = emit("Sqrt", rows) if pooltype == "SQRT" else rows
@@ -135,9 +135,9 @@ def sequence_softmax(emit: Nodes, x: Value, lengths: Value) -> Value:
     check_rows(x)
     flat, owners = emit.reshape(x, [-1]), owners_of(emit, lengths, x)
     count = emit.size(lengths, 0)
-    top = combined(emit, flat, owners, count, "max", float("-inf"))
+    top = combine_rows(emit, flat, owners, count, "max", float("-inf"))
     powers = emit("Exp", emit("Sub", flat, each(emit, top, owners)))
-    total = combined(emit, powers, owners, count, "add", 0)
+    total = combine_rows(emit, powers, owners, count, "add", 0)
     return emit.reshape(emit("Div", powers, each(emit, total, owners)), emit.shape(x))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops.sequence import recurrent as ops
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.models.export.onnx.loops import Values, scanned
+from graphopt.models.export.onnx.loops import Values, scan
 from graphopt.models.export.onnx.nodes import LAST, Nodes, NotInOnnx, Value, sizes_of
 from graphopt.models.export.onnx.ops.sequence.layers import (
     check_rows,
@@ -62,8 +62,9 @@ def rnn(
     for layer in range(num_layers):
         at = range(layer * directions, (layer + 1) * directions)
         weights, recurrent = (
-            _joined(
-                emit, [_ordered(emit, weight_list[2 * i + part], mode, hidden_size) for i in at]
+            _join_directions(
+                emit,
+                [_reorder_gates(emit, weight_list[2 * i + part], mode, hidden_size) for i in at],
             )
             for part in (0, 1)
         )
@@ -71,7 +72,7 @@ def rnn(
             emit(
                 "Concat",
                 *(
-                    _ordered(emit, weight_list[2 * (scans + i) + part], mode, hidden_size)
+                    _reorder_gates(emit, weight_list[2 * (scans + i) + part], mode, hidden_size)
                     for part in (0, 1)
                 ),
                 axis=0,
@@ -82,7 +83,7 @@ def rnn(
         states = pre_state if num_layers == 1 else states
         every, *last = emit.all(
             mode.partition("_")[0],
-            *(out, weights, recurrent, _joined(emit, biases), lengths, *states),
+            *(out, weights, recurrent, _join_directions(emit, biases), lengths, *states),
             dtypes=[None] * (1 + len(states)),
             **attrs,
         )
@@ -99,7 +100,7 @@ def rnn(
     return out, *finals
 
 
-def _ordered(emit: Nodes, weight: Value, mode: str, size: int) -> Value:
+def _reorder_gates(emit: Nodes, weight: Value, mode: str, size: int) -> Value:
     """The rows of the gates in the order of ONNX."""
     order = ORDER[mode]
     if len(order) == 1:
@@ -108,7 +109,7 @@ def _ordered(emit: Nodes, weight: Value, mode: str, size: int) -> Value:
     return emit("Gather", weight, emit.ints(np.concatenate(rows).tolist()), axis=0)
 
 
-def _joined(emit: Nodes, values: Sequence[Value]) -> Value:
+def _join_directions(emit: Nodes, values: Sequence[Value]) -> Value:
     """One value for each direction, along a new first axis."""
     parts = [emit.unsqueeze(value, 0) for value in values]
     return parts[0] if len(parts) == 1 else emit("Concat", *parts, axis=0)
@@ -124,7 +125,7 @@ def lstm_unit(emit: Nodes, x: Value, c_prev: Value, forget_bias: float) -> tuple
     return cell, emit("Mul", emit("Sigmoid", leave), emit("Tanh", cell))
 
 
-def _applied(emit: Nodes, name: str, x: Value) -> Value:
+def _activate(emit: Nodes, name: str, x: Value) -> Value:
     """One of the activations that gates of the old units have."""
     return x if name == "identity" else emit(name.capitalize(), x)
 
@@ -148,11 +149,11 @@ def _gru_step(
 ) -> tuple[Value, Value, Value]:
     """The gates with the candidate, the hidden state that was reset, and the new one."""
     first = emit.cut(projected, [-1], [0], [2 * size])
-    gates = _applied(emit, names[0], emit("Add", first, emit("MatMul", hidden, weights[0])))
+    gates = _activate(emit, names[0], emit("Add", first, emit("MatMul", hidden, weights[0])))
     update, reset = (emit.cut(gates, [-1], [at * size], [(at + 1) * size]) for at in (0, 1))
     kept = emit("Mul", reset, hidden)
     last = emit.cut(projected, [-1], [2 * size], [LAST])
-    candidate = _applied(emit, names[1], emit("Add", last, emit("MatMul", kept, weights[1])))
+    candidate = _activate(emit, names[1], emit("Add", last, emit("MatMul", kept, weights[1])))
     share = emit("Sub", emit.number(1, update), update) if origin_mode else update
     new = emit("Add", emit("Mul", share, emit("Sub", candidate, hidden)), hidden)
     return emit("Concat", gates, candidate, axis=-1), kept, new
@@ -211,7 +212,7 @@ def _along_rows(
         new = step(inner, before, inner.unsqueeze(gate, 0))
         return new, [inner.squeeze(state, 0) for state in new]
 
-    _, found = scanned(emit, zeros, [gates, first, *given], body, is_reverse)
+    _, found = scan(emit, zeros, [gates, first, *given], body, is_reverse)
     return found
 
 
@@ -298,12 +299,12 @@ def sequence_lstmp(
     ]
     gates = _with_bias(emit, x, emit.cut(numbers, [0], [0], [4 * size]))
 
-    def looked(inner: Nodes, gate: Value, cell: Value, at: int) -> Value:
+    def look_at_cell(inner: Nodes, gate: Value, cell: Value, at: int) -> Value:
         check = checks[at]
         seen = gate if check is None else inner("Add", gate, inner("Mul", cell, check))
-        return _applied(inner, gate_activation, seen)
+        return _activate(inner, gate_activation, seen)
 
-    def clipped(inner: Nodes, value: Value, limit: float) -> Value:
+    def clip(inner: Nodes, value: Value, limit: float) -> Value:
         if limit <= 0:
             return value
         return inner("Clip", value, inner.number(-limit, value), inner.number(limit, value))
@@ -313,15 +314,15 @@ def sequence_lstmp(
         every = inner("Add", gate, inner("MatMul", hidden, weight))
         dtypes = [None] * 4
         new, enter, forget, leave = inner.all("Split", every, dtypes=dtypes, axis=1, num_outputs=4)
-        enter, forget = looked(inner, enter, cell, 0), looked(inner, forget, cell, 1)
-        added = inner("Mul", _applied(inner, candidate_activation, new), enter)
+        enter, forget = look_at_cell(inner, enter, cell, 0), look_at_cell(inner, forget, cell, 1)
+        added = inner("Mul", _activate(inner, candidate_activation, new), enter)
         cell = inner("Add", added, inner("Mul", cell, forget))
-        cell = clipped(inner, cell, cell_clip)
-        leave = looked(inner, leave, cell, 2)
-        hidden = inner("Mul", leave, _applied(inner, cell_activation, cell))
+        cell = clip(inner, cell, cell_clip)
+        leave = look_at_cell(inner, leave, cell, 2)
+        hidden = inner("Mul", leave, _activate(inner, cell_activation, cell))
         if proj_weight is not None:
-            hidden = _applied(inner, proj_activation, inner("MatMul", hidden, proj_weight))
-            hidden = clipped(inner, hidden, proj_clip)
+            hidden = _activate(inner, proj_activation, inner("MatMul", hidden, proj_weight))
+            hidden = clip(inner, hidden, proj_clip)
         return hidden, cell
 
     hidden, cell = _along_rows(emit, gates, lengths, [h0, c0], [rows, size], step, is_reverse)

@@ -6,7 +6,7 @@ from graphopt.ir.dialect.ops.sequence import rows as ops
 from graphopt.models.export.onnx.nodes import Nodes, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.ops.sequence.layers import (
     check_rows,
-    combined,
+    combine_rows,
     each,
     ends_of,
     owners_of,
@@ -85,7 +85,7 @@ def sequence_slice(emit: Nodes, x: Value, lengths: Value, offset: Value, length:
 def _left(emit: Nodes, kept: Value, lengths: Value, x: Value) -> Value:
     """The number of rows of each sequence that are kept."""
     owners, one = owners_of(emit, lengths, x), emit.cast(kept, "int64")
-    count = combined(emit, one, owners, emit.size(lengths, 0), "add", 0)
+    count = combine_rows(emit, one, owners, emit.size(lengths, 0), "add", 0)
     return emit.cast(count, dtype_of(lengths))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from graphopt.ir.dialect.ops.sequence import tagging as ops
-from graphopt.models.export.onnx.loops import Values, scanned
+from graphopt.models.export.onnx.loops import Values, scan
 from graphopt.models.export.onnx.nodes import LAST, Nodes, NotInOnnx, Value, sizes_of
 from graphopt.models.export.onnx.ops.sequence.layers import (
-    combined,
+    combine_rows,
     each,
     ends_of,
     owners_of,
@@ -68,7 +68,7 @@ class _Steps:
         if self.is_padded:
             counted = emit("Where", self.inside, values, emit.number(0, values))
             return emit("ReduceSum", counted, emit.ints([0]), keepdims=0)
-        return combined(emit, values, self.owners, emit.size(self.lengths, 0), "add", 0)
+        return combine_rows(emit, values, self.owners, emit.size(self.lengths, 0), "add", 0)
 
 
 def _start(emit: Nodes, scores: Value) -> Value:
@@ -96,7 +96,7 @@ def linear_chain_crf(
         return [out], [out]
 
     begin = _start(emit, steps.scores)
-    _, (forward,) = scanned(emit, [begin], [steps.scores, steps.first], step)
+    _, (forward,) = scan(emit, [begin], [steps.scores, steps.first], step)
     whole = emit("Add", steps.at_last(forward), end)
     whole = emit("ReduceLogSumExp", whole, emit.ints([-1]), keepdims=0)
     tags = steps.tags(label)
@@ -134,10 +134,10 @@ def crf_decoding(
         return [inner.squeeze(inner("GatherElements", back, place, axis=steps.axis - 1), -1)], [tag]
 
     begin = _start(emit, steps.scores)
-    _, (found, back) = scanned(emit, [begin], [steps.scores, steps.first], forwards)
+    _, (found, back) = scan(emit, [begin], [steps.scores, steps.first], forwards)
     best = emit("ArgMax", emit("Add", found, end), axis=-1, keepdims=0)
     first = emit("Gather", best, emit.number(0, "int64"), axis=0)
-    _, (tags,) = scanned(emit, [first], [best, steps.last, back], backwards, reverse=True)
+    _, (tags,) = scan(emit, [first], [best, steps.last, back], backwards, reverse=True)
     if label is not None:
         tags = emit.cast(emit("Equal", tags, steps.tags(label)), "int64")
     tags = emit("Where", steps.inside, tags, emit.number(0, "int64"))
@@ -175,14 +175,14 @@ def viterbi_decode(
         tag = inner.squeeze(inner("GatherElements", back, place, axis=1), 1)
         return [inner("Where", is_inside, tag, after)], [after]
 
-    (whole,), (back,) = scanned(emit, [start], [scores, inside, is_first], forwards)
+    (whole,), (back,) = scan(emit, [start], [scores, inside, is_first], forwards)
     if include_bos_eos_tag:
         some = emit.unsqueeze(emit("Greater", sizes, zero), 1)
         stop = emit("Where", some, emit.cut(ends, [0], [1], [2]), emit.number(0, whole))
         whole = emit("Add", whole, stop)
     last = emit("ArgMax", whole, axis=1, keepdims=0)
     # a step gives its tag and goes on to that before it
-    _, (tags,) = scanned(emit, [last], [back, inside], backwards, reverse=True)
+    _, (tags,) = scan(emit, [last], [back, inside], backwards, reverse=True)
     path = emit("Where", inside, tags, zero)
     best = emit("ReduceMax", whole, emit.ints([1]), keepdims=0)
     return best, emit.transpose(path, (1, 0))
