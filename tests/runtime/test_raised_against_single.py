@@ -172,7 +172,7 @@ def test_raised_and_single_agree(
         raise NotStandard("for this test")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BackwardPass, "raised", refuse)
+        patch.setattr(BackwardPass, "raise_derivative", refuse)
         single = run(builder.program.clone(), fetches)
     for name, one, other in zip(fetches, raised, single, strict=True):
         largest = float(np.abs(other).max())

@@ -132,6 +132,8 @@ class FusionPass(ModulePass, ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         given: Any = vars(cls).get("RULES", ())
+        if isinstance(given, property):  # known when the pass is made
+            return
         is_tuple = isinstance(given, tuple)
         rules = cast("tuple[Any, ...]", given if is_tuple else (given,))
         for rule in rules:
