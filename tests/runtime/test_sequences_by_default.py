@@ -241,7 +241,11 @@ def test_a_size_is_compiled_when_padding_it_took_longer(
         return [fluid.layers.sequence_pool(fluid.layers.cast(x, "float32"), "sum")]
 
     ran = SizeCosts.ran
-    monkeypatch.setattr(SizeCosts, "note_compiled", lambda costs, _: setattr(costs, "_compiling", 1.0))
+
+    def take_a_second(costs: Any, _: float) -> None:
+        costs._compiling = 1.0
+
+    monkeypatch.setattr(SizeCosts, "note_compiled", take_a_second)
     monkeypatch.setattr(SizeCosts, "ran", lambda costs, _, *sizes: ran(costs, seconds, *sizes))
     _, _, stats = trained(build, feed, 10, "auto")
     assert stats["compiled_shapes"] == compiled
