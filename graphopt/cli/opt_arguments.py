@@ -1,7 +1,7 @@
 """The arguments of graphopt-opt, in groups, and spelt as those of mlir-opt.
 
-mlir-opt takes one dash or two, passes as flags (`--cse`), and `--pass-pipeline`. `normalized` maps
-these to the arguments that are declared here, before argparse sees them.
+mlir-opt takes one dash or two, passes as flags (`--cse`), and `--pass-pipeline`.
+`normalize_arguments` maps these to the arguments that are declared here, before argparse sees them.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ class Projections:
         return self.layers[part if len(self.layers) == 3 else 0]
 
     def passed_operands(self, match: Match) -> Mapping[PdOp, SSAValue]:
-        """As `InHeads.passed`, of all three."""
+        """As `InHeads.passed_operand`, of all three."""
         return {
             op: value for part in self.parts for op, value in part.passed_operand(match).items()
         }

@@ -109,7 +109,7 @@ class RegionOp(PdOp, ABC):
         blocks: Sequence[Block],
         **attrs: object,
     ) -> Self:
-        """As `unchecked`; raises ProgramError when the parts do not fit together."""
+        """As `make_unchecked`; raises ProgramError when the parts do not fit together."""
         made = cls.make_unchecked(groups, types, blocks, **attrs)
         try:
             made.verify_()
