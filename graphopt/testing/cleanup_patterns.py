@@ -110,7 +110,7 @@ class Identities(_Chooser):
 
     WAYS = (
         "arithmetic", "arithmetic", "integers", "scales", "casts", "casts", "transposes",
-        "reshapes", "reshapes", "squeezed", "nots", "relus", "concat", "dropout",
+        "reshapes", "reshapes", "squeeze", "nots", "relus", "concat", "dropout",
     )  # fmt: skip
 
     def _arithmetic(self, x: SSAValue) -> SSAValue:
@@ -221,7 +221,7 @@ class Casts(Identities):
 class Rearrangements(Identities):
     """Reshapes of reshapes, transposes of transposes."""
 
-    WAYS = ("reshapes", "reshapes", "transposes", "squeezed")
+    WAYS = ("reshapes", "reshapes", "transposes", "squeeze")
 
 
 class Dropouts(Identities):
@@ -238,7 +238,7 @@ def _fits(way: tuple[int, ...], x: SSAValue) -> bool:
 class Constants(_Chooser):
     """Arithmetic on constants, in several dtypes, and ops on its results."""
 
-    WAYS = ("arithmetic", "arithmetic", "moved", "sizes", "cast")
+    WAYS = ("arithmetic", "arithmetic", "move", "sizes", "cast")
 
     def numbers(self, dtype: str) -> SSAValue:
         count = self.choose([1, 3])
