@@ -145,6 +145,10 @@ REFUSED = {
         'pd.pool2d(%x) {kernel_size = [3, 3], paddings = [1, 1], pooling_type = "avg"}',
         "1x2x?x8",
     ),
+    "empty-window": (
+        "pd.pool2d(%x) {ceil_mode = true, kernel_size = [1, 1], strides = [3, 3]}",
+        "1x2x?x4",
+    ),
     "fixed-size": ("pd.interpolate(%x) {size = [4, 4], align_corners = false}", "1x2x4x4"),
     "scale-rounds": ("pd.interpolate(%x) {scale = [1.5], align_corners = false}", "1x2x?x12"),
     "scale-by-size": ("pd.interpolate(%x) {scale = [2.0], align_corners = true}", "1x2x?x16"),

@@ -49,11 +49,20 @@ class ImageWindow:
     stride: int
     before: int
     after: int
+    ceil: bool = False
 
-    def count(self, dim: Dim, *, ceil: bool = False) -> Dim:
+    @property
+    def _reach(self) -> int:
+        """How far after the last row of data the last window may start, at most."""
+        return self.after - self.span + (self.stride - 1 if self.ceil else 0)
+
+    def count(self, dim: Dim) -> Dim:
         """The number of windows along a padded dimension."""
-        room = self.before + self.after - self.span + (self.stride - 1 if ceil else 0)
-        return windows(dim, room + self.stride, self.stride)
+        return windows(dim, self.before + self._reach + self.stride, self.stride)
+
+    def may_be_empty(self) -> bool:
+        """True if the last window covers no data at some sizes."""
+        return self._reach >= 0
 
 
 def _spatial(op: PdOp, axes: Axes, data_format: str) -> range:
@@ -72,12 +81,14 @@ def _windows(op: PdOp, axes: Axes, spatial: range, kernel: Sequence[int]) -> dic
         stride > 1 and axes[at] is not None for at, stride in zip(spatial, strides, strict=True)
     ):
         raise CannotPad("padding-by-size", "SAME pads images of each size differently")
-    own = (1,) * len(kernel) if isinstance(op, PoolBase) else op.attr("dilations")
+    pools = isinstance(op, PoolBase)
+    own = (1,) * len(kernel) if pools else op.attr("dilations")
+    ceil = pools and op.attr("ceil_mode")
     dilations = used_dilations(own, algorithm)
     sizes = [shape_of(op.operands[0].type)[at] for at in spatial]
     pads = explicit_pads(op.attr("paddings"), algorithm, sizes, kernel, strides, dilations)
     return {
-        at: ImageWindow(dilation * (size - 1) + 1, stride, *pad)
+        at: ImageWindow(dilation * (size - 1) + 1, stride, *pad, ceil)
         for at, size, stride, pad, dilation in zip(
             spatial, kernel, strides, pads, dilations, strict=True
         )
@@ -124,10 +135,12 @@ def _(op: PoolBase, padded: Padded) -> Carried:
         raise CannotPad("windows-by-size", "the size of its windows follows from that of the data")
     ceil = op.attr("ceil_mode")
     found = _windows(op, axes, spatial, kernel)
-    sizes = {at: window.count(dim, ceil=ceil) for at, window in found.items() if (dim := axes[at])}
+    sizes = {at: window.count(dim) for at, window in found.items() if (dim := axes[at])}
     reaches = ceil or any(window.after for window in found.values())
     if is_mean and (ceil or (op.attr("exclusive") and reaches)):
         raise CannotPad("counts-rows", "it divides by the rows of the data in each window")
+    if not is_mean and any(window.may_be_empty() for window in found.values()):
+        raise CannotPad("empty-window", "its last window may cover no data")
     fill = 0.0 if is_mean else -inf
     masks = (Mask(0, reduced, fill),) if reaches else ()
     return Carried((_replace_axes(axes, sizes),), masks)
