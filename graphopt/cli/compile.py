@@ -53,7 +53,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise ValueError(f"{path}: a bundle has the suffix .graphopt")
     ranges = ranges_of(arguments.sizes)
     model = import_model(arguments.model, arguments.params)
-    check_sets(model.program, model.feed_names, ranges)
+    check_sets(model.program, model.fed_names, ranges)
     buckets = automatic(arguments.padding) if has_range(ranges) else None
     sets = shapes_of_sets(model.program, ranges, buckets)
     place = as_place(arguments.place) if arguments.place else default_place()

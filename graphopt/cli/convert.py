@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphopt.display.units import size
+from graphopt.ir.program import LENGTHS
 from graphopt.models.formats import FORMATS, PROGRAMS
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def _zeros(exported: Exported, sizes: Sizes) -> str:
 
 
 def _zero(entry: dict[str, Any], sizes: Sizes) -> str:
-    """One argument as zeros; sizes that may vary are those given."""
+    """One argument as zeros, lengths of sequences as ones; sizes that may vary are those given."""
     from graphopt.models.feeds import BATCH
 
     dims = [dim if isinstance(dim, int) and dim >= 0 else None for dim in entry["shape"]]
@@ -196,7 +197,8 @@ def _zero(entry: dict[str, Any], sizes: Sizes) -> str:
         dim if dim is not None else given[position] if given is not None else sizes or BATCH
         for position, dim in enumerate(dims)
     ]
-    return f'np.zeros({tuple(shape)}, "{entry["dtype"]}")'
+    function = "ones" if entry["name"].endswith(LENGTHS) else "zeros"
+    return f'np.{function}({tuple(shape)}, "{entry["dtype"]}")'
 
 
 def _is_wide(exported: Exported) -> bool:

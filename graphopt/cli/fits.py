@@ -23,9 +23,9 @@ def print_fits(model: str, limit: str, dims: Sequence[str]) -> int:
     from graphopt.runtime.profiling.memory import Memory, memory_of, rows_that_fit
 
     most, sizes, read = bytes_of(limit), sizes_of(dims), read_program_only(model)
-    names = tuple(read.feed_names), tuple(read.fetch_names)
+    names = tuple(read.fed_names), tuple(read.fetch_names)
     compilation = Compilation(read.program, *names, None, (likely_place(),), in_one=True)
-    found = memory_of(compilation, shapes_for(read.program, read.feed_names, sizes))
+    found = memory_of(compilation, shapes_for(read.program, read.fed_names, sizes))
     print(for_stream(found.page(), sys.stdout))
     if found.peak <= most:
         print(f"\nit fits into {size(most)}")
@@ -36,7 +36,7 @@ def print_fits(model: str, limit: str, dims: Sequence[str]) -> int:
         def measure(rows: int) -> Memory:
             if rows == sizes:
                 return found
-            return memory_of(compilation, shapes_for(read.program, read.feed_names, rows))
+            return memory_of(compilation, shapes_for(read.program, read.fed_names, rows))
 
         print(f"about --dim {rows_that_fit(measure, sizes, most)} does")
     return 1

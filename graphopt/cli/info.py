@@ -62,7 +62,7 @@ def _print_refusals(path: str) -> int:
     from graphopt.runtime.settings.strategies import BuildStrategy
 
     read = read_program_only(path)
-    names = tuple(read.feed_names), tuple(read.fetch_names)
+    names = tuple(read.fed_names), tuple(read.fetch_names)
     module = Compilation(read.program, *names, BuildStrategy(), (), in_one=True).optimize().module
     found = refusals(module)
     if not found:

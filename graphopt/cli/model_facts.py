@@ -193,7 +193,7 @@ def _describe_unsupported(op: Operator) -> UnsupportedOperator:
 
 def _problem(read: LoadedModel) -> str:
     try:
-        parse_program(read.program, read.feed_names, read.fetch_names, in_one=True)
+        parse_program(read.program, read.fed_names, read.fetch_names, in_one=True)
     except (GraphoptError, ValueError, KeyError) as error:
         return str(error)
     return ""

@@ -13,6 +13,7 @@ from graphopt.ir.dialect.signature import STATE, Port, inputs_of, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.ir.dialect.verify_ssa import verify_ssa
 from graphopt.ir.dtypes import DType
+from graphopt.models.feeds import equal_lengths
 from graphopt.reference.stored import by_variable, stored_inputs
 
 Array = np.ndarray[Any, Any]
@@ -27,10 +28,11 @@ def random_inputs(module: ModuleOp, seed: int = 0, unknown: int = 3) -> dict[str
     """Random feeds and state by name; unknown dimensions get the size `unknown`.
 
     Variances and what optimizers keep of squares are positive, powers of betas are less than 1,
-    integers small and non-negative.
+    integers small and non-negative. Rows are shared equally among their sequences.
     """
     generator = np.random.default_rng(seed)
-    return {port.name: _random(port, generator, unknown) for port in inputs_of(module)}
+    found = {port.name: _random(port, generator, unknown) for port in inputs_of(module)}
+    return found | equal_lengths({name: array.shape for name, array in found.items()})
 
 
 def _random(port: Port, generator: np.random.Generator, unknown: int) -> Array:

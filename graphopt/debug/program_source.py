@@ -102,9 +102,9 @@ def _of_model(path: str) -> Subject:
 
     start = time.perf_counter()
     read = read_program_only(path)
-    module = parse_program(read.program, read.feed_names, read.fetch_names, in_one=True)
+    module = parse_program(read.program, read.fed_names, read.fetch_names, in_one=True)
     parse = CompilationPart(PARSE, time.perf_counter() - start)
-    names = tuple(read.feed_names), tuple(read.fetch_names)
+    names = tuple(read.fed_names), tuple(read.fetch_names)
     compilation = Compilation(read.program, *names, None, (likely_place(),), in_one=True)
     known = read_parameters(read, None) or {}
     return Subject(str(read.path), module, known, parts=(parse,), compilation=compilation)

@@ -18,7 +18,6 @@ from graphopt.ir.program.location import caller_location
 Level = str | tuple[int, ...] | int
 Levels = tuple[Level, ...]
 
-_NOTE = "_sequence_lengths"
 # the slots whose first variable operators share the lengths of, as Paddle's shape rules do
 _FIRST = ("X", "Input", "Ids", "Logits")
 # the attributes of operators that run blocks
@@ -32,7 +31,7 @@ def fed_name(name: str, level: int, count: int) -> str:
 
 def note(variable: Variable, levels: Sequence[Level]) -> Variable:
     """Let a variable have these lengths."""
-    setattr(variable, _NOTE, tuple(levels))
+    variable.lengths = tuple(levels)
     variable.lod_level = len(levels)
     return variable
 
@@ -44,9 +43,8 @@ def levels_of(variable: Variable | None) -> Levels:
     """
     if variable is None:
         return ()
-    found = getattr(variable, _NOTE, None)
-    if found is not None:
-        return found
+    if variable.lengths is not None:
+        return variable.lengths
     if GRAD_SUFFIX in variable.name:
         return levels_of(variable.block.find_var(variable.name.partition(GRAD_SUFFIX)[0]))
     count = variable.lod_level if variable.is_data else 0

@@ -11,6 +11,7 @@ import numpy as np
 
 from graphopt.errors import FeedError
 from graphopt.ir.formats.foreign import foreign_arrays
+from graphopt.ir.program import LENGTHS
 
 if TYPE_CHECKING:
     from graphopt.ir.formats.model import LoadedModel
@@ -42,11 +43,25 @@ def sizes_of(entries: Sequence[str]) -> Sizes:
 
 
 def random_feed(model: LoadedModel, sizes: Sizes, seed: int) -> dict[str, np.ndarray[Any, Any]]:
-    """Random inputs of the right shapes; unknown dimensions become 2 rows, and 32 elsewhere."""
+    """Random inputs of the right shapes; unknown dimensions become 2 rows, and 32 elsewhere.
+
+    Rows are shared among their sequences as equally as can be.
+    """
     rng = np.random.default_rng(seed)
     block = model.program.global_block()
-    shapes = shapes_for(model.program, model.feed_names, sizes)
-    return {n: _random(rng, shape, block.var(n).dtype.numpy) for n, shape in shapes.items()}
+    shapes = shapes_for(model.program, model.fed_names, sizes)
+    random = {n: _random(rng, shape, block.var(n).dtype.numpy) for n, shape in shapes.items()}
+    return random | equal_lengths(shapes)
+
+
+def equal_lengths(shapes: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray[Any, Any]]:
+    """Lengths of sequences for inputs of these shapes that are some, as equal as can be."""
+    counts = {name: shape[0] for name, shape in shapes.items() if name.endswith(LENGTHS)}
+    rows = {name: shapes.get(name.removesuffix(LENGTHS), [n])[0] for name, n in counts.items()}
+    return {
+        name: np.diff(np.linspace(0, rows[name], count + 1).astype("int64"))
+        for name, count in counts.items()
+    }
 
 
 def shapes_for(program: Program, names: Sequence[str], sizes: Sizes) -> dict[str, tuple[int, ...]]:

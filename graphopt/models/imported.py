@@ -135,7 +135,7 @@ class ImportedModel(LoadedModel):
             if sizes is None:
                 raise
         block = self.program.global_block()
-        shapes = shapes_for(self.program, self.feed_names, sizes)
+        shapes = shapes_for(self.program, self.fed_names, sizes)
         types = tuple((name, shape, str(block.var(name).dtype)) for name, shape in shapes.items())
         return replace(compilation, types=types).optimize().module
 
@@ -180,5 +180,5 @@ class ImportedModel(LoadedModel):
         wanted = self.fetch_names if fetch is None else fetch
         names = tuple(item.name if isinstance(item, Variable) else item for item in wanted)
         places = () if portable else (likely_place(),)
-        feeds = tuple(self.feed_names)
+        feeds = tuple(self.fed_names)
         return Compilation(self.program, feeds, names, build_strategy, places, in_one=True)

@@ -455,3 +455,13 @@ def test_what_takes_long_is_announced(monkeypatch: pytest.MonkeyPatch, tmp_path:
     output("explain", LENET / "model")
     begun = [" ".join(line.split()[:1]) for line in said]
     assert begun == ["writing", "explaining", "explaining"], said
+
+
+def test_a_model_on_sequences(tmp_path: Path) -> None:
+    """The lengths of its sequences are one more input of what is explained, run and written."""
+    model = MODELS / "fluid18_text_lod_conv" / "model"
+    assert "every operator is supported" in output("info", model)
+    assert "in all" in output("explain", model)
+    dims = "--dim", "words=8x1", "--dim", "words@lens=3"
+    assert "words@lens [3]" in output("run", model, "--random", *dims)
+    assert "checked: the same outputs" in output("convert", model, "-o", tmp_path / "m.mlir")

@@ -121,3 +121,17 @@ def test_sizes_of_images_and_random_tensors_are_variables() -> None:
     for value in found:
         np.testing.assert_array_equal(value, wanted)
     assert drawn.shape == (6, 8)
+
+
+@pytest.mark.parametrize("kind", ["arg_max", "arg_min"])
+def test_places_of_no_stated_type_are_int64(kind: str) -> None:
+    """Paddle 1.8 wrote -1 for the default."""
+
+    def place(x: Any) -> Any:
+        out = x.block.create_var(name="place")
+        x.block.append_op(kind, {"X": x}, {"Out": out}, {"axis": 1, "dtype": -1})
+        return out
+
+    found = computed(place, X)
+    assert found.dtype == np.int64
+    assert found.tolist() == [3 if kind == "arg_max" else 0] * 2

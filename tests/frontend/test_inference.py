@@ -222,3 +222,51 @@ def test_a_variable_that_is_two_outputs(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.concatenate(found), [[2, 2], [2, 2], [2, 2]])
     found = predictor.run([np.zeros((1, 2), "float32")])
     np.testing.assert_array_equal(np.concatenate(found), [[0, 0], [0, 0], [1, 1]])
+
+
+def offsets(lengths: Any) -> list[int]:
+    return [0, *np.cumsum(lengths).tolist()]
+
+
+def test_results_have_the_lengths_of_their_sequences() -> None:
+    """As Paddle gave them for a model of 1.8, whose file says only which variables have some."""
+    case = MODELS / "fluid18_text_lod_conv"
+    inputs, outputs = np.load(case / "inputs.npz"), np.load(case / "outputs.npz")
+    words = fluid.core.PaddleTensor(inputs["words"])
+    words.lod = [offsets(inputs["words@lens"])]
+    config = fluid.core.AnalysisConfig(str(case / "model"))
+    whole, by_word = fluid.core.create_paddle_predictor(config).run([words])
+    assert whole.lod == []
+    assert by_word.lod == [offsets(outputs["out1@lens"])]
+    np.testing.assert_allclose(by_word.as_ndarray(), outputs["out1"], rtol=1e-4)
+
+
+def _by_word() -> tuple[list[Any], Any]:
+    words = fluid.data("words", [None, 1], "float32", lod_level=1)
+    return [words], fluid.layers.sequence_softmax(words)
+
+
+def _boxes() -> tuple[list[Any], Any]:
+    boxes, scores = fluid.data("boxes", [None, 6, 4]), fluid.data("scores", [None, 3, 6])
+    return [boxes, scores], fluid.layers.multiclass_nms(boxes, scores, 0.01, 10, 5, 0.3)
+
+
+@pytest.mark.parametrize("build", [_by_word, _boxes])
+def test_lengths_outlive_saving(build: Any, tmp_path: Path) -> None:
+    """Whether they are fed or computed."""
+    main, executor = fluid.Program(), fluid.Executor(fluid.CPUPlace())
+    with fluid.program_guard(main):
+        feeds, out = build()
+    rng = np.random.default_rng(0)
+    feed: dict[str, Any] = {
+        v.name: rng.random([2 if size < 0 else size for size in v.shape], "float32") for v in feeds
+    }
+    if build is _by_word:
+        feed = {"words": fluid.create_lod_tensor(rng.random((5, 1), "float32"), [[2, 3]])}
+    (before,) = executor.run(main, feed, [out], return_numpy=False)
+    with pytest.warns(UserWarning, match="no variable"):
+        fluid.io.save_inference_model(str(tmp_path / "m"), [*feed], [out], executor, main)
+    program, _, fetches = fluid.io.load_inference_model(str(tmp_path / "m"), executor)
+    (after,) = executor.run(program, feed, fetches, return_numpy=False)
+    assert len(before.lod()) == 1
+    assert after.lod() == before.lod()

@@ -11,15 +11,12 @@ import pytest
 MODELS = Path(__file__).parents[1] / "data" / "models"
 BLOCKED = ("jax", "jaxlib", "scipy")
 QUICK = ("infer_lenet",)
-LENGTHS = {"fluid18_text_lod_conv": "the lengths of its sequences come with a feed"}
-"""The models that no text or file of their own says all inputs of."""
 
 
 def programs() -> list[Path]:
     """The programs of all saved models."""
     names = ("model.pdmodel", "main.pdmodel", "__model__", "model.json", "main.json")
-    found = sorted(path for path in MODELS.rglob("*") if path.name in names)
-    return [path for path in found if not LENGTHS.keys() & {*path.parts}]
+    return sorted(path for path in MODELS.rglob("*") if path.name in names)
 
 
 CASES = [

@@ -20,7 +20,7 @@ from graphopt.ir.formats.pir_json.reader import read_pir
 from graphopt.ir.formats.protobuf.program_desc import read_program
 from graphopt.ir.formats.quote import quote
 from graphopt.ir.formats.tensor_stream import Array
-from graphopt.ir.program import Program
+from graphopt.ir.program import LENGTHS, Program
 from graphopt.ir.translate.interface import data_names, output_names
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -49,6 +49,13 @@ class LoadedModel:
     is_inference: bool = field(repr=False)
     content: bytes = field(repr=False)
     parameters: dict[str, Array] = field(default_factory=dict[str, Array], repr=False)
+
+    @property
+    def fed_names(self) -> list[str]:
+        """The inputs, and after them those that have the lengths of their sequences."""
+        variables = self.program.global_block().vars
+        lengths = {name: f"{name}{LENGTHS}" for name in self.feed_names}
+        return [*lengths, *(name for name in lengths.values() if name in variables)]
 
 
 class ReplacedError(FormatError):
@@ -115,14 +122,14 @@ def decode_model(content: bytes, path: Path, limits: Limits | None = None) -> Lo
     program, parameters = _read(content, str(path), limits or Limits(), path.parent)
     feeds, fetches = column_names(program, "feed"), column_names(program, "fetch")
     block = program.global_block()
-    if any(name in block.vars and block.vars[name].lod_level for name in feeds):
-        # operators are looked up only for a program that is fed sequences
-        from graphopt.ir.translate.operators import sequences
-
-        sequences.declare_lengths(program)
     is_inference = bool(feeds or fetches)
     if not is_inference:
         feeds, fetches = data_names(program), output_names(program)
+    if any(name in block.vars and block.vars[name].lod_level for name in (*feeds, *fetches)):
+        # operators are looked up only for a program of sequences
+        from graphopt.ir.translate.operators import sequences
+
+        sequences.declare_lengths(program, feeds)
     return LoadedModel(program, feeds, fetches, path, is_inference, content, parameters)
 
 

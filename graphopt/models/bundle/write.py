@@ -71,7 +71,7 @@ def write_bundle(
     """
     saved, variables = saved_program(model)
     read = decode_model(saved, Path(path))
-    names = read.feed_names, tuple(read.fetch_names)
+    names = read.fed_names, tuple(read.fetch_names)
     with (
         for_other_machines(),
         announce(lambda: f"preparing a program for {several(len(sets), 'size')}", files=False),

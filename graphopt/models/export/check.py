@@ -67,7 +67,7 @@ def _model_again(path: Path, feed: Mapping[str, Any]) -> list[Array]:
 
     with scope_guard(Scope()):
         again = import_model(path)
-    return again.run({name: feed[name] for name in again.feed_names})
+    return again.run({name: feed[name] for name in again.fed_names})
 
 
 def call_network(path: Path, feed: Mapping[str, Any]) -> list[Array]:

@@ -120,7 +120,7 @@ def function_of(
         module,
         plan,
         state=reads if as_arguments else (),
-        feeds=tuple(_feed_port(model, plan, name) for name in model.feed_names),
+        feeds=tuple(_feed_port(model, plan, name) for name in model.fed_names),
         inside={} if as_arguments else {port.name: model.parameters[port.name] for port in reads},
         takes_key=is_random and bool(plan.written),
         is_random=is_random,

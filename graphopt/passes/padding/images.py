@@ -53,7 +53,7 @@ class ImageWindow:
 
     @property
     def _reach(self) -> int:
-        """How far after the last row of data the last window may start, at most."""
+        """The rows from the end of the data to where the last window starts, at most."""
         return self.after - self.span + (self.stride - 1 if self.ceil else 0)
 
     def count(self, dim: Dim) -> Dim:

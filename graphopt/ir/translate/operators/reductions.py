@@ -42,7 +42,8 @@ def along_an_axis(emit: Emitter) -> Written:
 @translates("arg_max", "arg_min")
 def extreme_place(emit: Emitter) -> Written:
     """With `keepdims` the place of the only element is [1]."""
-    return _of_one_element(emit, to_number=not emit.attr("keepdims"))
+    attrs = {"dtype": "int64"} if emit.attr("dtype") < 0 else {}  # as Paddle 1.8 wrote its default
+    return _of_one_element(emit, to_number=not emit.attr("keepdims"), **attrs)
 
 
 @translates("sum")
@@ -55,12 +56,12 @@ def sum_of_terms(emit: Emitter) -> Written:
     return emit.by_row(terms)
 
 
-def _of_one_element(emit: Emitter, *, to_number: bool) -> Written:
+def _of_one_element(emit: Emitter, *, to_number: bool, **attrs: Any) -> Written:
     row = emit.row
     x = emit.input(row.inputs[0])
     if rank_of(x.type):
-        return emit.by_row()
-    written = emit.by_row(emit.reshape(x, 1))
+        return emit.by_row(**attrs)
+    written = emit.by_row(emit.reshape(x, 1), **attrs)
     return {n: emit.reshape(v) if to_number else v for n, v in written.items()}
 
 

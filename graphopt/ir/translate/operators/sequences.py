@@ -8,6 +8,9 @@ first input on, as Paddle's do.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Sequence
+
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
@@ -46,56 +49,43 @@ from graphopt.ir.translate.operators.registry import TRANSLATIONS, translates
 
 # operators whose results are dense
 _DENSE = ("sequence_pool", "sequence_pad", "reduce_sum", "reduce_mean", "reduce_max", "mean")
+# the slots in which operators give the lengths of their results
+_COUNTS = ("NmsRoisNum", "RpnRoisNum", "RoisNum", "OutLengths")
 
 
-def declare_lengths(program: Program) -> None:
-    """Give a program with operators on sequences the variables through which lengths are fed."""
+def declare_lengths(program: Program, feeds: Sequence[str]) -> None:
+    """Give a program of a file the variables through which the lengths of its feeds are fed.
+
+    Only one with operators on sequences needs them. Its variables note where their lengths are.
+    """
     block = program.global_block()
     # on sequences are the operators that this file translates
     translations = (TRANSLATIONS.get(op.type) for op in block.ops)
-    if not any(found is not None and found.__module__ == __name__ for found in translations):
-        return
-    for op in list(block.ops):
-        for name in op.output_arg_names if op.type == "feed" else ():
-            variable = block.vars.get(name)
-            if variable is not None and variable.lod_level:
+    if any(found is not None and found.__module__ == __name__ for found in translations):
+        for name in feeds:
+            if name in block.vars and block.vars[name].lod_level:
                 _declare(block, name)
+    for name, lengths in _find_lengths(block, block.ops).items():
+        if name in block.vars and block.vars[name].lod_level == 1:
+            block.vars[name].lengths = (lengths,)
 
 
 def _declare(block: Block, name: str) -> None:
-    """Make the variable for the lengths of a fed variable, if there is none."""
-    if not block.has_var(name + LENGTHS):
-        made = block.create_var(name + LENGTHS, (-1,), "int64", stop_gradient=True)
-        made.is_data = True
+    """Make the variable for the lengths of a fed variable, unless the file has it."""
+    lengths = block.vars.get(name + LENGTHS)
+    if lengths is None:
+        lengths = block.create_var(name + LENGTHS, (-1,), "int64", stop_gradient=True)
+    lengths.is_data = True
 
 
 def _lengths_of(op: Operator, slot: str) -> str:
     """The variable with the lengths of a slot's rows; UnsupportedError when there is none."""
-    sources: dict[str, str] = {}
-    block, top = op.block, op.block.program.global_block()
+    top = op.block.program.global_block()
     for name, variable in list(top.vars.items()):
         if variable.is_data and variable.lod_level:
             _declare(top, name)
-    for name, variable in top.vars.items():
-        if name.endswith(LENGTHS) and variable.is_data:
-            sources[name.removesuffix(LENGTHS)] = name
-    for each in block.ops:
-        if each is op:
-            break
-        if each.type == "feed":
-            continue
-        given = next((sources[n] for n in each.input_arg_names if n in sources), None)
-        if each.type in ("sequence_expand", "sequence_expand_as", "lod_reset") and each.input("Y"):
-            given = sources.get(each.input("Y")[0])
-        elif each.type == "lod_reset":
-            given = None
-        elif each.type == "sequence_unpad":
-            given = each.input("Length")[0]
-        for name in each.output_arg_names:
-            variable = block.find_var(name)
-            sources.pop(name, None)
-            if given and each.type not in _DENSE and variable is not None and variable.lod_level:
-                sources[name] = given
+    before = itertools.takewhile(lambda each: each is not op, op.block.ops)
+    sources = _find_lengths(op.block, before)
     names = op.input(slot)
     if not names:
         raise ProgramError(f"operator {op.type} needs an input '{slot}'")
@@ -105,6 +95,30 @@ def _lengths_of(op: Operator, slot: str) -> str:
             f"has them; variables with lengths: {sorted(set(sources)) or 'none'}"
         )
     return sources[names[0]]
+
+
+def _find_lengths(block: Block, ops: Iterable[Operator]) -> dict[str, str]:
+    """The variables with the lengths of rows, by the names of the rows, after these operators."""
+    fed = block.program.global_block().vars.items()
+    lengths = [name for name, v in fed if name.endswith(LENGTHS) and v.is_data]
+    sources = {name.removesuffix(LENGTHS): name for name in lengths}
+    for each in ops:
+        if each.type == "feed":
+            continue
+        given = next((sources[n] for n in each.input_arg_names if n in sources), None)
+        if each.type in ("sequence_expand", "sequence_expand_as", "lod_reset") and each.input("Y"):
+            given = sources.get(each.input("Y")[0])
+        elif each.type == "lod_reset":
+            given = None
+        elif each.type == "sequence_unpad":
+            given = each.input("Length")[0]
+        given = next((each.output(slot)[0] for slot in _COUNTS if each.output(slot)), given)
+        for name in each.output_arg_names:
+            variable = block.find_var(name)
+            sources.pop(name, None)
+            if given and each.type not in _DENSE and variable is not None and variable.lod_level:
+                sources[name] = given
+    return sources
 
 
 def sequences(emit: Emitter, slot: str = "X", lengths: str = SLOT) -> tuple[SSAValue, SSAValue]:

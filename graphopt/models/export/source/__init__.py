@@ -44,7 +44,7 @@ def write_source(path: Path, model: LoadedModel, module: ModuleOp, style: str) -
     """
     if style not in STYLES:
         raise ValueError(f"style {style!r} is none of {', '.join(STYLES)}")
-    program = read_program(module, model.feed_names, style)
+    program = read_program(module, model.fed_names, style)
     weights = path.with_suffix(".safetensors")
     arrays = {
         ".".join(place): np.asarray(model.parameters[name])
