@@ -1,11 +1,13 @@
-"""Regions of images in JAX: rows and columns have weights of their own in every pool but one."""
+"""Regions of images in JAX."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any, TypeAlias
 
 import jax
-import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
@@ -13,13 +15,11 @@ from graphopt.ir.dialect.ops.detection.roi import PrroiPool, PsroiPool, RoiAlign
 from graphopt.lowering.ops.base import Array, apart, constant, quotient, wide
 from graphopt.lowering.registry import lowers
 
-
-def images_of(x: Array, boxes: Array, boxes_num: Array) -> Array:
-    """The image [r, c, h, w] of each box."""
-    return jnp.take(x, _image_numbers(boxes_num, boxes.shape[0]), 0, mode="clip")
+_COPIED = 2**24
+"""The elements of the images that are copied for boxes, at a time."""
 
 
-def _image_numbers(boxes_num: Array, count: int) -> Array:
+def image_numbers(boxes_num: Array, count: int) -> Array:
     """The number of the image of each box."""
     ends = jnp.cumsum(boxes_num)
     return jnp.searchsorted(ends, jnp.arange(count, dtype=ends.dtype), side="right")
@@ -41,9 +41,22 @@ def _side(size: Array, count: int) -> Array:
     return quotient(size, constant(count, size.dtype))
 
 
-def _weigh_pixels(images: Array, rows: Array, columns: Array) -> Array:
-    """[r, c, h, w] with weights [r, p, h] of rows and [r, q, w] of columns: [r, c, p, q]."""
-    return jnp.einsum("rph,rchw,rqw->rcpq", rows, images, columns)
+def _weigh_pixels(form: str, x: Array, boxes_num: Array, weights: Sequence[Array]) -> Array:
+    """The product `form` of each box's image with its weights [p, h] of rows, [q, w] of columns.
+
+    Boxes of large images are taken in parts, so that their copies of images fit into memory.
+    """
+
+    def weigh(number: Array, rows: Array, columns: Array) -> Array:
+        image = jnp.take(x, number, 0, mode="clip")
+        return jnp.einsum(form, rows, image, columns)
+
+    count = weights[0].shape[0]
+    given = (image_numbers(boxes_num, count), *weights)
+    at_once = _COPIED // max(prod(x.shape[1:]), 1) + 1
+    if count <= at_once:
+        return jax.vmap(weigh)(*given)
+    return lax.map(lambda each: weigh(*each), given, batch_size=at_once)
 
 
 @lowers(RoiAlign)
@@ -58,48 +71,123 @@ def roi_align(
     aligned: bool,
 ) -> Array:
     corners = lax.stop_gradient(wide(boxes)) * spatial_scale - (0.5 if aligned else 0.0)
-    images = images_of(wide(x), boxes, boxes_num)
-    weights: list[Array] = []
+    axes: list[Points] = []
     for axis, count in ((1, pooled_height), (0, pooled_width)):
         low, size = corners[:, axis], corners[:, axis + 2] - corners[:, axis]
         size = size if aligned else jnp.maximum(size, 1)
-        start, end = _cells(low, size, count)
-        pixels = images.shape[3 - axis]
-        if sampling_ratio > 0:
-            parts = (np.arange(sampling_ratio) + 0.5) / sampling_ratio
-            points = start[..., None] + (end - start)[..., None] * parts.astype(low.dtype)
-            weights.append(_between_pixels(points, pixels).mean(2))
-        else:
-            weights.append(_adaptive_weights(start, end, jnp.ceil(_side(size, count)), pixels))
-    return _weigh_pixels(images, *weights).astype(x.dtype)
+        fixed = jnp.full(low.shape, sampling_ratio, low.dtype)
+        number = fixed if sampling_ratio > 0 else jnp.ceil(_side(size, count))
+        axes.append((*_cells(low, size, count), number))
+    pixels = wide(x).transpose(0, 2, 3, 1)
+    total = _sum_points(pixels, image_numbers(boxes_num, boxes.shape[0]), *axes)
+    rows, columns = (jnp.maximum(number, 1)[:, None, None, None] for *_, number in axes)
+    return (total / (rows * columns)).transpose(0, 3, 1, 2).astype(x.dtype)
 
 
-def _adaptive_weights(start: Array, end: Array, count: Array, pixels: int) -> Array:
-    """The mean weights [r, cells, pixels] of `count` [r] points in each cell of a box.
+Points: TypeAlias = tuple[Array, Array, Array]
+"""Points in the cells of boxes along one axis: starts and ends [r, cells], the points of each [r].
 
-    Boxes may be as large as they like, so the points are visited one after the other. They are
-    half a pixel apart or more, and those outside of the image weigh nothing.
+A box may be as large as it likes, so points are visited one after the other. They are half a pixel
+apart or more, and those outside of the image weigh nothing.
+"""
+
+
+@jax.custom_vjp
+def _sum_points(x: Array, image: Array, rows: Points, columns: Points) -> Array:
+    """The sums [r, p, q, c] of images [n, h, w, c] at all points of each cell."""
+
+    def add(total: Array, places: Array, weights: Array) -> Array:
+        return total + weights[..., None] * jnp.take(flat, places, 0, mode="fill", fill_value=0)
+
+    flat = x.reshape(-1, x.shape[3])
+    shape = (image.size, rows[0].shape[1], columns[0].shape[1], x.shape[3])
+    return _visit_points(add, jnp.zeros(shape, x.dtype), x.shape, image, rows, columns)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(4,))
+def _spread_points(
+    total: Array, image: Array, rows: Points, columns: Points, shape: tuple[int, ...]
+) -> Array:
+    """The derivative of `_sum_points` by the images, of this shape."""
+
+    def add(flat: Array, places: Array, weights: Array) -> Array:
+        return flat.at[places].add(weights[..., None] * total)
+
+    flat = jnp.zeros((prod(shape[:3]), shape[3]), total.dtype)
+    return _visit_points(add, flat, shape, image, rows, columns).reshape(shape)
+
+
+def _visit_points(
+    add: Callable[[Array, Array, Array], Array],
+    start: Array,
+    shape: tuple[int, ...],
+    image: Array,
+    rows: Points,
+    columns: Points,
+) -> Array:
+    """Call `add(result, places, weights)` for the four pixels around each point of the cells.
+
+    Places [r, p, q] are those in the pixels of all images, and behind them for points outside.
     """
-    each = jnp.maximum(count, 1)[:, None]
+    most_rows, most_columns = (
+        jnp.minimum(jnp.max(number, initial=0), 2 * pixels + 6).astype("int32")
+        for (*_, number), pixels in ((rows, shape[1]), (columns, shape[2]))
+    )
+
+    image = jnp.minimum(image, shape[0] - 1)
+
+    def visit(step: Array, result: Array) -> Array:
+        across = _pixels_around(columns, step % most_columns, shape[2])
+        for row, row_weights in _pixels_around(rows, step // most_columns, shape[1]):
+            line = (image[:, None] * shape[1] + row)[..., None]
+            for column, weights in across:
+                seen = (row >= 0)[..., None] & (column >= 0)[:, None]
+                places = jnp.where(seen, line * shape[2] + column[:, None], prod(shape[:3]))
+                result = add(result, places, row_weights[..., None] * weights[:, None])
+        return result
+
+    return lax.fori_loop(0, most_rows * most_columns, visit, start)
+
+
+def _pixels_around(points: Points, step: Array, pixels: int) -> list[tuple[Array, Array]]:
+    """The two pixels [r, cells] around a point of each cell, with their weights; -1 and 0 outside.
+
+    One step outside of the image is its edge.
+    """
+    start, end, count = points[0], points[1], points[2][:, None]
+    each = jnp.maximum(count, 1)
     first = jnp.clip(jnp.floor((-1 - start) / ((end - start) / each) - 0.5), 0, each)
-
-    def visit(number: Array, total: Array) -> Array:
-        place = first + number.astype(start.dtype)
-        points = start + (end - start) * ((place + 0.5) / each)
-        inside = (place < count[:, None])[..., None]
-        return total + jnp.where(inside, _between_pixels(points, pixels), 0)
-
-    most = jnp.minimum(jnp.max(count, initial=0), 2 * pixels + 6).astype("int32")
-    total = lax.fori_loop(0, most, visit, jnp.zeros((*start.shape, pixels), start.dtype))
-    return total / each[..., None]
+    number = first + step.astype(start.dtype)
+    at = start + (end - start) * ((number + 0.5) / each)
+    inside = (number < count) & (at >= -1) & (at <= pixels)
+    at = jnp.where(inside, jnp.clip(at, 0, pixels - 1), 0)
+    low = jnp.floor(at)
+    place, share = low.astype("int32"), at - low
+    around = (place, 1 - share), (jnp.minimum(place + 1, pixels - 1), share)
+    return [(jnp.where(inside, pixel, -1), jnp.where(inside, w, 0)) for pixel, w in around]
 
 
-def _between_pixels(points: Array, pixels: int) -> Array:
-    """The weights [..., pixels] of the two pixels around points; one step outside is the edge."""
-    outside = (points < -1) | (points > pixels)
-    at = jnp.clip(points, 0, pixels - 1)[..., None]
-    weights = jnp.maximum(1 - jnp.abs(at - jnp.arange(pixels, dtype=points.dtype)), 0)
-    return jnp.where(outside[..., None], 0, weights)
+def _sum_forward(x: Array, image: Array, rows: Points, columns: Points) -> tuple[Array, Any]:
+    return _sum_points(x, image, rows, columns), (x.shape, image, rows, columns)
+
+
+def _sum_backward(saved: Any, cotangent: Array) -> tuple[Array | None, ...]:
+    shape, *points = saved
+    return _spread_points(cotangent, *points, shape), None, None, None
+
+
+def _spread_forward(
+    total: Array, image: Array, rows: Points, columns: Points, shape: tuple[int, ...]
+) -> tuple[Array, Any]:
+    return _spread_points(total, image, rows, columns, shape), (image, rows, columns)
+
+
+def _spread_backward(shape: tuple[int, ...], saved: Any, cotangent: Array) -> Any:
+    return _sum_points(cotangent, *saved), None, None, None
+
+
+_sum_points.defvjp(_sum_forward, _sum_backward)
+_spread_points.defvjp(_spread_forward, _spread_backward)
 
 
 def _cover_pixels(start: Array, end: Array, pixels: int) -> Array:
@@ -124,7 +212,7 @@ def psroi_pool(
     output_channels: int,
 ) -> Array:
     corners = away_from_zero(lax.stop_gradient(wide(boxes)))
-    images = images_of(wide(x), boxes, boxes_num)
+    images = wide(x)
     masks: list[Array] = []
     for axis, count in ((1, pooled_height), (0, pooled_width)):
         low = corners[:, axis] * spatial_scale
@@ -134,7 +222,7 @@ def psroi_pool(
         masks.append(_cover_pixels(jnp.floor(start), jnp.ceil(end), pixels).astype(images.dtype))
     rows, columns = masks
     shape = (-1, output_channels, pooled_height, pooled_width, *images.shape[2:])
-    total = jnp.einsum("rph,rcpqhw,rqw->rcpq", rows, images.reshape(shape), columns)
+    total = _weigh_pixels("ph,cpqhw,qw->cpq", images.reshape(shape), boxes_num, masks)
     area = rows.sum(2)[:, None, :, None] * columns.sum(2)[:, None, None]
     return (total / jnp.maximum(area, 1)).astype(x.dtype)
 
@@ -148,7 +236,7 @@ def prroi_pool(
     pooled_width: int,
     spatial_scale: float,
 ) -> Array:
-    corners, images = wide(boxes) * spatial_scale, images_of(wide(x), boxes, boxes_num)
+    corners, images = wide(boxes) * spatial_scale, wide(x)
     weights: list[Array] = []
     sizes: list[Array] = []
     for axis, count in ((1, pooled_height), (0, pooled_width)):
@@ -158,7 +246,7 @@ def prroi_pool(
         weights.append(_hat(end[..., None] - at) - _hat(start[..., None] - at))
         sizes.append(size / count)
     area = (sizes[0] * sizes[1])[:, None, None, None]
-    found = _weigh_pixels(images, *weights)
+    found = _weigh_pixels("ph,chw,qw->cpq", images, boxes_num, weights)
     return jnp.where(area > 0, found / jnp.where(area > 0, area, 1), 0).astype(x.dtype)
 
 
@@ -197,7 +285,7 @@ def _largest_in(
     at once, the second of all, and so on. So no pixel is looked at for the cells that lack it.
     """
     none = jnp.asarray(-jnp.inf, x.dtype)
-    number = _image_numbers(boxes_num, rows[0].shape[0])[:, None]
+    number = image_numbers(boxes_num, rows[0].shape[0])[:, None]
     low, high = (_whole(each, x.shape[2]) for each in rows)
     left, right = (_whole(each, x.shape[3]) for each in columns)
 
@@ -235,7 +323,7 @@ def _largest_by_masks(
     x: Array, boxes_num: Array, rows: tuple[Array, Array], columns: tuple[Array, Array]
 ) -> Array:
     """As `_largest_in`, with a derivative: equal pixels share it."""
-    images = jnp.take(x, _image_numbers(boxes_num, rows[0].shape[0]), 0, mode="clip")
+    images = jnp.take(x, image_numbers(boxes_num, rows[0].shape[0]), 0, mode="clip")
     inside = (_cover_pixels(*rows, x.shape[2]), _cover_pixels(*columns, x.shape[3]))
     none = jnp.asarray(-jnp.inf, x.dtype)
     lines = jnp.where(inside[1][:, None, None], images[:, :, :, None], none).max(4)

@@ -8,21 +8,21 @@ from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops.detection.warped import DeformablePsroiPool, RoiPerspectiveTransform
 from graphopt.lowering.ops.base import Array, wide
-from graphopt.lowering.ops.detection.roi import away_from_zero, images_of
+from graphopt.lowering.ops.detection.roi import away_from_zero, image_numbers
 from graphopt.lowering.registry import lowers
 
 
-def _between(images: Array, x: Array, y: Array) -> Array:
-    """Values [r, c, ...] of images [r, c, h, w] at points [r, ...] within them."""
-    width = images.shape[3]
-    rows = images.reshape(*images.shape[:2], -1)
+def _between(images: Array, numbers: Array, x: Array, y: Array) -> Array:
+    """Values [r, c, ...] of images [n, c, h, w] with these numbers [r] at points [r, ...]."""
+    height, width = images.shape[2:]
+    pixels = jnp.moveaxis(images, 1, -1).reshape(-1, images.shape[1])
+    first = numbers.reshape(-1, *[1] * (x.ndim - 1)).astype(np.int64) * (height * width)
     total = jnp.zeros((), images.dtype)
     for column, across in _neighbours(x):
         for row, down in _neighbours(y):
-            at = (row * width + column).astype(np.int64).reshape(len(x), 1, -1)
-            found = jnp.take_along_axis(rows, at, 2).reshape(*rows.shape[:2], *x.shape[1:])
-            total = total + found * (across * down)[:, None]
-    return total
+            at = first + (row * width + column).astype(np.int64)
+            total = total + jnp.take(pixels, at, 0, mode="clip") * (across * down)[..., None]
+    return jnp.moveaxis(total, -1, 1)
 
 
 def _neighbours(at: Array) -> list[tuple[Array, Array]]:
@@ -51,7 +51,7 @@ def deformable_psroi_pooling(
     trans_std: float,
 ) -> tuple[Array, Array]:
     pooled, points = (pooled_height, pooled_width), sample_per_part
-    images = images_of(wide(x), boxes, boxes_num)
+    images, numbers = wide(x), image_numbers(boxes_num, len(boxes))
     corners = away_from_zero(lax.stop_gradient(wide(boxes))) * spatial_scale
     low = corners[:, :2] - 0.5
     size = jnp.maximum(corners[:, 2:] + spatial_scale - 0.5 - low, 0.1)
@@ -89,7 +89,7 @@ def deformable_psroi_pooling(
     for own in range(classes):
         channels = images[:, own * each * max(group_size[0] * group_size[1], 1) :]
         channels = channels[:, : each * group_size[0] * group_size[1]]
-        values = _between(channels, column[:, own], row[:, own])
+        values = _between(channels, numbers, column[:, own], row[:, own])
         values = jnp.where(inside[:, own, None], values, 0).sum((4, 5))
         values = values.reshape(len(boxes), each, -1, *pooled)
         at = jnp.broadcast_to(number, (len(boxes), each, 1, *pooled))
@@ -123,8 +123,8 @@ def roi_perspective_transform(
         & ~((row < -0.5) | (row > height - 0.5))
     )
     column, row = jnp.clip(column, 0, width - 1), jnp.clip(row, 0, height - 1)
-    images = images_of(wide(x), rois, boxes_num)
-    found = jnp.where(inside[:, None], _between(images, column, row), 0)
+    numbers = image_numbers(boxes_num, len(rois))
+    found = jnp.where(inside[:, None], _between(wide(x), numbers, column, row), 0)
     mask = inside[:, None].astype(np.int32)
     return found.astype(x.dtype), mask, matrix.astype(x.dtype)
 

@@ -33,16 +33,20 @@ def round_half_away(number: float) -> int:
     return int(math.copysign(abs(number) + 0.5, number))
 
 
-def _weights(size: int, low: float, length: float, cells: int, ratio: int) -> Array:
-    """The share that each of `size` pixels has in the average of each cell along an axis."""
+def _between(image: Array, size: int, low: float, length: float, cells: int, ratio: int) -> Array:
+    """The averages of the cells along the last axis of an image, which has `size` pixels."""
     points = ratio if ratio > 0 else max(math.ceil(length / cells), 0)
     steps = (np.arange(cells * points) + 0.5) / max(points, 1)
     at = low + steps * (length / cells)
     # between two pixels the nearer one counts more; points a pixel outside or more do not count
-    near = np.clip(at, 0, size - 1)[:, None]
-    share = np.maximum(1 - np.abs(near - np.arange(size)), 0)
-    share *= ((at >= -1) & (at <= size))[:, None]
-    return np.sum(np.reshape(share, (cells, points, size)), 1) / max(points, 1)
+    near = np.clip(at, 0, size - 1)
+    before = np.floor(near).astype(int)
+    share = (near - before).astype(image.dtype)
+    after = np.minimum(before + 1, size - 1)
+    found = image[..., before] * (1 - share) + image[..., after] * share
+    found = np.where((at >= -1) & (at <= size), found, np.zeros_like(share))
+    parts = np.reshape(found, (*image.shape[:-1], cells, points))
+    return np.sum(parts, -1) / np.asarray(max(points, 1), image.dtype)
 
 
 @rule(ops.RoiAlign)
@@ -61,10 +65,10 @@ def roi_align(
         left, top, right, bottom = (side * spatial_scale - 0.5 * aligned for side in box)
         least = 0 if aligned else 1
         height, width = max(bottom - top, least), max(right - left, least)
-        rows = _weights(x.shape[2], top, height, pooled_height, sampling_ratio)
-        columns = _weights(x.shape[3], left, width, pooled_width, sampling_ratio)
-        across = np.matmul(rows.astype(x.dtype), image)
-        found.append(np.matmul(across, np.swapaxes(columns.astype(x.dtype), 0, 1)))
+        across = _between(image, x.shape[3], left, width, pooled_width, sampling_ratio)
+        turned = np.swapaxes(across, 1, 2)
+        down = _between(turned, x.shape[2], top, height, pooled_height, sampling_ratio)
+        found.append(np.swapaxes(down, 1, 2))
     return _stack_regions(found, x, pooled_height, pooled_width)
 
 
