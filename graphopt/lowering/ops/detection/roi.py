@@ -127,7 +127,7 @@ def _visit_points(
 ) -> Array:
     """Call `add(result, places, weights)` for the four pixels around each point of the cells.
 
-    Places [r, p, q] are those in the pixels of all images, and behind them for points outside.
+    Places [r, p, q] are those in the pixels of all images, and after them for points outside.
     """
     most_rows, most_columns = (
         jnp.minimum(jnp.max(number, initial=0), 2 * pixels + 6).astype("int32")
