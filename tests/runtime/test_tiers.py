@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 import graphopt as paddle
 from graphopt import static
 from graphopt.debug.compare import assert_same_results
+from graphopt.display import progress
 from graphopt.lowering.plan import Plan
 from graphopt.lowering.replication import alone
 from graphopt.nn import functional as F
@@ -131,6 +132,23 @@ def test_a_seeded_training_counts_its_quick_runs(
         monkeypatch.setattr(forms, "submit", forked if when == "in a parent" else lambda _: None)
     names, _ = forms_of(seeded(monkeypatch), 5)
     assert names == "fafafafufu"
+
+
+def test_a_seeded_training_says_what_it_compiles_twice(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For the first steps, and for all later ones, which a caller waits for."""
+    monkeypatch.setattr(progress, "AFTER", 0.0)
+    monkeypatch.setattr(forms, "submit", lambda _: None)
+    net = seeded(monkeypatch)
+    capsys.readouterr()
+    forms_of(net, 5)
+    first, later = capsys.readouterr().err.splitlines()
+    assert first.endswith(
+        " with feeds x [6, 4] for the first steps, with XLA's least effort (new program) ..."
+    )
+    assert later.startswith("graphopt: compiling the same program of ")
+    assert later.endswith(" with feeds x [6, 4] for all later steps, with XLA's full effort ...")
 
 
 @pytest.mark.exhaustive

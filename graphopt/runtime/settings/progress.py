@@ -19,6 +19,9 @@ CHANGED_PROGRAM = "changed program"
 OTHER_FEEDS = "other feeds"
 OTHER_FETCHES = "other fetches"
 FEED_SHAPE = "other feed shape"
+# what is compiled, where a program has two forms
+FIRST_STEPS = "the first steps"
+LATER_STEPS = "all later steps"
 # what to do so that a program is not compiled again
 REMEDIES = {
     NEW_PROGRAM: "none: it is the first run of this program",

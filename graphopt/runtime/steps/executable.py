@@ -22,7 +22,7 @@ from graphopt.runtime.feeds.ids import check_ids
 from graphopt.runtime.host.failures import HostFailure
 from graphopt.runtime.settings.flags import AUTO, HOST, tier_flag
 from graphopt.runtime.settings.jax_import import import_jax
-from graphopt.runtime.settings.progress import FEED_SHAPE, NEW_PROGRAM
+from graphopt.runtime.settings.progress import FEED_SHAPE, LATER_STEPS, NEW_PROGRAM
 from graphopt.runtime.state.arrays import (
     Array,
     Arrays,
@@ -272,11 +272,18 @@ class Executable:
         )
 
 
-def _describe_compilation(compiled: Compiled, sizes: str, reason: str) -> str:
-    """The program that is compiled, with its size, the sizes of its feeds and the reason."""
-    count = sum(1 for _ in compiled.module.walk())
-    feeds = f" with feeds {sizes}" if sizes else ""
-    return f"compiling a program of {several(count, 'operator')}{feeds} ({reason})"
+def _describe_compilation(compiled: Compiled, sizes: str, reason: str, steps: str) -> str:
+    """The program that is compiled, with its size, the sizes of its feeds and the reason.
+
+    One that has two forms is compiled for its first steps, then for all later ones.
+    """
+    count = several(sum(1 for _ in compiled.module.walk()), "operator")
+    program = f"program of {count}" + (f" with feeds {sizes}" if sizes else "")
+    if steps == LATER_STEPS:
+        return f"compiling the same {program} for {steps}, with XLA's full effort"
+    if steps:
+        program += f" for {steps}, with XLA's least effort"
+    return f"compiling a {program} ({reason})"
 
 
 def _is_compiled(function: Any) -> bool:

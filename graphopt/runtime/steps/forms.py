@@ -45,7 +45,7 @@ from graphopt.runtime.settings.flags import (
     tier_flag,
 )
 from graphopt.runtime.settings.jax_import import import_jax
-from graphopt.runtime.settings.progress import announce
+from graphopt.runtime.settings.progress import FIRST_STEPS, LATER_STEPS, announce
 from graphopt.runtime.state.arrays import FedArrays, HostArray, Results, Step
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.state.scope import Scope
@@ -132,7 +132,7 @@ class Forms:
         self._xla: XlaForms | None = None
         self._arguments: Callable[[], Any] = tuple
         self._sizes = ""
-        self._describe: Callable[[], str] = str
+        self._describe: Callable[[str], str] = str
         self._beginning = threading.RLock()
         # held for a moment; notified of each form that is ready
         self._lock = threading.Condition()
@@ -157,7 +157,7 @@ class Forms:
         fed: FedArrays,
         arguments: Callable[[], Any],
         sizes: str,
-        describe: Callable[[], str],
+        describe: Callable[[str], str],
         *,
         is_shared: Callable[[], bool] = bool,
     ) -> None:
@@ -165,7 +165,7 @@ class Forms:
 
         `is_shared` gives true when a script has read or written what the step updates. `arguments`
         gives the arguments of the step or their types, `sizes` are those of the feeds in words,
-        `describe` gives the line about a compilation.
+        `describe` gives the line about a compilation for FIRST_STEPS, LATER_STEPS or all ("").
         Raises NeedsData for replicas, and what compiling raises.
         """
         compiled, replicated, self._elements = self._compiled, self._replicated, count_elements(fed)
@@ -312,7 +312,9 @@ class Forms:
             if (form := self._ready.get(name())) is not None:
                 return form
             try:
-                with announce(self._describe, live=self._live):
+                # what is waited for may change meanwhile; the line is about what it began with
+                steps = self._steps_of(name())
+                with announce(partial(self._describe, steps), live=partial(self._live, steps)):
                     with self._lock:
                         self._lock.wait_for(lambda: name() in self._ready or is_free())
                         if (form := self._ready.get(needed := name())) is not None:
@@ -323,13 +325,22 @@ class Forms:
             finally:
                 self._give_up_making(me)
 
-    def _live(self, seconds: float) -> str:
+    def _steps_of(self, name: str) -> str:
+        """The steps that a form is compiled for, where another one computes the others."""
+        if self._facts.asked == AUTO:
+            if name == FAST:
+                return FIRST_STEPS
+            if name == FULL and FAST in self._ready:
+                return LATER_STEPS
+        return ""
+
+    def _live(self, steps: str, seconds: float) -> str:
         """The line of a terminal about the compilation under way."""
-        xla = self._xla
+        what, xla = f"compiling {steps or 'the step'}", self._xla
         if xla is None:
-            return f"compiling the step: {seconds:.0f} s"
+            return f"{what}: {seconds:.0f} s"
         later = "" if xla.known is None else " (next time from the cache)"
-        return f"compiling the step: {xla.now}{seconds:.0f} s{later}"
+        return f"{what}: {xla.now}{seconds:.0f} s{later}"
 
     def _give_up_making(self, me: int) -> None:
         """A thread makes nothing any more."""
