@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -18,6 +20,7 @@ import pytest
 from jax._src.clusters import ClusterEnv
 from jax._src.clusters.k8s_cluster import K8sCluster
 
+import graphopt as paddle
 from graphopt.errors import WorldError
 from graphopt.runtime.distributed import engine
 from graphopt.runtime.distributed.world import World, free_ports, world_of_environment
@@ -339,3 +342,55 @@ def test_two_processes(start: list[str], tmp_path: Path, request: pytest.Fixture
     assert failed.returncode != 0
     assert "stops: trainer 1" in failed.stdout + failed.stderr
     assert "failed: ValueError: on purpose" in failed.stdout + failed.stderr
+
+
+GUIDE = Path(engine.__file__).parents[3] / "docs" / "how-to" / "train-on-many-machines.md"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", ["srun", "mpirun", "python -m graphopt.launch"])
+def test_lines_of_the_guide(
+    start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """The script of the guide, started by its lines as they stand there, trains the same weights.
+
+    What is particular to this machine is in variables: two tasks of Slurm on one processor, root.
+    """
+    if start == "srun":
+        request.getfixturevalue("slurm")
+    elif shutil.which(start.partition(" ")[0]) is None:
+        pytest.skip("needs Open MPI (openmpi-bin)")
+    text = GUIDE.read_text("utf-8")
+    script = re.search(r"^```python\n(# train\.py\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    line = re.search(rf"^{start} .*train\.py", text, re.MULTILINE)
+    assert script is not None and line is not None
+    (tmp_path / "train.py").write_text(script[1], "utf-8")
+    own = {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONPATH": str(GUIDE.parents[2]),
+        "CPU_NUM": "1",
+        "SLURM_NTASKS": "2",
+        "SLURM_OVERCOMMIT": "1",
+        "SLURM_MPI_TYPE": "none",
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    }
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+
+    def run(command: str) -> str:
+        done = subprocess.run(
+            shlex.split(command), cwd=tmp_path, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    saved = tmp_path / "checkpoint" / "model.pdparams"
+    assert "trainer 1 of 2: loss " in run(line[0])
+    together = saved.read_bytes()
+    assert "trainer 0 of 1: loss " in run("python train.py")
+    alone = paddle.load(str(saved))
+    saved.write_bytes(together)
+    for name, values in paddle.load(str(saved)).items():
+        np.testing.assert_allclose(values, alone[name], 1e-4, 1e-5, err_msg=name)
