@@ -46,7 +46,11 @@ class Model:
 
     def __init__(self, network: Layer, inputs: Any = None, labels: Any = None) -> None:
         if inputs is None:
-            raise TypeError("'inputs' must be list or dict, and couldn't be None.")
+            raise TypeError(
+                "'inputs' must be list or dict, and couldn't be None. Give the shapes of what the "
+                "network takes, such as inputs=[InputSpec([None, 784], 'float32', 'image')], and "
+                "those of the labels so, too"
+            )
         self.network = network
         self.mode = TRAIN
         self.stop_training = False

@@ -102,7 +102,8 @@ def check_kind(learning_rate: Any, grad_clip: Any, kind: str) -> None:
     ):
         raise TypeError(
             f"{kind}(): learning rate should be float or LRScheduler, got "
-            f"{type(learning_rate).__name__}"
+            f"{type(learning_rate).__name__}; give a number, such as 0.1, or a scheduler of "
+            "paddle.optimizer.lr"
         )
     if grad_clip is not None and not isinstance(grad_clip, ClipGradBase):
         raise TypeError(

@@ -206,10 +206,18 @@ def load_from_file(path: str | os.PathLike[str]) -> bytes:
     return read_one(Path(path))
 
 
+def _instead_of_file(path: str) -> str:
+    """What to give where a file was given for the beginning of its path."""
+    bare = os.path.splitext(path)[0]
+    if any(os.path.isfile(f"{bare}{suffix}") for suffix in (".pdmodel", ".json")):
+        return f"give the path without its suffix: '{bare}'"
+    return f"graphopt.import_model('{path}') reads ONNX, too, and says what other files are"
+
+
 def _path_prefix(path_prefix: Any) -> str:
     if not isinstance(path_prefix, str):
         raise ValueError("'path_prefix' should be a string.")
-    if path_prefix.endswith("/"):
+    if not path_prefix or path_prefix.endswith("/"):
         raise ValueError(
             f"'path_prefix' should not be a directory, as '{path_prefix}' is; it is the path of "
             f"the files without their suffixes, as in '{path_prefix}model'"
@@ -313,10 +321,7 @@ def load_inference_model(path_prefix: str | None, executor: Any, **kwargs: Any) 
     if not kwargs:
         old, new = Path(f"{prefix}.pdmodel"), Path(f"{prefix}.json")
         if os.path.isfile(prefix) and not old.exists():
-            bare = os.path.splitext(path_prefix)[0]
-            raise MissingModelError(
-                f"no model: looked for {old}; give the path without its suffix: '{bare}'"
-            )
+            raise MissingModelError(f"no model: looked for {old}; {_instead_of_file(path_prefix)}")
         loaded = load_model(new if new.exists() and not old.exists() else old)
     else:
         folder = Path(prefix)

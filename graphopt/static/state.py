@@ -277,7 +277,10 @@ def _load_streams(program: Program, path: Path, var_list: Sequence[Variable] | N
             )
         tensors = read_combined(read_one(path), variables, str(path))
     else:
-        raise FileNotFoundError(f"no saved state: looked for {_prefix(str(path))}.pdparams, {path}")
+        raise FileNotFoundError(
+            f"no saved state: looked for {_prefix(str(path))}.pdparams, {path}; give the path that "
+            "static.save was given"
+        )
     for name, tensor in tensors.items():
         put_value(name, tensor.array)
 

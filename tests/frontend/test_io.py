@@ -77,6 +77,11 @@ def test_inference_model_round_trip(net: Net, tmp_path: Path):
     assert sorted(os.listdir(tmp_path / "deep")) == ["m.pdiparams", "m.pdmodel"]
     with pytest.raises(MissingModelError, match=r"without its suffix: '.*/deep/m'"):
         static.load_inference_model(f"{prefix}.pdmodel", net.exe)
+    (tmp_path / "other.onnx").write_bytes(b"\x08\x08")
+    with pytest.raises(MissingModelError, match=r"import_model\('.*other\.onnx'\) reads ONNX"):
+        static.load_inference_model(str(tmp_path / "other.onnx"), net.exe)
+    with pytest.raises(ValueError, match="as '' is; it is the path of the files"):
+        static.load_inference_model("", net.exe)
 
 
 def test_inference_model_holds_only_inference(net: Net, tmp_path: Path):

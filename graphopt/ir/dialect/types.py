@@ -191,7 +191,10 @@ def _fill_dim(shape: Shape, dims: list[int], wanted: Sequence[int]) -> Shape:
     known = product([dim for i, dim in enumerate(dims) if i not in free])
     if free:
         if known == 0 or total % known:
-            raise ProgramError(f"{list(shape)} cannot be reshaped to {list(wanted)}")
+            raise ProgramError(
+                f"{list(shape)} cannot be reshaped to {list(wanted)}: {total} elements do not make "
+                f"whole rows of {known}"
+            )
         dims[free[0]] = total // known
     elif known != total:
         raise ProgramError(
