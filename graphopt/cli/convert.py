@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,13 +118,13 @@ def main(arguments: argparse.Namespace) -> int:
 
 def how_to_run(exported: Exported, sizes: Sizes = None) -> str:
     """A command that runs the written file, with zeros for inputs; empty where there is none."""
-    path = exported.path
+    path, shell_path = json.dumps(str(exported.path)), shlex.quote(str(exported.path))
     if exported.format == "jaxexport":
         return _python(
             "import jax, numpy as np",
             "from jax import export",
             *(['jax.config.update("jax_enable_x64", True)'] if _is_wide(exported) else []),
-            f'f = export.deserialize(bytearray(open("{path}", "rb").read()))',
+            f'f = export.deserialize(bytearray(open({path}, "rb").read()))',
             f"print(f.call({_zeros(exported, sizes)}))",
         )
     if exported.format == "onnx":
@@ -132,19 +133,19 @@ def how_to_run(exported: Exported, sizes: Sizes = None) -> str:
         feed = ", ".join(f'"{entry["name"]}": {_zero(entry, sizes)}' for entry in inputs)
         return _python(
             "import numpy as np, onnxruntime",
-            f'session = onnxruntime.InferenceSession("{path}")',
+            f"session = onnxruntime.InferenceSession({path})",
             f"print(session.run(None, {{{feed}}}))",
         )
     if exported.format.startswith("stablehlo"):
         return _by_iree(exported)
     return {
-        "mlir": f"graphopt-opt {path} --emit stablehlo",
+        "mlir": f"graphopt-opt {shell_path} --emit stablehlo",
         "safetensors": _python(
-            "import safetensors.numpy", f'print(safetensors.numpy.load_file("{path}").keys())'
+            "import safetensors.numpy", f"print(safetensors.numpy.load_file({path}).keys())"
         ),
-        "npz": _python("import numpy", f'print(numpy.load("{path}").files)'),
-        "pdmodel": f"graphopt run {path} --random",
-        "source": f"python {path}",
+        "npz": _python("import numpy", f"print(numpy.load({path}).files)"),
+        "pdmodel": f"graphopt run {shell_path} --random",
+        "source": f"python {shell_path}",
     }.get(exported.format, "")
 
 
@@ -160,8 +161,8 @@ def _by_iree(exported: Exported) -> str:
         isinstance(size, int) for size in sizes
     ):
         return ""
-    path = exported.path
-    code = path.with_name(f"{path.name}.vmfb")
+    path = shlex.quote(str(exported.path))
+    code = shlex.quote(f"{exported.path}.vmfb")
     inputs = " ".join(f"--input={_mlir_type(entry)}" for entry in arguments)
     return (
         f"iree-compile {path} --iree-input-type=stablehlo --iree-hal-target-backends=llvm-cpu "
@@ -178,7 +179,7 @@ def _mlir_type(entry: dict[str, Any]) -> str:
 
 
 def _python(*lines: str) -> str:
-    return f"python -c '{'; '.join(lines)}'"
+    return f"python -c {shlex.quote('; '.join(lines))}"
 
 
 def _zeros(exported: Exported, sizes: Sizes) -> str:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from dataclasses import asdict
+from pathlib import Path
 
 EXAMPLE = "graphopt info resnet18/model.pdmodel"
 
@@ -66,7 +68,8 @@ def _print_refusals(path: str) -> int:
     module = Compilation(read.program, *names, BuildStrategy(), (), in_one=True).optimize().module
     found = refusals(module)
     if not found:
-        print("every op can be written as ONNX: graphopt convert MODEL -o MODEL.onnx")
+        command = ["graphopt", "convert", path, "-o", str(Path(path).with_suffix(".onnx").name)]
+        print(f"every op can be written as ONNX: {shlex.join(command)}")
         return 0
     rows = ((op, len(values), values[0], why) for (op, why), values in found.items())
     print(table(("op", "count", "first", "why not"), rows))
