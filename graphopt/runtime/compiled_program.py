@@ -271,10 +271,12 @@ class CompiledProgram(WithFacts):
         return Page([*super()._page().parts, *reports])
 
     def _forms(self) -> list[str]:
-        """A line for each form in which sizes run, with the reason."""
+        """A line for each form in which sizes of feeds run, with the reason."""
         tiers = self._runner.stats.get("tiers", {}) if self._runner is not None else {}
+        found = [(form.partition(": "), count) for form, count in sorted(tiers.items())]
         return [
-            f"form of {several(count, 'size')}: {form}" for form, count in sorted(tiers.items())
+            f"{several(count, 'size')} of feeds in the {name} form{colon}{why}"
+            for (name, colon, why), count in found
         ]
 
     def _mappers(self) -> list[str]:

@@ -223,8 +223,8 @@ def test_explain_ends_with_the_forms() -> None:
     for rows in (1, 2):
         net.executor.run(compiled, feed=feed(rows), fetch_list=[net.out])
     last = compiled.explain().splitlines()[-1]
-    assert last == "form of 2 sizes: fast: a second run has the full form compiled"
-    assert "form of" not in compiled.explain("all")
+    assert last == "2 sizes of feeds in the fast form: a second run has the full form compiled"
+    assert "of feeds in the" not in compiled.explain("all")
 
 
 def infer() -> Net:

@@ -58,7 +58,7 @@ def _why_only_full(compiled: Compiled, replicated: Replicated) -> str:
     if replicated.name == "by_op":
         return "its operators are compiled one by one"
     if replicated.name != "alone":
-        return "several devices run one executable, so none is compiled quickly before it"
+        return "programs for several devices are compiled once, with full effort"
     if compiled.calls_python:
         return "it calls Python"
     return ""
