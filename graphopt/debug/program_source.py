@@ -136,8 +136,12 @@ def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject
         subject = Subject(origin, module, known, steps, seed, report, compilation=compilation)
         found[id(compiled)] = compiled, subject
 
+    if not Path(path).exists():
+        raise FileNotFoundError(f"no script: looked for {path}")
     with watching(watch):
         status = run_script(path, arguments)
+    if status and not seen:
+        raise ValueError(f"{path} ended with exit status {status} before it ran a program")
     if not seen:
         raise ValueError(
             f"{path} ended with exit status {status} and ran no program; static.Executor.run runs "

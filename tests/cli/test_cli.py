@@ -123,6 +123,14 @@ def test_a_page_of_a_script_without_programs(tmp_path: Path) -> None:
     status, _, error = graphopt("report", str(script), "-o", str(tmp_path / "page.html"))
     assert status == 1
     assert "nothing.py ended with exit status 0 and ran no program; static" in error
+    script.write_text("raise SystemExit(3)")
+    status, _, error = graphopt("report", script)
+    assert status != 0 and "nothing.py ended with exit status 3 before it ran a program" in error
+    script.unlink()
+    status, _, error = graphopt("report", script)
+    assert status != 0 and error.splitlines() == [
+        f"graphopt: error: no script: looked for {script}"
+    ]
 
 
 def zipped(*names: str) -> bytes:

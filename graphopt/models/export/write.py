@@ -54,7 +54,7 @@ def format_of(path: Path, format: str | None = None) -> str:
         if path.name.endswith(suffix):
             return name
     near = get_close_matches(path.suffix, FORMATS, 1)
-    hint = f"; did you mean {near[0]}?" if near else "; use one, or say the format"
+    hint = f"; did you mean {near[0]}?" if near else "; use one, or give the format (--format)"
     raise ValueError(f"{path} has none of the suffixes {', '.join(FORMATS)}{hint}")
 
 
