@@ -1,8 +1,7 @@
 """Pictures of what a visitor sees first, in headless Chromium: `make pictures`.
 
 They are the README, the report of `make demo`, the site and the playground, each on a desktop and
-on a phone, in out/pictures, to be looked at after a change of theirs. The guides show one of them,
-which is written into docs/how-to too.
+on a phone, in out/pictures, to be looked at after a change of theirs. Some are kept in docs, too.
 """
 
 from __future__ import annotations
@@ -24,7 +23,11 @@ from graphopt.playground.server import Playground
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "out" / "pictures"
 SIZES = {"desktop": (1400, 900), "phone": (390, 800)}
-IN_GUIDES = {"playground-desktop": "playground.png"}
+IN_DOCS = {
+    "playground-desktop": "how-to/playground.png",
+    "readme-desktop-light": "readme.png",
+    "site-desktop-light": "site.png",
+}
 COLOURS = 256
 DRAWN = "return document.body.dataset.ready"
 SHOWN = (
@@ -59,8 +62,8 @@ def picture(driver: Any, name: str) -> None:
     shown = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
     small = shown.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     small.save(OUT / f"{name}.png", optimize=True)
-    if name in IN_GUIDES:
-        small.save(ROOT / "docs" / "how-to" / IN_GUIDES[name], optimize=True)
+    if name in IN_DOCS:
+        small.save(ROOT / "docs" / IN_DOCS[name], optimize=True)
 
 
 def main() -> None:

@@ -45,7 +45,11 @@ def main(arguments: argparse.Namespace) -> int:
     with full_form():
         while form != last or NOT_YET in form:
             if time.monotonic() - begun > arguments.seconds:
-                print(f"no outcome after {arguments.seconds:g} s: {form}")
+                seconds = arguments.seconds
+                print(
+                    f"no outcome after {seconds:g} s: {form}. A process of low priority measures, "
+                    f"so run this where no other does, or give --seconds {2 * seconds:g}"
+                )
                 return 1
             executor.run(program, feed, model.fetch_names, scope=model.scope)
             last, form = form, next(reversed(counted.stats.get("tiers", {})), "")

@@ -207,7 +207,7 @@ def load_from_file(path: str | os.PathLike[str]) -> bytes:
 
 
 def _instead_of_file(path: str) -> str:
-    """What to give where a file was given for the beginning of its path."""
+    """Advice for a path that is a file, and not the beginning of the paths of two."""
     bare = os.path.splitext(path)[0]
     if any(os.path.isfile(f"{bare}{suffix}") for suffix in (".pdmodel", ".json")):
         return f"give the path without its suffix: '{bare}'"
