@@ -119,6 +119,7 @@ class _Layouts:
         for index, (old, result) in enumerate(zip(op.results, new.results, strict=True)):
             values[old] = result
             if index in form.results and rank_of(result.type) == RANK:
+                result.name_hint = old.name_hint
                 values[old] = insert(Transpose.make(result, perm=FIRST), op)
                 self.transposed[values[old]] = result
         if not replace(op, values, self.log):

@@ -127,6 +127,7 @@ class _Folded(Fusion):
         scaled = _scale_weight(new, layer, new.cast(weight, factor), factor)
         operands = (layer.operands[0], new.cast(scaled, weight))
         product = new(type(layer).make(*operands, **layer.attr_values()))
+        product.name_hint = layer.results[0].name_hint
         added = new.along(shift, rank_of(x.type), _channels(norm))
         return Add.make(product, new.cast(added, product))
 
