@@ -22,7 +22,7 @@ from graphopt.inference import Config, create_predictor
 from graphopt.ir.dialect.ops.conv import Conv2d
 from graphopt.ir.formats.limits import Limits
 from graphopt.models import import_model
-from graphopt.models.bundle import read
+from graphopt.models.bundle import read, write
 from graphopt.models.bundle.layout import MAGIC
 from graphopt.models.bundle.sizes import ranges_of
 from graphopt.models.bundle.write import check_pure, for_sizes
@@ -415,3 +415,14 @@ def test_a_program_that_trains_is_refused() -> None:
     compilation = Compilation(main, ("x",), (loss.name,), None, (paddle.CPUPlace(),))
     with pytest.raises(UnsupportedError, match="updates variables"):
         check_pure(compile_program(compilation))
+
+
+def test_a_folder_that_cannot_be_written_is_told_first(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is compiled."""
+    monkeypatch.setattr(write.os, "access", lambda *_: False)
+    monkeypatch.setattr(write, "_steps", lambda *_: pytest.fail("it compiles"))
+    target = tmp_path / "m.graphopt"
+    assert command(["compile", str(model), "--sizes", "ids=1x8,mask=1x8", "-o", str(target)]) == 1
+    assert f"{target}: Permission denied" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -69,8 +70,12 @@ def write_bundle(
     variables, calls Python, or has sizes that depend on data; ValueError when no set is left;
     OSError.
     """
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(file.parent, os.W_OK):  # told now, and not when all is compiled
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
     saved, variables = saved_program(model)
-    read = decode_model(saved, Path(path))
+    read = decode_model(saved, file)
     names = read.fed_names, tuple(read.fetch_names)
     with (
         for_other_machines(),
@@ -100,8 +105,6 @@ def write_bundle(
         "options": compiled.options() or {},
         "executables": entries,
     }
-    file = Path(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
     write_files({file: pieces.file(record)})
     return notes
 
