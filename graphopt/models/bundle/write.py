@@ -72,7 +72,7 @@ def write_bundle(
     """
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(file.parent, os.W_OK):  # told now, and not when all is compiled
+    if not os.access(file.parent, os.W_OK):  # before all is compiled
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
     saved, variables = saved_program(model)
     read = decode_model(saved, file)
