@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphopt.display.units import size
-from graphopt.ir.program import LENGTHS
 from graphopt.models.formats import FORMATS, PROGRAMS
 
 if TYPE_CHECKING:
@@ -190,6 +189,7 @@ def _zeros(exported: Exported, sizes: Sizes) -> str:
 
 def _zero(entry: dict[str, Any], sizes: Sizes) -> str:
     """One argument as zeros, lengths of sequences as ones; sizes that may vary are those given."""
+    from graphopt.ir.program import LENGTHS
     from graphopt.models.feeds import BATCH
 
     dims = [dim if isinstance(dim, int) and dim >= 0 else None for dim in entry["shape"]]
