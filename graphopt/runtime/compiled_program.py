@@ -332,6 +332,16 @@ class CompiledProgram(WithFacts):
         merged = [*map(merge_replicas, names, fetches)]
         return as_results(merged, return_numpy=return_numpy)
 
+    def _runner_alone(self, executor: Executor, scope: Scope) -> Runner | None:
+        """The runner of steps on one device that need no check before them; None if there is none.
+
+        The first run binds the program to a scope and a place, and has the checks.
+        """
+        if self._bound is None or self._parallel is not None or self._wants_seed:
+            return None
+        bound_scope, place = self._bound
+        return self._runner if bound_scope is scope and place is executor.place else None
+
     def _own(self, op: Operator) -> Operator:
         """The operator of the snapshot that an operator of the program became."""
         made_from, own = self._source.global_block().ops, self._program.global_block().ops

@@ -21,15 +21,14 @@ from graphopt.runtime.feeds.fetch import (
     as_results,
     fetch_arrays,
     fetch_names,
-    plain_names,
     split_updates,
 )
 from graphopt.runtime.feeds.from_dataset import one_line, run_from_dataset
 from graphopt.runtime.runners.bucketed import BucketedRunner
-from graphopt.runtime.runners.runner import Runner
+from graphopt.runtime.runners.runner import Runner, step_signature
 from graphopt.runtime.settings.run_times import kept_times, time_run
 from graphopt.runtime.settings.strategies import BuildStrategy
-from graphopt.runtime.state.arrays import Feed, FetchList, Stats, counters
+from graphopt.runtime.state.arrays import Feed, Feeds, FetchList, Stats, counters
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope, global_scope
 
@@ -41,6 +40,8 @@ class ProgramWithRunner(Protocol):
     _source: Program
 
     def _count(self, place: Place) -> int: ...
+
+    def _runner_alone(self, executor: Executor, scope: Scope) -> Runner | None: ...
 
     def _run(
         self,
@@ -141,18 +142,19 @@ class Executor(WithFacts):
         if own.readers:
             count = 1 if isinstance(source, Program) else source._count(self.place)
             feed = with_readers(own.readers, feed, count)
-        names, updates = plain_names(fetch_list), ()
-        if names is None:
-            fetch_list, updates = split_updates(fetch_list)
-            names = fetch_names(fetch_list)
-        options = scope, return_numpy, return_merged, updates if use_prune or updates else None
         try:
-            if not self._arrays and kept_times() is None:
-                try:
-                    return self._run_source(source, feed, names, *options)
-                except ArrayFetchError:  # the array of which parts are fetched is found below
-                    pass
-            return self._run_noted(source, feed, names, options)
+            if return_merged and not use_prune and kept_times() is None:
+                is_plain = isinstance(source, Program)
+                runner = self._runner if is_plain else source._runner_alone(self, scope)
+                signature = step_signature(own, feed, fetch_list)
+                if runner is not None and (ready := runner.find_ready(signature)) is not None:
+                    arrays: Feeds = feed  # pyright: ignore  # the signature says so
+                    reads = return_numpy and bool(fetch_list)
+                    fetches = runner.run_ready(ready, own, arrays, scope, reads=reads)
+                    return as_results(fetches, return_numpy=return_numpy)
+            return self._run_in_stages(
+                source, feed, fetch_list, (scope, return_numpy, return_merged), use_prune=use_prune
+            )
         except Exception as error:
             self._explain(error, own, feed)
             raise
@@ -244,6 +246,26 @@ class Executor(WithFacts):
         from graphopt.ir.translate.prune import prune
 
         return prune(program, fetch_names(fetch_list), feed or (), optimize_ops or None)
+
+    def _run_in_stages(
+        self,
+        source: Program | ProgramWithRunner,
+        feed: Feed,
+        fetch_list: FetchList,
+        how: tuple[Scope, bool, bool],
+        *,
+        use_prune: bool,
+    ) -> Results:
+        """A run that is not known to be like an earlier one."""
+        fetch_list, updates = split_updates(fetch_list)
+        names = fetch_names(fetch_list)
+        options = *how, updates if use_prune or updates else None
+        if not self._arrays and kept_times() is None:
+            try:
+                return self._run_source(source, feed, names, *options)
+            except ArrayFetchError:  # the array of which parts are fetched is found below
+                pass
+        return self._run_noted(source, feed, names, options)
 
     def _run_noted(
         self,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, cast
 import numpy as np
 
 from graphopt.errors import ArrayFetchError, FeedError, UnsupportedError
-from graphopt.ir.program import Operator, Parameter, Program, Variable
+from graphopt.ir.program import Operator, Program, Variable
 from graphopt.ir.program.array_parts import parts_of
 from graphopt.runtime.state.arrays import (
     Array,
@@ -82,23 +82,16 @@ def to_numpy(array: Any) -> HostArray:
     A row of an array of this class is of this class as well.
     """
     made = np.array(array)
-    return made.view(SingleValue) if _has_single_rows(made) else made
+    if made.shape and _has_single_rows(made):
+        made = made.view(SingleValue)
+    if type(array) is HeldRows:
+        note_copy(made, array)
+    return made
 
 
 Result: TypeAlias = HostArray | Tensor
 Results: TypeAlias = list[Result] | list[list[Result]]
 """The results of a run: a value for each fetch, or the values of each replica."""
-
-# What nearly all fetch lists consist of, which is worth a short cut in every step.
-_PLAIN = frozenset((str, Variable, Parameter))
-
-
-def plain_names(fetch_list: FetchList) -> tuple[str, ...] | None:
-    """The names in a list of Variables and names alone, as nearly all are; None for another."""
-    if type(fetch_list) is not list or not _PLAIN.issuperset(map(type, fetch_list)):
-        return None
-    items: list[str | Variable] = fetch_list  # pyright: ignore  # as was just seen
-    return tuple([item if isinstance(item, str) else item.name for item in items])
 
 
 def split_updates(fetch_list: FetchList) -> tuple[FetchList, tuple[Operator, ...]]:
@@ -158,11 +151,7 @@ def as_results(arrays: Sequence[Array], *, return_numpy: bool) -> list[Result]:
         for array in arrays:
             if type(array) is not HeldRows:
                 cast("jax.Array", array).copy_to_host_async()
-    copies = [*map(to_numpy, arrays)]
-    for array, copy in zip(arrays, copies, strict=True):
-        if type(array) is HeldRows:
-            note_copy(copy, array)
-    return cast("list[Result]", copies)
+    return [*map(to_numpy, arrays)]
 
 
 def _as_tensor(array: Array) -> Tensor:

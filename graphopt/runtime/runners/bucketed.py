@@ -138,8 +138,11 @@ class BucketedRunner(Runner):
             decoder = self._find_decoder(program, feed, names)
             found = None if decoder is None else decoder.step(feed, scope, wait=wait)
             if found is not None:
+                self._ready.clear()  # this program's steps are looked at by the decoder first
                 self.runs += 1
                 return found
+            if self.decoders is not None and self.decoders.has(program, names):
+                signature = None
         if not self._applies(program):
             return super()._checked_step(program, feed, names, scope, signature, wait=wait)
         return self._fed_step(program, single_feed(program, feed), names, scope, wait=wait)

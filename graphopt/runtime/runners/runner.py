@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary, proxy
 import numpy as np
 
 from graphopt.errors import OpenSizeError, ProgramError, UnsupportedError
-from graphopt.ir.program import LENGTHS, Operator, Program
+from graphopt.ir.program import LENGTHS, Operator, Program, Variable
 from graphopt.ir.program.open_branches import TAKEN
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import Place, device_of
@@ -24,9 +24,11 @@ from graphopt.runtime.settings.flags import checks_nan_inf, revision
 from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.state.arrays import (
     Array,
+    Arrays,
     Feed,
     Feeds,
     Fetched,
+    FetchList,
     Stats,
     is_of_jax,
     numbers_in,
@@ -130,15 +132,19 @@ class Runner:
         than the call of a small step. One of a program with open branches runs that of the sides
         which its conditions take.
         """
-        signature = feed_signature(program, feed, names)
+        signature = step_signature(program, feed, names)
         if signature is None and (found := held_arrays(feed, self.places)) is not feed:
-            feed, signature = found, feed_signature(program, found, names)
-        if signature is not None and (ready := self._ready.get(signature)) is not None:
-            executable = ready()
-            if executable is not None:
-                arrays: Feeds = feed  # pyright: ignore  # the signature says so
-                return self._run(executable, program, arrays, names, scope, wait=wait)
+            feed, signature = found, step_signature(program, found, names)
+        executable = self.find_ready(signature)
+        if executable is not None:
+            arrays: Feeds = feed  # pyright: ignore  # the signature says so
+            return self._run(executable, program, arrays, names, scope, wait=wait)
         return self._new_step(program, feed, names, scope, signature, wait=wait)
+
+    def find_ready(self, signature: Signature | None) -> Runnable | None:
+        """What runs a step of this signature, of which no feed needs another look; None if new."""
+        ready = None if signature is None else self._ready.get(signature)
+        return None if ready is None else ready()
 
     def _new_step(
         self,
@@ -220,6 +226,28 @@ class Runner:
         executable = self._executable(program, SplitFeed(1, feeds), names)
         return self._run(executable, program, feeds, names, scope, wait=wait)
 
+    def run_ready(
+        self, executable: Runnable, program: Program, feeds: Feeds, scope: Scope, *, reads: bool
+    ) -> Arrays:
+        """The fetches of one step of feeds that were checked.
+
+        `reads` says that the caller reads some at once: then the step has read its feeds, too.
+        """
+        if program.lr_schedulers:
+            write_learning_rates(program, scope)
+        if not reads:  # the caller may change its arrays before the step has read them
+            feeds = {name: unchanging(array) for name, array in feeds.items()}  # pyright: ignore
+        fetches = executable(feeds, scope)
+        self.runs += 1
+        return fetches
+
+    def _note_replicas(self, executable: Runnable, fetches: Arrays) -> Fetched:
+        """The values of each fetch, one for each replica; `stats` has how many there were."""
+        replicated = executable.replicated
+        if self.parallel is not None:
+            self._mapper = replicated.name, replicated.replicas
+        return by_replica(fetches) if replicated.mapped else [*zip(fetches)]
+
     def _run(
         self,
         executable: Runnable,
@@ -230,16 +258,9 @@ class Runner:
         *,
         wait: bool,
     ) -> Fetched:
-        if program.lr_schedulers:
-            write_learning_rates(program, scope)
-        if not (wait and names):  # the caller may change its arrays before the step has read them
-            feeds = {name: unchanging(array) for name, array in feeds.items()}  # pyright: ignore
-        fetches = executable(feeds, scope)
-        self.runs += 1
-        replicated = executable.replicated
-        if self.parallel is not None:
-            self._mapper = replicated.name, replicated.replicas
-        return by_replica(fetches) if replicated.mapped else [*zip(fetches)]
+        reads = wait and bool(names)
+        fetches = self.run_ready(executable, program, feeds, scope, reads=reads)
+        return self._note_replicas(executable, fetches)
 
     def _executable(self, program: Program, parts: SplitFeed, names: Names) -> Runnable:
         executables, served, shapes = self._executables(program, parts, names)
@@ -357,18 +378,27 @@ def rows_in(shapes: Sequence[Sequence[tuple[Sequence[int], object]]]) -> int:
     return max((shape[0] for part in shapes for shape, _ in part if shape), default=1)
 
 
-def feed_signature(program: Program, feed: Feed, names: Names) -> Signature | None:
-    """The key of a step, None when its feed is anything but a dict of arrays."""
-    if type(feed) is not dict:
+def step_signature(program: Program, feed: Feed, fetches: FetchList) -> Signature | None:
+    """The key of a step: its program, flags, fetches and feeds.
+
+    None when the feed is anything but a dict of arrays, or the fetches are anything but a list of
+    variables and names.
+    """
+    if type(feed) is not dict or (type(fetches) is not list and type(fetches) is not tuple):
         return None
-    arrays: list[Hashable] = []
+    found: list[Hashable] = [program.serial, program.version, revision.number]
+    for item in fetches:
+        if isinstance(item, str):
+            found.append(item)
+        elif isinstance(item, Variable):
+            found.append(item.name)
+        else:
+            return None
     for name, array in feed.items():
-        if type(array) is not np.ndarray:
-            if not is_of_jax(array):
-                return None
-            arrays.append(type(array))
-        arrays += (name, array.shape, array.dtype)
-    return program.serial, program.version, names, revision.number, *arrays
+        if type(array) is not np.ndarray and not is_of_jax(array):
+            return None
+        found += (type(array), name, array.shape, array.dtype)
+    return tuple(found)
 
 
 def held_arrays(feed: Feed, places: Sequence[Place]) -> Feed:
