@@ -124,7 +124,9 @@ def by_op(module: ModuleOp, plan: Plan, device: Any) -> Replicated:
                 _, written = replica(updated, read_only, batch, _later(key, number))
                 updated = tuple(written[index] for index in kept)
             last = plan.steps - 1
-            results = replica(updated, read_only, plan.feeds_of(feeds, last), _later(key, last))
+            # op by op the sum is three calls of JAX, and most programs have one step
+            last_key = _later(key, last) if last else key
+            results = replica(updated, read_only, plan.feeds_of(feeds, last), last_key)
         # committed to the device, as the state that compiled steps give: else their second call
         # would be another kind of call than their first one, and be looked up in Python again
         return jax.device_put(results, sharding)
