@@ -32,7 +32,21 @@ def nonzero(condition: Array) -> Array:
 def masked_select(x: Array, mask: Array) -> Array:
     shape = jnp.broadcast_shapes(x.shape, mask.shape)
     chosen = np.broadcast_to(concrete(mask, "the size of masked_select"), shape)
-    return jnp.broadcast_to(x, shape).reshape(-1)[np.flatnonzero(chosen)]
+    places = np.flatnonzero(chosen)
+    if chosen.size <= np.iinfo(np.int32).max:
+        places = places.astype(np.int32)  # of half the size
+    # JAX checks and wraps positions by operators of their own, which these do not need
+    return (
+        jnp.broadcast_to(x, shape)
+        .reshape(-1)
+        .at[places]
+        .get(
+            mode="promise_in_bounds",
+            indices_are_sorted=True,
+            unique_indices=True,
+            wrap_negative_indices=False,
+        )
+    )
 
 
 @lowers(ops.Unique)
