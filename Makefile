@@ -141,8 +141,9 @@ mutants: $(VENV)/.dev ## break every guard of the passes; the tests must notice 
 
 STORMS ?= 1000
 .PHONY: storms
-storms: $(VENV)/.dev ## interrupt training and let its callbacks raise (make storms STORMS=100); none may lose state
+storms: $(VENV)/.dev ## interrupt training, let its callbacks raise (make storms STORMS=100), run two threads; none may lose state
 	$(BIN)/python tests/storms/run.py $(STORMS)
+	$(BIN)/python tests/storms/threads.py
 
 .PHONY: test-latest
 test-latest: $(LATEST_VENV)/.dev ## run the smoke tests on Python 3.12 or newer with the newest JAX
