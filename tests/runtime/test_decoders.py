@@ -203,6 +203,18 @@ def test_saved_model() -> None:
     assert executor.stats.get("caches", []) == ["kept in buffers: c0, c1"]
 
 
+@pytest.mark.exhaustive
+def test_a_known_size_has_buffers_once_the_decoder_is_found() -> None:
+    model, (k, v) = Model(gpt), caches(4)
+    for _ in range(3):
+        found = model.run(1, k, v, return_numpy=False)
+    assert not is_held(found[1])
+    model.run(1, *found[1:])  # a row more than before
+    found = model.run(1, k, v, return_numpy=False)
+    assert is_held(found[1])
+    assert_equal([np.array(each) for each in found], model.exact(1, k, v))
+
+
 def all_decoders(model: Model) -> list[decoders.CachedDecoder]:
     """The decoders of a model's executor."""
     met = model.executor._runner.decoders._met[model.program]  # pyright: ignore

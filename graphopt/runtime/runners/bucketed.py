@@ -136,9 +136,11 @@ class BucketedRunner(Runner):
         """A step of a feed that is looked at; one that is padded is looked at each time."""
         if self.keeps_caches and not takes_sequences(program):
             decoder = self._find_decoder(program, feed, names)
-            found = None if decoder is None else decoder.step(feed, scope, wait=wait)
+            found = None
+            if decoder is not None:
+                self._ready.clear()  # it is asked first from now on, for steps of known sizes, too
+                found = decoder.step(feed, scope, wait=wait)
             if found is not None:
-                self._ready.clear()  # this program's steps are looked at by the decoder first
                 self.runs += 1
                 return found
             if self.decoders is not None and self.decoders.has(program, names):
