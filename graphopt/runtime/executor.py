@@ -142,19 +142,29 @@ class Executor(WithFacts):
         if own.readers:
             count = 1 if isinstance(source, Program) else source._count(self.place)
             feed = with_readers(own.readers, feed, count)
-        try:
-            if return_merged and not use_prune and kept_times() is None:
-                is_plain = isinstance(source, Program)
-                runner = self._runner if is_plain else source._runner_alone(self, scope)
-                signature = step_signature(own, feed, fetch_list)
-                if runner is not None and (ready := runner.find_ready(signature)) is not None:
-                    arrays: Feeds = feed  # pyright: ignore  # the signature says so
+        if return_merged and not use_prune and kept_times() is None:
+            is_plain = isinstance(source, Program)
+            runner = self._runner if is_plain else source._runner_alone(self, scope)
+            signature = step_signature(own, feed, fetch_list)
+            if runner is not None and (ready := runner.find_ready(signature)) is not None:
+                arrays: Feeds = feed  # pyright: ignore  # the signature says so
+                try:
                     reads = return_numpy and bool(fetch_list)
                     fetches = runner.run_ready(ready, own, arrays, scope, reads=reads)
                     return as_results(fetches, return_numpy=return_numpy)
-            return self._run_in_stages(
-                source, feed, fetch_list, (scope, return_numpy, return_merged), use_prune=use_prune
-            )
+                except Exception as error:
+                    self._explain(error, own, feed)
+                    raise
+        fetch_list, updates = split_updates(fetch_list)
+        names = fetch_names(fetch_list)
+        options = scope, return_numpy, return_merged, updates if use_prune or updates else None
+        try:
+            if not self._arrays and kept_times() is None:
+                try:
+                    return self._run_source(source, feed, names, *options)
+                except ArrayFetchError:  # the array of which parts are fetched is found below
+                    pass
+            return self._run_noted(source, feed, names, options)
         except Exception as error:
             self._explain(error, own, feed)
             raise
@@ -246,26 +256,6 @@ class Executor(WithFacts):
         from graphopt.ir.translate.prune import prune
 
         return prune(program, fetch_names(fetch_list), feed or (), optimize_ops or None)
-
-    def _run_in_stages(
-        self,
-        source: Program | ProgramWithRunner,
-        feed: Feed,
-        fetch_list: FetchList,
-        how: tuple[Scope, bool, bool],
-        *,
-        use_prune: bool,
-    ) -> Results:
-        """A run that is not known to be like an earlier one."""
-        fetch_list, updates = split_updates(fetch_list)
-        names = fetch_names(fetch_list)
-        options = *how, updates if use_prune or updates else None
-        if not self._arrays and kept_times() is None:
-            try:
-                return self._run_source(source, feed, names, *options)
-            except ArrayFetchError:  # the array of which parts are fetched is found below
-                pass
-        return self._run_noted(source, feed, names, options)
 
     def _run_noted(
         self,

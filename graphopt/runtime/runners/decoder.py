@@ -334,7 +334,7 @@ class Decoders:
         self, program: Program, feed: Feed, names: Names, scope: Scope, *, wait: bool
     ) -> Fetched | None:
         """The fetches of a step of a known decoder; None for any other step."""
-        for decoder in self._known(program, names):
+        for decoder in self._find_known(program, names):
             found = decoder.step(feed, scope, wait=wait)
             if found is not None:
                 return found
@@ -342,9 +342,9 @@ class Decoders:
 
     def has(self, program: Program, names: Names) -> bool:
         """True when a program with these fetches is a known decoder."""
-        return bool(self._known(program, names))
+        return bool(self._find_known(program, names))
 
-    def _known(self, program: Program, names: Names) -> Sequence[CachedDecoder]:
+    def _find_known(self, program: Program, names: Names) -> Sequence[CachedDecoder]:
         growths = self._met.get(program)
         growth = None if growths is None else growths.get((program.version, revision.number, names))
         return () if growth is None else growth.decoders

@@ -142,7 +142,7 @@ class Runner:
         return self._new_step(program, feed, names, scope, signature, wait=wait)
 
     def find_ready(self, signature: Signature | None) -> Runnable | None:
-        """What runs a step of this signature, of which no feed needs another look; None if new."""
+        """The executable of a step whose feeds need no other look; None for a new signature."""
         ready = None if signature is None else self._ready.get(signature)
         return None if ready is None else ready()
 
