@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.debug.compare import TOLERANCE, Array, run_module
 from graphopt.display.units import several
-from graphopt.ir.dtypes import as_dtype
+from graphopt.ir.dtypes import DType
 from graphopt.reference.stored import by_variable, stored_inputs
 
 Inputs = Mapping[str, Array]
@@ -60,7 +60,7 @@ class Tolerance:
 
     def bounds(self, wanted: Array) -> tuple[float, float]:
         """The relative and the absolute tolerance for a result."""
-        usual = TOLERANCE.get(as_dtype(wanted.dtype), 1e-9)
+        usual = TOLERANCE.get(DType(wanted.dtype.name), 1e-9)
         if wanted.dtype.kind in "biu":
             usual = 0.0
         rtol = usual if self.rtol is None else self.rtol

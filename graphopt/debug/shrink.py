@@ -19,7 +19,6 @@ from graphopt.ir.dialect.signature import main_function, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, shape_of, tensor
 from graphopt.ir.dialect.types import dtype_of as dtype_of_type
 from graphopt.ir.dialect.verify_ssa import verify_ssa
-from graphopt.ir.dtypes import as_dtype
 from graphopt.passes.engine.replay_file import MadeUp
 
 # arrays up to this size are kept
@@ -57,7 +56,7 @@ def plain_inputs(
     for seed, (name, array) in enumerate(inputs.items(), start=1):
         candidates: Sequence[Array | MadeUp]
         if array.size > FEW:
-            candidates = [MadeUp(str(as_dtype(array.dtype)), array.shape, seed)]
+            candidates = [MadeUp(array.dtype.name, array.shape, seed)]
         elif array.dtype.kind in "fc" and array.size:
             candidates = [_round_array(array, 0), _round_array(array, 1)]
         else:

@@ -1,7 +1,8 @@
 """The element types: one row each, with its name in every vocabulary that graphopt speaks.
 
 A `DType` is a string (so `x.dtype == "float32"` holds and NumPy accepts it) that also knows its
-xDSL type, its NumPy type and the number that Paddle's files use for it.
+xDSL type, its NumPy type and the number that Paddle's files use for it. Types without such a number
+come from models of other formats: Paddle's functions and files do not name them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import ml_dtypes
 import numpy as np
+
+from graphopt.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute
@@ -23,8 +26,13 @@ class DType(str):
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy type with the same values (bfloat16 comes from `ml_dtypes`)."""
+        """The NumPy type with the same values (`ml_dtypes` has those that NumPy lacks)."""
         return _NUMPY[self]
+
+    @property
+    def is_of_numpy(self) -> bool:
+        """True for a type that NumPy has itself, so that its files and lists do, too."""
+        return self.numpy.type.__module__ == "numpy"
 
     @property
     def ir(self) -> Attribute:
@@ -33,7 +41,12 @@ class DType(str):
 
     @property
     def code(self) -> int:
-        """The number of this type in Paddle's `VarType.Type` enumeration."""
+        """The number of this type in Paddle's `VarType.Type` enumeration.
+
+        Raises UnsupportedError for a type that Paddle's files have no number for.
+        """
+        if self not in _CODE:
+            raise UnsupportedError(f"Paddle's files have no tensors of {self!s}; cast it before")
         return _CODE[self]
 
     def __int__(self) -> int:
@@ -42,8 +55,18 @@ class DType(str):
 
     @property
     def is_floating(self) -> bool:
-        """True for the real floating-point types."""
+        """True for the real floating-point types that are computed with."""
         return self in FLOATING
+
+    @property
+    def is_whole(self) -> bool:
+        """True for the integers, which bool is none of."""
+        return self.startswith(("int", "uint"))
+
+    @property
+    def cut_in(self) -> np.dtype[Any]:
+        """The integers that a float is cut to before it is an integer of this type."""
+        return np.dtype(np.int32 if self.numpy.itemsize < 4 or self == "int32" else np.int64)
 
     @property
     def is_complex(self) -> bool:
@@ -73,8 +96,8 @@ class TypeCode(int):
     __hash__ = int.__hash__
 
 
-# name, number in VarType.Type, NumPy type
-_ROWS: tuple[tuple[str, int, Any], ...] = (
+# name, number in VarType.Type where it has one, NumPy type
+_ROWS: tuple[tuple[str, int | None, Any], ...] = (
     ("bool", 0, np.bool_),
     ("int16", 1, np.int16),
     ("int32", 2, np.int32),
@@ -87,6 +110,20 @@ _ROWS: tuple[tuple[str, int, Any], ...] = (
     ("bfloat16", 22, ml_dtypes.bfloat16),
     ("complex64", 23, np.complex64),
     ("complex128", 24, np.complex128),
+    ("uint16", None, np.uint16),
+    ("uint32", None, np.uint32),
+    ("uint64", None, np.uint64),
+    # what is stored narrowly, and cast before it is computed with
+    ("int2", None, ml_dtypes.int2),
+    ("uint2", None, ml_dtypes.uint2),
+    ("int4", None, ml_dtypes.int4),
+    ("uint4", None, ml_dtypes.uint4),
+    ("float4_e2m1fn", None, ml_dtypes.float4_e2m1fn),
+    ("float8_e4m3fn", None, ml_dtypes.float8_e4m3fn),
+    ("float8_e4m3fnuz", None, ml_dtypes.float8_e4m3fnuz),
+    ("float8_e5m2", None, ml_dtypes.float8_e5m2),
+    ("float8_e5m2fnuz", None, ml_dtypes.float8_e5m2fnuz),
+    ("float8_e8m0fnu", None, ml_dtypes.float8_e8m0fnu),
 )
 
 
@@ -96,6 +133,7 @@ def _element_types() -> dict[str, Attribute]:
     """The xDSL element type of each name."""
     from xdsl.dialects import builtin
 
+    unsigned = builtin.Signedness.UNSIGNED
     return {
         "bool": builtin.i1,
         "int16": builtin.IntegerType(16),
@@ -104,11 +142,24 @@ def _element_types() -> dict[str, Attribute]:
         "float16": builtin.f16,
         "float32": builtin.f32,
         "float64": builtin.f64,
-        "uint8": builtin.IntegerType(8, builtin.Signedness.UNSIGNED),
+        "uint8": builtin.IntegerType(8, unsigned),
         "int8": builtin.IntegerType(8),
         "bfloat16": builtin.bf16,
         "complex64": builtin.ComplexType(builtin.f32),
         "complex128": builtin.ComplexType(builtin.f64),
+        "uint16": builtin.IntegerType(16, unsigned),
+        "uint32": builtin.IntegerType(32, unsigned),
+        "uint64": builtin.IntegerType(64, unsigned),
+        "int2": builtin.IntegerType(2),
+        "uint2": builtin.IntegerType(2, unsigned),
+        "int4": builtin.IntegerType(4),
+        "uint4": builtin.IntegerType(4, unsigned),
+        "float4_e2m1fn": builtin.Float4E2M1FNType(),
+        "float8_e4m3fn": builtin.Float8E4M3FNType(),
+        "float8_e4m3fnuz": builtin.Float8E4M3FNUZType(),
+        "float8_e5m2": builtin.Float8E5M2Type(),
+        "float8_e5m2fnuz": builtin.Float8E5M2FNUZType(),
+        "float8_e8m0fnu": builtin.Float8E8M0FNUType(),
     }
 
 
@@ -118,9 +169,9 @@ def _from_element_types() -> dict[Attribute, DType]:
 
 
 FLOATING = frozenset(("float16", "bfloat16", "float32", "float64"))
-_CODE = {name: code for name, code, _ in _ROWS}
+_CODE = {name: code for name, code, _ in _ROWS if code is not None}
 _NUMPY = {name: np.dtype(numpy_type) for name, _, numpy_type in _ROWS}
-_FROM_CODE = {code: DType(name) for name, code, _ in _ROWS}
+_FROM_CODE = {code: DType(name) for name, code in _CODE.items()}
 
 bool_ = DType("bool")
 int8 = DType("int8")
@@ -134,27 +185,38 @@ float32 = DType("float32")
 float64 = DType("float64")
 complex64 = DType("complex64")
 complex128 = DType("complex128")
-ALL = tuple(DType(name) for name in _CODE)
+NUMBERED = tuple(DType(name) for name in _CODE)
+"""The types that Paddle's files have numbers for, and its functions names."""
+
+
+def find_dtype(name: str) -> DType | None:
+    """The element type of exactly this name, whether Paddle has it or not."""
+    return DType(name) if name in _NUMPY else None
 
 
 def convert_as_x86(values: Any, dtype: DType) -> np.ndarray[Any, Any]:
     """Real numbers in another dtype, as Paddle's kernels convert them on x86.
 
-    A float is cut towards zero. Integers of fewer than 32 bits keep the low bits of an int32. What
-    int32 or int64 does not hold, NaN among it, is the least number of that type. NumPy leaves
-    these cases to the processor.
+    A float is cut towards zero. Integers of fewer than 32 bits keep the low bits of an int32, and
+    uint32 those of an int64. What int32 or int64 does not hold, NaN among it, is the least number
+    of that type; uint64 holds what is twice as large, too. NumPy leaves these cases to the
+    processor.
     """
     array = np.asarray(values)
     target = dtype.numpy
-    if array.dtype.kind in "biuc" or target.kind not in "iu":
+    if array.dtype.kind in "biuc" or not dtype.is_whole:
         with np.errstate(over="ignore"):  # a number outside a narrower float becomes infinite
             return array.astype(target)
-    wide = np.dtype(np.int64 if target.itemsize == 8 else np.int32)
+    wide = dtype.cut_in
     limit = float(2 ** (8 * wide.itemsize - 1))
     exact = array.astype(np.float64)
     held = (exact > -limit - 1) & (exact < limit) if limit < 2**53 else np.abs(exact) < limit
     whole = np.where(held, exact, 0.0).astype(wide)
-    return np.where(held, whole, np.iinfo(wide).min).astype(target)
+    found = np.where(held, whole, np.iinfo(wide).min).astype(target)
+    if dtype == "uint64":
+        large = (exact >= limit) & (exact < 2 * limit)
+        found = np.where(large, np.where(large, exact, 0.0).astype(target), found)
+    return found
 
 
 def as_dtype(spec: object) -> DType:

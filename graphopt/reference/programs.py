@@ -17,7 +17,7 @@ from graphopt.ir.dialect.signature import (
     main_function,
     prepare_function,
 )
-from graphopt.ir.dtypes import as_dtype
+from graphopt.ir.dtypes import DType
 from graphopt.passes.engine.numerics import Numbers, Numerics
 from graphopt.passes.engine.validation import (
     FAILED,
@@ -122,7 +122,7 @@ def _first(
             old.astype(np.result_type(old, new)),
             new.astype(np.result_type(old, new)),
             numerics,
-            as_dtype(old.dtype),
+            DType(old.dtype.name),
             precision,  # pyright: ignore
         )
         if message:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.ir.dtypes import ALL, as_dtype
+from graphopt.ir.dtypes import NUMBERED, as_dtype
 from graphopt.ir.formats.limits import Limits
 from graphopt.ir.formats.protobuf.message import decode, encode
 from graphopt.ir.formats.protobuf.schema import ELEMENT_TYPE, TENSOR
@@ -25,7 +25,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Lod: TypeAlias = tuple[tuple[int, ...], ...]
 
 _U32, _I32, _U64, _I64 = (struct.Struct(layout) for layout in ("<I", "<i", "<Q", "<q"))
-_DTYPES = {dtype.code: dtype for dtype in ALL}
+_DTYPES = {dtype.code: dtype for dtype in NUMBERED}
 
 
 class SavedTensor(NamedTuple):

@@ -201,17 +201,19 @@ def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool) -> Array
 def cast(x: Array, dtype: DType) -> Array:
     if jnp.iscomplexobj(x) and not dtype.is_complex:
         x = lax.real(x)
-    return _cut(x, dtype) if is_floating(x) and dtype.numpy.kind in "iu" else x.astype(dtype.numpy)
+    return _cut(x, dtype) if is_floating(x) and dtype.is_whole else x.astype(dtype.numpy)
 
 
 def _cut(x: Array, dtype: DType) -> Array:
     """Floats as integers like `convert_as_x86` of `ir/dtypes.py`, where XLA keeps them in range."""
-    whole = np.dtype(np.int64 if dtype.numpy.itemsize == 8 else np.int32)
-    with np.errstate(over="ignore"):  # infinite in float16
-        bound = np.asarray(2.0 ** (8 * whole.itemsize - 1), x.dtype)
+    x, whole = wide(x), dtype.cut_in  # a narrow float has no such bound
+    bound = np.asarray(2.0 ** (8 * whole.itemsize - 1), x.dtype)
     held = x < bound  # below the range XLA has the least number, too
-    found = jnp.where(held, x.astype(whole), np.iinfo(whole).min)
-    return found.astype(dtype.numpy)
+    found = jnp.where(held, x.astype(whole), np.iinfo(whole).min).astype(dtype.numpy)
+    if dtype == "uint64":
+        is_large = (x >= bound) & (x < 2 * bound)
+        found = jnp.where(is_large, x.astype(dtype.numpy), found)
+    return found
 
 
 @lowers(ops.AddN)

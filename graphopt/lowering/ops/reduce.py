@@ -14,7 +14,7 @@ from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops import reduce as ops
 from graphopt.ir.dialect.types import normalize_axis
-from graphopt.ir.dtypes import DType, as_dtype
+from graphopt.ir.dtypes import DType
 from graphopt.lowering.kernels.ordering import index_of_largest, index_of_smallest
 from graphopt.lowering.kernels.running import cumulate, log_sums, on_cpus, running
 from graphopt.lowering.ops.base import (
@@ -43,7 +43,7 @@ def mean(x: Array, axis: Axes, keepdim: bool) -> Array:
 
 @lowers(ops.Sum)
 def sum_(x: Array, axis: Axes, keepdim: bool, dtype: DType | None) -> Array:
-    total = ops.sum_dtype(as_dtype(x.dtype), dtype)
+    total = ops.sum_dtype(DType(x.dtype.name), dtype)
     # half types add up in float32 and round once
     found = jnp.sum(x, axis or None, dtype=wide_dtype(total.numpy), keepdims=keepdim)
     return found.astype(total.numpy)

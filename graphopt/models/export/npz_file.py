@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dtypes import DType
 from graphopt.ir.formats.commit import write_files
 
 
@@ -22,12 +24,15 @@ def npz_bytes(arrays: Mapping[str, np.ndarray[Any, Any]]) -> memoryview:
     """The bytes of an `.npz` file.
 
     NumPy has no bfloat16, so such an array is stored as uint16, as Paddle's own files have it;
-    `import_model` reads it back in the declared dtype.
+    `import_model` reads it back in the declared dtype. Raises UnsupportedError for other types that
+    NumPy lacks.
     """
     buffer = BytesIO()
     # not np.savez, which does not accept an array of the name `file`
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
+            if array.dtype.name != "bfloat16" and not DType(array.dtype.name).is_of_numpy:
+                raise UnsupportedError(f"'{name}' is {array.dtype.name}, which .npz does not have")
             stored = array.view(np.uint16) if array.dtype.name == "bfloat16" else array
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, np.asarray(stored), allow_pickle=False)

@@ -20,6 +20,9 @@ Array = np.ndarray[Any, Any]
 NAMES = {
     "bool": "BOOL",
     "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
     "int8": "I8",
     "int16": "I16",
     "int32": "I32",
@@ -60,7 +63,7 @@ def safetensors_bytes(arrays: Mapping[str, Array]) -> bytes:
     for name, array in arrays.items():
         if array.dtype.name not in NAMES:
             raise UnsupportedError(
-                f"'{name}' is {array.dtype.name}, which .safetensors does not have; use .npz"
+                f"'{name}' is {array.dtype.name}, which .safetensors does not have"
             )
     return package.save({n: np.asarray(a, order="C") for n, a in arrays.items()})
 

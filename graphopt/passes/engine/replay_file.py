@@ -24,7 +24,7 @@ from xdsl.ir import Attribute
 from graphopt.errors import FormatError
 from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.text import ModuleParser, ModulePrinter, wrap_lines
-from graphopt.ir.dtypes import DType, as_dtype
+from graphopt.ir.dtypes import DType, find_dtype
 
 Array = np.ndarray[Any, Any]
 TITLE = "// graphopt replay file, format 1"
@@ -141,7 +141,7 @@ def _input_lines(name: str, value: Array | MadeUp) -> Iterator[str]:
         entry |= {"dtype": value.dtype, "shape": list(value.shape), "seed": value.seed}
         yield f"// input: {json.dumps(entry)}"
         return
-    entry |= {"dtype": str(as_dtype(value.dtype)), "shape": list(value.shape)}
+    entry |= {"dtype": value.dtype.name, "shape": list(value.shape)}
     if value.size <= 8 and value.dtype.kind in "fiub":
         entry["numbers"] = str(value.ravel().tolist())  # for people; the bits count
     yield f"// input: {json.dumps(entry)}"
@@ -216,7 +216,9 @@ def _check_value(key: str, value: Any, where: str) -> Any:
 def _read_input(text: str, data: str, where: str) -> tuple[str, Array | MadeUp]:
     entry = _json(text, where)
     try:
-        name, dtype = str(entry["name"]), as_dtype(entry["dtype"])
+        name, dtype = str(entry["name"]), find_dtype(entry["dtype"])
+        if dtype is None:
+            raise TypeError(f"{entry['dtype']!r} is not an element type")
         shape = tuple(_size(dim) for dim in cast(Sequence[Any], entry["shape"]))
         seed = entry.get("seed")
         wanted = math.prod(shape) * dtype.numpy.itemsize

@@ -222,7 +222,7 @@ def fill_of(fill: float, value: SSAValue) -> float:
     dtype = dtype_of(value.type)
     if dtype.is_differentiable or fill in (0.0, 1.0) or dtype == "bool":
         return fill
-    if fill == -1.0 and dtype != "uint8":
+    if fill == -1.0 and not dtype.startswith("u"):
         return fill
     low, high = _INTEGER_LIMITS.get(dtype, (None, None))
     limit = low if fill < 0 else high
@@ -238,4 +238,7 @@ _INTEGER_LIMITS: Mapping[str, tuple[float, float | None]] = {
     "int16": (-(2.0**15), 2.0**15 - 1),
     "int32": (-(2.0**31), 2.0**31 - 1),
     "int64": (-(2.0**63), None),
+    "uint16": (0.0, 2.0**16 - 1),
+    "uint32": (0.0, 2.0**32 - 1),
+    "uint64": (0.0, None),
 }

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from graphopt.ir.dialect.index_bound import IndexBound
-from graphopt.ir.dtypes import DType, as_dtype
+from graphopt.ir.dtypes import DType
 from graphopt.lowering.host_steps import HostSteps
 from graphopt.lowering.plan import Plan
 from graphopt.passes.padding.masked import Masked
@@ -115,7 +115,7 @@ def _port_record(port: Port) -> list[Any]:
 def _ports(records: Sequence[Any]) -> tuple[Port, ...]:
     found = [
         KnownPort(
-            *(str(kind), str(name), tuple(map(int, shape)), as_dtype(dtype)),
+            *(str(kind), str(name), tuple(map(int, shape)), DType(dtype)),
             *(tuple(map(str, stack)), tuple(map(int, order))),
         )
         for kind, name, shape, dtype, stack, order in records

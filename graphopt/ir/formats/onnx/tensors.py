@@ -24,7 +24,17 @@ _FIELDS = {
     **dict.fromkeys(("float32", "complex64"), ("float_data", np.dtype("<f4"))),
     **dict.fromkeys(("float64", "complex128"), ("double_data", np.dtype("<f8"))),
     "int64": ("int64_data", None),
+    **dict.fromkeys(("uint32", "uint64"), ("uint64_data", None)),
 }
+# Those of which a byte has several elements, the first in its lowest bits.
+_PACKED = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
+# Those without integers or floats of their own in NumPy, which a list has as bits.
+_AS_BITS = frozenset(
+    (
+        *("float16", "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz"),
+        *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    )
+)
 _LOCATIONS = ("the file", "another file")
 
 
@@ -44,6 +54,13 @@ class StoredTensor:
         """The number of elements."""
         return math.prod(self.shape)
 
+    @property
+    def byte_count(self) -> int:
+        """The bytes that its elements take in a file."""
+        if not isinstance(self.dtype, DType):
+            return self.size
+        return -(-self.size * _PACKED.get(self.dtype, 8 * self.dtype.numpy.itemsize) // 8)
+
     def error(self, problem: str) -> FormatError:
         """The exception for a problem, to be raised by the caller."""
         return FormatError(f"{self.wire.source}: tensor {quote(self.name)}: {problem}")
@@ -54,11 +71,17 @@ class StoredTensor:
         if not isinstance(dtype, DType):
             raise self.error(f"the elements are {dtype}, which graphopt has no type for")
         if self.message.get("data_location", 0) == 1:
-            return _shape_array(self, self._external(dtype.numpy.itemsize * self.size), dtype)
+            return _shape_array(self, self._external(self.byte_count), dtype)
         raw = self.message.get("raw_data")
         if raw is not None:
             return _shape_array(self, memoryview(self.wire.data)[slice(*raw)], dtype)
         return self._list_numbers(dtype)
+
+    def numbers(self) -> list[Any]:
+        """Its numbers in order, as Python has them."""
+        array = self.array()
+        is_plain = isinstance(self.dtype, DType) and self.dtype.is_of_numpy
+        return (array if is_plain else array.astype(np.float64)).ravel().tolist()
 
     def _list_numbers(self, dtype: DType) -> Array:
         """The numbers of the field for this type."""
@@ -69,11 +92,14 @@ class StoredTensor:
         if stored is not None:
             return _shape_array(self, memoryview(content), dtype)
         numbers = unpack_varints(content)
-        if numbers is None or len(numbers) != self.size:
+        wanted = self.byte_count if dtype in _PACKED else self.size
+        if numbers is None or len(numbers) != wanted:
             found = "damaged numbers" if numbers is None else f"{len(numbers)}"
-            raise self.error(f"expected {self.size} numbers in {name}, found {found}")
-        if dtype in ("float16", "bfloat16"):
-            bits = numbers.astype(np.uint16).view(dtype.numpy)
+            raise self.error(f"expected {wanted} numbers in {name}, found {found}")
+        if dtype in _PACKED:
+            return _unpack_elements(numbers.astype(np.uint8), self, dtype)
+        if dtype in _AS_BITS:
+            bits = numbers.astype(f"u{dtype.numpy.itemsize}").view(dtype.numpy)
             return _read_only(bits.reshape(self.shape))
         return _read_only(numbers.astype(dtype.numpy).reshape(self.shape))
 
@@ -135,15 +161,27 @@ def stored_tensor(wire: WireReader, message: Message, folder: Path | None) -> St
 
 
 def _shape_array(tensor: StoredTensor, content: memoryview, dtype: DType) -> Array:
-    wanted = tensor.size * dtype.numpy.itemsize
+    wanted = tensor.byte_count
     if content.nbytes != wanted:
         raise tensor.error(
             f"expected {wanted} bytes for {dtype!s} {list(tensor.shape)}, found {content.nbytes}"
         )
     if dtype == "bool":  # a byte that is neither 0 nor 1 would be neither true nor false
         return _read_only(np.frombuffer(content, np.uint8).astype(bool).reshape(tensor.shape))
-    little = dtype.numpy.newbyteorder("<") if dtype != "bfloat16" else dtype.numpy
+    if dtype in _PACKED:
+        return _unpack_elements(np.frombuffer(content, np.uint8), tensor, dtype)
+    little = dtype.numpy.newbyteorder("<") if dtype.is_of_numpy else dtype.numpy
     return _read_only(np.frombuffer(content, little).reshape(tensor.shape))
+
+
+def _unpack_elements(content: Array, tensor: StoredTensor, dtype: DType) -> Array:
+    """The elements of bytes that have several; the last byte may have fewer."""
+    bits = _PACKED[dtype]
+    places = np.arange(0, 8, bits).astype(np.uint8)
+    parts: Array = (content[:, None] >> places & np.uint8(2**bits - 1)).ravel()[: tensor.size]
+    if dtype == "float4_e2m1fn":
+        return _read_only(parts.view(dtype.numpy).reshape(tensor.shape))
+    return _read_only(parts.astype(dtype.numpy).reshape(tensor.shape))
 
 
 def _read_only(array: Array) -> Array:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dtypes import ALL, DType, as_dtype
+from graphopt.ir.dtypes import NUMBERED, DType, as_dtype
 from graphopt.ir.formats.graph_check import check_program, column_operators
 from graphopt.ir.formats.limits import UNLIMITED, Limits
 from graphopt.ir.formats.protobuf.attributes import attribute_message, read_attribute
@@ -49,7 +49,7 @@ _TENSOR_FIELD = {
     VarKind.TENSOR_ARRAY: "tensor_array",
 }
 _WITH_LOD = ("lod_tensor", "tensor_array")
-_DTYPE_CODES = frozenset(dtype.code for dtype in ALL)
+_DTYPE_CODES = frozenset(dtype.code for dtype in NUMBERED)
 _FLAGS = ("need_check_feed", "is_parameter", "stop_gradient")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphopt.ir.dtypes import ALL, DType
+from graphopt.ir.dtypes import DType, find_dtype
 from graphopt.ir.program import Program
 
 # The attribute of an operator that has the version of ONNX's operators which it belongs to.
@@ -44,14 +44,14 @@ _ELEMENTS = {
     14: "complex64",
     15: "complex128",
     16: "bfloat16",
-    17: "float8e4m3fn",
-    18: "float8e4m3fnuz",
-    19: "float8e5m2",
-    20: "float8e5m2fnuz",
+    17: "float8_e4m3fn",
+    18: "float8_e4m3fnuz",
+    19: "float8_e5m2",
+    20: "float8_e5m2fnuz",
     21: "uint4",
     22: "int4",
-    23: "float4e2m1",
-    24: "float8e8m0",
+    23: "float4_e2m1fn",
+    24: "float8_e8m0fnu",
     25: "uint2",
     26: "int2",
 }
@@ -60,4 +60,4 @@ _ELEMENTS = {
 def element_type(number: int) -> DType | str:
     """The dtype of an element type; its name where the dialect has none."""
     name = _ELEMENTS.get(number, f"type {number}")
-    return DType(name) if name in ALL else name
+    return find_dtype(name) or name

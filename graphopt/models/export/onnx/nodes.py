@@ -40,7 +40,6 @@ _RESULTS: Mapping[str, str] = {
     **dict.fromkeys(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"), "bool"),
     **dict.fromkeys(("IsNaN", "IsInf"), "bool"),
 }
-_NAMES = {"float32": "float", "float64": "double"}
 # Operators that give something else each time, or whose own value is what matters.
 _NEVER_SHARED = ("Bernoulli", "Dropout", "Identity", "Multinomial")
 _LARGE = 1024
@@ -54,7 +53,7 @@ class NotInOnnx(UnsupportedError):
 
 
 def _dtype(type_: ir.DataType) -> DType:
-    return as_dtype(type_.numpy())
+    return DType(type_.numpy().name)
 
 
 def dtype_of(value: Value) -> DType:
@@ -228,7 +227,9 @@ class Nodes:
         if dtype_of(value) == dtype:
             return value
         to = ir.DataType.from_numpy(as_dtype(dtype).numpy)
-        converted_ = self("Cast", value, dtype=dtype, to=int(to))
+        # numbers beyond a float of a byte are not its largest, as they would be by default
+        beyond = {"saturate": 0} if dtype.startswith("float8") else {}
+        converted_ = self("Cast", value, dtype=dtype, to=int(to), **beyond)
         converted_.shape = value.shape
         return converted_
 
@@ -401,4 +402,4 @@ def _allowed_types(op: str, version: int) -> dict[str, frozenset[str]]:
 
 
 def _spell_type(dtype: str) -> str:
-    return f"tensor({_NAMES.get(dtype, dtype)})"
+    return f"tensor({ir.DataType.from_numpy(DType(dtype).numpy).name.lower()})"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import onnx_ir as ir
 
-from graphopt.ir.dtypes import as_dtype, convert_as_x86
+from graphopt.ir.dtypes import DType, convert_as_x86
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Operand: TypeAlias = ir.Value | Array | None
@@ -86,7 +86,7 @@ _OF_SIZES = {
 
 
 def _cast(x: Array, to: int) -> Array:
-    return convert_as_x86(x, as_dtype(ir.DataType(to).numpy()))
+    return convert_as_x86(x, DType(ir.DataType(to).numpy().name))
 
 
 def _reshape(x: Array, shape: Array, allowzero: int = 0) -> Array:

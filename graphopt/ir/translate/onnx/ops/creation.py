@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops.creation import Arange, Eye, Full
-from graphopt.ir.dialect.ops.math import Cast
+from graphopt.ir.dialect.ops.math import Cast, Clip
 from graphopt.ir.dialect.ops.rearrange import TriangleOf
 from graphopt.ir.dtypes import DType
 from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype
@@ -29,7 +29,7 @@ def constant(
     value_ints: Sequence[int] | None = None,
 ) -> SSAValue:
     if value_dtype:
-        return emit.constant(value, value_dtype, value_shape)
+        return emit.constant(value, DType(value_dtype), value_shape)
     if value_int is not None or value_ints is not None:
         return _list_numbers(emit, value_int, value_ints, "int64")
     return _list_numbers(emit, value_float, value_floats, "float32")
@@ -50,7 +50,7 @@ def constant_of_shape(
     value_dtype: str = "float32",
     value_shape: Sequence[int] = (1,),
 ) -> SSAValue:
-    attrs = {"value": float(value[0]), "dtype": value_dtype}
+    attrs = {"value": float(value[0]), "dtype": DType(value_dtype)}
     return emit.dynamic(Full, [], attrs, {"shape": sizes})[0]
 
 
@@ -88,14 +88,53 @@ def emit_dtype(emit: OnnxEmitter, number: int | None, like: SSAValue) -> DType:
 def cast(
     emit: OnnxEmitter, x: SSAValue, *, to: int, saturate: int = 1, round_mode: str = "up"
 ) -> SSAValue:
-    return emit.cast(x, emit.element_type(to))
+    return convert(emit, x, emit.element_type(to), saturate, round_mode)
 
 
 @reads("CastLike")
 def cast_like(
     emit: OnnxEmitter, x: SSAValue, like: SSAValue, *, saturate: int = 1, round_mode: str = "up"
 ) -> SSAValue:
-    return emit.cast(x, dtype(like))
+    return convert(emit, x, dtype(like), saturate, round_mode)
+
+
+# The largest number of each float of a byte that numbers beyond it, infinity too, may become.
+LARGEST = {
+    "float8_e4m3fn": 448.0,
+    "float8_e4m3fnuz": 240.0,
+    "float8_e5m2": 57344.0,
+    "float8_e5m2fnuz": 57344.0,
+}
+
+
+def convert(
+    emit: OnnxEmitter, x: SSAValue, kind: DType, saturate: int = 1, round_mode: str = "up"
+) -> SSAValue:
+    """x in another dtype; numbers beyond a float of a byte are its largest, or nan and infinity."""
+    if kind == "float8_e8m0fnu" and dtype(x) != kind:
+        # what becomes of numbers beyond these, NumPy and XLA say differently
+        raise emit.refuse(f"numbers as powers of two, rounded {round_mode}; use another type")
+    if saturate and kind in LARGEST and dtype(x) != kind:
+        x = x if dtype(x).is_floating else emit.cast(x, "float32")
+        x = emit(Clip, x, min=-LARGEST[kind], max=LARGEST[kind])
+    return emit.cast(x, kind)
+
+
+@reads("Optional")
+def optional(emit: OnnxEmitter, x: SSAValue | None = None) -> SSAValue:
+    if x is None:
+        raise emit.refuse("an optional value that is not there; leave out what reads it")
+    return x
+
+
+@reads("OptionalHasElement")
+def optional_has_element(emit: OnnxEmitter, x: SSAValue | None = None) -> SSAValue:
+    return emit.constant([x is not None], "bool", ())
+
+
+@reads("OptionalGetElement")
+def optional_get_element(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
+    return x
 
 
 @reads("Trilu")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import ml_dtypes
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops.linear import Matmul
@@ -24,12 +25,19 @@ from graphopt.ir.dialect.ops.math import (
 from graphopt.ir.dialect.ops.rearrange import RepeatInterleave
 from graphopt.ir.dialect.ops.reduce import Max, Min
 from graphopt.ir.dialect.ops.shape import Slice
+from graphopt.ir.dtypes import DType
 from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
 from graphopt.ir.translate.onnx.ops.conv import convolve
+from graphopt.ir.translate.onnx.ops.creation import LARGEST, convert
 from graphopt.ir.translate.onnx.ops.math import half_to_even
 from graphopt.ir.translate.onnx.registry import reads
 
-_RANGES = {"uint8": (0.0, 255.0), "int8": (-128.0, 127.0), "int16": (-32768.0, 32767.0)}
+# The least and the largest number of each type that is quantised to.
+_RANGES = {
+    name: (float(ml_dtypes.iinfo(name).min), float(ml_dtypes.iinfo(name).max))
+    for name in ("uint8", "int8", "uint16", "int16", "uint4", "int4", "uint2", "int2")
+}
+_NARROW_FLOATS = ("float4_e2m1fn", *LARGEST)
 
 
 def _spread(emit: OnnxEmitter, value: SSAValue, x: SSAValue, axis: int, block: int) -> SSAValue:
@@ -49,13 +57,22 @@ def _spread(emit: OnnxEmitter, value: SSAValue, x: SSAValue, axis: int, block: i
 
 
 def quantise(
-    emit: OnnxEmitter, x: SSAValue, scale: SSAValue, zero: SSAValue | None, kind: str
+    emit: OnnxEmitter,
+    x: SSAValue,
+    scale: SSAValue,
+    zero: SSAValue | None,
+    kind: DType | str,
+    saturate: int = 1,
 ) -> SSAValue:
-    """The nearest whole numbers of x over a scale, moved by a zero point, within the type."""
-    low, high = _RANGES[kind]
-    number = half_to_even(emit, emit(Divide, x, scale))
+    """The nearest numbers of the type to x over a scale, moved by a zero point, within the type."""
+    number = emit(Divide, x, scale)
+    if kind in _RANGES:
+        number = half_to_even(emit, number)
     if zero is not None:
         number = emit(Add, number, emit.cast(zero, dtype(number)))
+    if kind in _NARROW_FLOATS:
+        return convert(emit, number, DType(kind), saturate)
+    low, high = _RANGES[kind]
     return emit.cast(emit(Clip, number, min=low, max=high), kind)
 
 
@@ -75,12 +92,12 @@ def quantize(
     kind = dtype(zero) if zero is not None else "uint8"
     if output_dtype:
         kind = emit.element_type(output_dtype)
-    if kind not in _RANGES:
+    if kind not in _RANGES and kind not in _NARROW_FLOATS:
         raise emit.refuse(f"quantised numbers of the type {kind}")
     wide = "float32" if dtype(x) != "float64" else "float64"
     own = emit.cast(_spread(emit, scale, x, axis, block_size), wide)
     offset = zero and _spread(emit, zero, x, axis, block_size)
-    return quantise(emit, emit.cast(x, wide), own, offset, kind)
+    return quantise(emit, emit.cast(x, wide), own, offset, kind, saturate)
 
 
 @reads("DequantizeLinear")
@@ -96,9 +113,10 @@ def dequantize(
 ) -> SSAValue:
     kind = emit.element_type(output_dtype) if output_dtype else dtype(scale)
     own = emit.cast(_spread(emit, scale, x, axis, block_size), kind)
-    number = emit.cast(x, "int32")
+    whole = "float32" if dtype(x) in _NARROW_FLOATS else "int32"
+    number = emit.cast(x, whole)
     if zero is not None:
-        offset = emit.cast(_spread(emit, zero, x, axis, block_size), "int32")
+        offset = emit.cast(_spread(emit, zero, x, axis, block_size), whole)
         number = emit(Subtract, number, offset)
     return emit(Multiply, emit.cast(number, kind), own)
 

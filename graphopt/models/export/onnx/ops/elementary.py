@@ -139,6 +139,10 @@ def copysign(emit: Nodes, x: Value, y: Value) -> Value:
     return emit("Where", below, emit("Neg", size), size)
 
 
+# ONNX shifts numbers without a sign, and ONNX Runtime those of these types.
+_SHIFTED = ("uint32", "uint64")
+
+
 def _by_bits(emit: Nodes, y: Value) -> Value:
     """2 to the power of each number; the last one is the sign alone."""
     powers = emit.constant(np.left_shift(1, np.arange(64)))
@@ -147,6 +151,8 @@ def _by_bits(emit: Nodes, y: Value) -> Value:
 
 @exports(ops.BitwiseLeftShift)
 def bitwise_left_shift(emit: Nodes, x: Value, y: Value) -> Value:
+    if dtype_of(x) in _SHIFTED:
+        return emit("BitShift", x, y, direction="LEFT")
     moved = emit("Mul", emit.cast(x, "int64"), _by_bits(emit, y))
     return emit.cast(moved, dtype_of(x))
 
@@ -154,6 +160,8 @@ def bitwise_left_shift(emit: Nodes, x: Value, y: Value) -> Value:
 @exports(ops.BitwiseRightShift)
 def bitwise_right_shift(emit: Nodes, x: Value, y: Value, is_arithmetic: bool) -> Value:
     """A division, which rounds up below 0: there, of the other bits."""
+    if dtype_of(x) in _SHIFTED:
+        return emit("BitShift", x, y, direction="RIGHT")
     wide, powers = emit.cast(x, "int64"), _by_bits(emit, y)
     negative = emit("Less", wide, emit.number(0, "int64"))
     if not is_arithmetic and dtype_of(x) != "uint8":

@@ -170,9 +170,10 @@ def scale_(
 
 @exports(ops.Cast)
 def cast(emit: Nodes, x: Value, dtype: DType) -> Value:
-    """Narrow integers are the low bits of an int32, as in Paddle."""
-    if dtype_of(x).is_floating and dtype in ("int8", "uint8", "int16"):
-        x = emit.cast(x, "int32")
+    """Narrow integers are the low bits of a wider one, as in Paddle."""
+    has_point = not dtype_of(x).is_whole and dtype_of(x) != "bool"
+    if has_point and dtype.is_whole and dtype not in ("int32", "int64", "uint64"):
+        x = emit.cast(x, dtype.cut_in.name)
     return emit.cast(x, dtype)
 
 
