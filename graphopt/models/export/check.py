@@ -83,7 +83,7 @@ def call_network(path: Path, feed: Mapping[str, Any]) -> list[Array]:
         read = script.get("read_weights", lambda _: dict[str, Any]())
         weights = read(path.with_suffix(".safetensors"))
         network = script["network"]
-        if "growing_loop" not in script:
+        if isinstance(network, jax.stages.Wrapped):
             network = jax.jit(network, compiler_options=quickly(None))
         found = network(weights, *(feed[name] for name in script["INPUTS"]))
     finally:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphopt.ir.dialect.signature import Port
+from graphopt.ir.dtypes import DType
 from graphopt.ir.formats.commit import write_files
 from graphopt.models.export.safetensors_file import NAMES as _NAMES
 from graphopt.models.export.safetensors_file import safetensors_bytes
@@ -77,7 +78,6 @@ def source_of(program: SourceProgram, title: str, weights: str, style: str) -> s
         inputs=_inputs(program.inputs, style),
         names=", ".join(names),
         read=_read(program, style) if has_weights else "",
-        call="network" if "growing_loop" in body else "jax.jit(network)",
         load=f"read_weights(Path(__file__).with_name({literal(weights)}))" if has_weights else "{}",
         one="[outputs]" if len(program.outputs) == 1 else "list(outputs)",
         imports=_imports("\n\n".join([*helpers, body]), style, has_weights),
@@ -88,7 +88,10 @@ def source_of(program: SourceProgram, title: str, weights: str, style: str) -> s
 def _read(program: SourceProgram, style: str) -> str:
     """The function that reads weights, with the dtypes that there are."""
     own = dict.fromkeys(_NAMES[dtype] for dtype in program.dtypes)
-    names = {name: f'"{dtype}"' for dtype, name in _NAMES.items()} | {"BF16": "jnp.bfloat16"}
+    names = {
+        name: f'"{dtype}"' if DType(dtype).is_of_numpy else f"jnp.{dtype}"
+        for dtype, name in _NAMES.items()
+    }
     rows = ", ".join(f'"{name}": {names[name]}' for name in own)
     return _READ.replace("DTYPES_OF_WEIGHTS", f"{{{rows}}}")
 
@@ -121,7 +124,8 @@ def _network(program: SourceProgram, names: Sequence[str]) -> str:
     body.fixed = {v for v, name in body.names.items() if name != "x"}
     head = ", ".join(["w", *names])
     lines = body.write(program.calls, program.outputs)
-    return "\n".join([*wrap_line(f"def network({head}):"), *lines])
+    jitted = ["@jax.jit"] if program.is_traced else []
+    return "\n".join([*jitted, *wrap_line(f"def network({head}):"), *lines])
 
 
 def _helpers(body: str) -> list[str]:
@@ -195,7 +199,7 @@ if __name__ == "__main__":
         np.zeros([2 if size is None else size for size in shape], dtype)
         for shape, dtype in INPUTS.values()
     ]
-    outputs = {call}(weights, *example)
+    outputs = network(weights, *example)
     for output in jax.tree.leaves(outputs):
         print(output.shape, output.dtype)
 '''

@@ -37,6 +37,17 @@ def array_write(array, position, x):
     return jnp.concatenate([array[:at], x[None], array[at + 1 :]])
 
 
+def gather_tree(ids, parents):
+    """The sequences of a beam search, of each step's words and the beams that these continue."""
+
+    def step(beam, now):
+        words, origins = now
+        return jnp.take_along_axis(origins, beam, 1), jnp.take_along_axis(words, beam, 1)
+
+    beams = lax.broadcasted_iota(parents.dtype, ids.shape[1:], 1)
+    return lax.scan(step, beams, (ids, parents), reverse=True)[1]
+
+
 def numbers(value, count):
     """One number for each dimension of a window."""
     return [value] * count if isinstance(value, int) else list(value)

@@ -17,11 +17,13 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule
 from graphopt.ir.dialect.ops.control import If, While, Yield
+from graphopt.ir.dialect.ops.creation import Arange
 from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties
 from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.signature import STATE, Port, main_function, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, element_count, rank_of, shape_of
+from graphopt.models.export.safetensors_file import NAMES
 from graphopt.models.export.source import rules as rules  # every rule is registered
 from graphopt.models.export.source.calls import (
     RULES,
@@ -73,6 +75,8 @@ class SourceProgram:
     weights: Mapping[str, tuple[str, str]]
     dtypes: Sequence[str]
     is_wide: bool
+    is_traced: bool
+    """True for the functions of JAX that one trace holds; False where a loop carries what grows."""
 
 
 def read_program(module: ModuleOp, feeds: Sequence[str], style: str) -> SourceProgram:
@@ -92,11 +96,16 @@ def read_program(module: ModuleOp, feeds: Sequence[str], style: str) -> SourcePr
     assert isinstance(last, ReturnOp)
     outputs = list(last.operands)
     calls = prune_calls(reader.block(block), outputs)
-    odd = [n for v, n in names.items() if str(dtype_of(v.type)) == "bfloat16"]
-    if odd and style == "paddle":
-        raise UnsupportedError(
-            f"'{odd[0]}' is bfloat16, which NumPy has no arrays of; write the style jax"
-        )
+    for value, name in names.items():
+        dtype = dtype_of(value.type)
+        if style == "paddle" and dtype == "bfloat16":
+            raise UnsupportedError(
+                f"'{name}' is bfloat16, which NumPy has no arrays of; write the style jax"
+            )
+        if dtype not in NAMES or (style == "paddle" and not dtype.is_of_numpy):
+            raise UnsupportedError(
+                f"'{name}' is {dtype!s}, which the weights beside a script cannot be; write .onnx"
+            )
     refused = dict.fromkeys(
         f"{call.hint} ({_place(call)}): {call.refused}" for call in _all(calls) if call.refused
     )
@@ -118,6 +127,7 @@ def read_program(module: ModuleOp, feeds: Sequence[str], style: str) -> SourcePr
         calls=calls,
         weights={names[value]: place for value, place in reader.weights.items()},
         dtypes=sorted({str(dtype_of(value.type)) for value in reader.weights}),
+        is_traced=style == "jax" and not is_stepwise,
         is_wide=any(
             str(dtype_of(value.type)) in ("int64", "float64", "complex128")
             for op in module.walk()
@@ -521,12 +531,26 @@ class _Reader:
         text = f"{emit.value(x)}[{', '.join(places[: max(axes) + 1])}]"
         return f"{text}.squeeze({tuple(gone)})" if gone else text
 
+    def _arange(self, emit: Emit, op: Dynamic, end: SSAValue) -> str:
+        """Numbers from a known one to one that another value gives."""
+        texts, known = self._texts(emit, end), decode_properties(Arange, op.attr("attrs"))
+        dtype = dtype_of(op.results[0].type)
+        start, step = (number_of(dtype, known[name]) for name in ("start", "step"))
+        bounds = f"{literal(start)}, {emit.value(end) if texts is None else texts[0]}"
+        module = "jnp" if emit.is_jax else "paddle"
+        return f'{module}.arange({bounds}, {literal(step)}, dtype="{dtype}")'
+
     def _dynamic(self, emit: Emit, op: Dynamic) -> str:
         names, kind = op.attr("dynamic"), op.attr("op").removeprefix("pd.")
         inputs, values = op.operand_groups()
         emit.call.hint = kind
         if kind == "slice" and set(names) <= {"starts", "ends"}:
             return self._slice(emit, op, inputs[0], values)
+        if kind == "tile" and list(names) == ["repeat_times"]:
+            counts = self._list_sizes(emit, values[0])
+            return f"{'jnp' if emit.is_jax else 'paddle'}.tile({emit.value(inputs[0])}, {counts})"
+        if kind == "arange" and list(names) == ["end"]:
+            return self._arange(emit, op, values[0])
         if list(names) != ["shape"] or kind not in ("full", "expand", "reshape"):
             raise NotReadable(f"{', '.join(names)} of {kind} is known only when the program runs")
         sizes = self._list_sizes(emit, values[0])

@@ -79,6 +79,7 @@ CALLS: Mapping[str, tuple[str, str]] = {
     ),
     "flip": ("paddle.flip({x}, axis={axis})", "jnp.flip({x}, axis={axis})"),
     "gather_nd": ("paddle.gather_nd({x}, {index})", "gather_nd({x}, {index})"),
+    "gather_tree": ("F.gather_tree({ids}, {parents})", "gather_tree({ids}, {parents})"),
     "gelu": (
         "F.gelu({x}, approximate={approximate=False})",
         "jax.nn.gelu({x}, approximate={approximate})",
