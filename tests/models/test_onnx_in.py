@@ -286,6 +286,86 @@ def test_a_loop_with_what_it_carries_and_collects(tmp_path: Path) -> None:
     assert every[:, 0].tolist() == [2, 3, 5, 8]
 
 
+def node(type_: str, inputs: str, outputs: str, **attributes: Any) -> Any:
+    return helper.make_node(type_, inputs.split(), outputs.split(), **attributes)
+
+
+def list_of(name: str) -> Any:
+    return helper.make_tensor_sequence_value_info(name, FLOAT, None)
+
+
+def test_lists_of_tensors(tmp_path: Path) -> None:
+    """Elements are put, taken, counted and joined where their places are known, or fed."""
+    nodes = [
+        node("SplitToSequence", "x sizes", "parts", axis=1),
+        node("SplitToSequence", "x", "rows", keepdims=0),
+        node("SequenceAt", "parts last", "b"),
+        node("SequenceConstruct", "b b", "two"),
+        node("SequenceInsert", "two row", "three"),
+        node("SequenceInsert", "three row last", "four"),
+        node("SequenceErase", "four first", "less"),
+        node("SequenceLength", "four", "count"),
+        node("ConcatFromSequence", "less", "joined", axis=0),
+        node("ConcatFromSequence", "rows", "stacked", axis=1, new_axis=1),
+        node("SequenceAt", "rows at", "row_at"),
+        node("Identity", "rows", "again"),
+        node("SequenceLength", "again", "length"),
+        node("SequenceEmpty", "", "none"),
+        node("SequenceLength", "none", "zero"),
+    ]
+    tensors = [tensor("sizes", [1, 3], "int64"), tensor("last", -1, "int64")]
+    tensors += [tensor("first", 0, "int64"), tensor("row", X[:1, 1:])]
+    names = ("b", "count", "joined", "stacked", "row_at", "length", "zero")
+    inputs = [value("x", [3, 4]), value("at", [], INT64)]
+    model = made(nodes, inputs, [value(n, None) for n in names], tensors)
+    from onnx.reference import ReferenceEvaluator
+
+    model_in = read(tmp_path, model)
+    for at in (0, 2, -1, -3):
+        feed = {"x": X, "at": np.array(at)}
+        wanted = ReferenceEvaluator(model).run(None, feed)
+        for name, new, old in zip(names, model_in.run(feed), wanted, strict=True):
+            np.testing.assert_array_equal(new, old, err_msg=name)
+
+
+def test_a_list_that_a_loop_fills(tmp_path: Path) -> None:
+    """The number of elements is the number of turns, which is fed."""
+    body = helper.make_graph(
+        [
+            node("Identity", "go", "go_on"),
+            node("Add", "before x", "after"),
+            node("SequenceInsert", "list after", "longer"),
+        ],
+        "body",
+        [value("i", [], INT64), value("go", [], BOOL), value("before", [2]), list_of("list")],
+        [value("go_on", [], BOOL), value("after", [2]), list_of("longer")],
+    )
+    nodes = [
+        node("SequenceEmpty", "", "empty"),
+        helper.make_node("Loop", ["n", "", "start", "empty"], ["end", "list"], body=body),
+        node("ConcatFromSequence", "list", "y", axis=0, new_axis=1),
+        node("SequenceLength", "list", "count"),
+    ]
+    inputs = [value("x", [2]), value("start", [2]), value("n", [], INT64)]
+    outputs = [value("y", ["steps", 2]), value("count", [], INT64)]
+    model = read(tmp_path, made(nodes, inputs, outputs))
+    x, start = np.array([1, 2], np.float32), np.zeros(2, np.float32)
+    for count in (1, 3):
+        y, length = model.run({"x": x, "start": start, "n": np.array(count)})
+        np.testing.assert_array_equal(y, np.outer(np.arange(1, count + 1), x))
+        assert length == count
+
+
+def test_a_list_of_tensors_as_a_result(tmp_path: Path) -> None:
+    nodes = [node("SequenceConstruct", "x x", "y")]
+    outputs = [list_of("y")]
+    with pytest.raises(UnsupportedError, match="output 'y' is a list of tensors"):
+        read(tmp_path, made(nodes, [value("x", [2])], outputs))
+    nodes.append(node("Relu", "y", "z"))
+    with pytest.raises(UnsupportedError, match="Relu of a list of tensors is not supported"):
+        read(tmp_path, made(nodes, [value("x", [2])], [value("z", None)]))
+
+
 def test_a_scan_backwards_along_another_axis(tmp_path: Path) -> None:
     body = helper.make_graph(
         [
@@ -377,7 +457,7 @@ def test_all_refusals_are_one_message(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("StringNormalizer", ["x"], ["a"], name="words"),
         helper.make_node("Relu", ["a"], ["b"]),
-        helper.make_node("Cast", ["x"], ["c"], to=TensorProto.UINT16, name="narrow"),
+        helper.make_node("Cast", ["x"], ["c"], to=TensorProto.STRING, name="narrow"),
         helper.make_node("Elu", ["x"], ["d"], name="curve", beta=1.0),
     ]
     outputs = [value(name, None) for name in "bcd"]
@@ -386,7 +466,7 @@ def test_all_refusals_are_one_message(tmp_path: Path) -> None:
     lines = str(caught.value).splitlines()
     assert lines[0].endswith("m.onnx: 3 of 8 operators cannot be translated:")
     assert "'onnx.StringNormalizer' has no translation" in lines[1] and "m.onnx:words:1" in lines[1]
-    assert "no type for uint16; use another one" in lines[2] and "narrow" in lines[2]
+    assert "no type for string; use another one" in lines[2] and "narrow" in lines[2]
     assert "its attribute 'beta' is not supported" in lines[3] and "curve" in lines[3]
 
 
@@ -539,11 +619,60 @@ def test_numbers_in_every_field(tmp_path: Path) -> None:
         TensorProto.FLOAT: ([1.5, -0.25, 0, 3], "float32"),
         TensorProto.DOUBLE: ([1.5, -0.25, 0, 3], "float64"),
         TensorProto.FLOAT16: ([1.5, -0.25, 0, 3], "float16"),
+        TensorProto.UINT16: ([1, 0, 2**16 - 1], "uint16"),
+        TensorProto.UINT32: ([1, 0, 2**32 - 1], "uint32"),
+        TensorProto.UINT64: ([1, 0, 2**63 - 1], "uint64"),
+        TensorProto.INT4: ([1, -8, 7], "int4"),
+        TensorProto.UINT4: ([1, 15, 0, 9, 2], "uint4"),
+        TensorProto.UINT2: ([1, 3, 0, 2, 2], "uint2"),
+        TensorProto.INT2: ([1, -2, 0], "int2"),
+        TensorProto.FLOAT4E2M1: ([1.5, -0.5, 6], "float4_e2m1fn"),
+        TensorProto.FLOAT8E4M3FN: ([1.5, -0.25, 448], "float8_e4m3fn"),
+        TensorProto.FLOAT8E5M2: ([1.5, -0.25, 57344], "float8_e5m2"),
     }
     for number, (numbers, dtype) in kinds.items():
-        given = helper.make_tensor("n", number, [4], numbers)
+        given = [helper.make_tensor("n", number, [len(numbers)], numbers)]
+        given.append(numpy_helper.from_array(numpy_helper.to_array(given[0]), "raw"))
         nodes = [helper.make_node("Identity", ["n"], ["y"]), helper.make_node("Neg", ["x"], ["z"])]
-        outputs = [value("y", [4], number), value("z", [1])]
-        model = made(nodes, [value("x", [1])], outputs, [given])
-        found, _ = ran(tmp_path, model, x=np.ones(1, np.float32))
-        assert (found.dtype, found.tolist()) == (dtype, np.array(numbers, dtype).tolist())
+        nodes.append(helper.make_node("Identity", ["raw"], ["w"]))
+        outputs = [value("y", [4], number), value("z", [1]), value("w", [4], number)]
+        model = made(nodes, [value("x", [1])], outputs, given, opset=25)
+        found, _, again = ran(tmp_path, model, x=np.ones(1, np.float32))
+        for each in (found, again):
+            assert (str(each.dtype), each.tolist()) == (
+                dtype,
+                numpy_helper.to_array(given[0]).tolist(),
+            )
+
+
+@pytest.mark.parametrize("tier", ["host", "full"])
+def test_numbers_in_narrow_types(tier: str, tmp_path: Path) -> None:
+    """Beyond a float of a byte are its largest or nan; of integers the low bits stay."""
+    kinds = (TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2FNUZ, TensorProto.UINT4)
+    kinds += (TensorProto.INT2, TensorProto.UINT32, TensorProto.FLOAT4E2M1)
+    nodes, outputs = list[Any](), list[Any]()
+    for number in kinds:
+        nodes.append(helper.make_node("Cast", ["x"], [f"n{number}"], to=number))
+        nodes.append(helper.make_node("Cast", [f"n{number}"], [f"y{number}"], to=FLOAT))
+        outputs.append(value(f"y{number}", [6]))
+    nodes.append(helper.make_node("Cast", ["x"], ["n"], to=kinds[0], saturate=0))
+    nodes.append(helper.make_node("Cast", ["n"], ["y"], to=FLOAT))
+    model = made(nodes, [value("x", [6])], [*outputs, value("y", [6])], opset=25)
+    given = np.array([0.3, 5, -6, 4e9, 500, 1.2], np.float32)
+    paddle.set_flags({"FLAGS_graphopt_tier": tier})
+    try:
+        found = ran(tmp_path, model, x=given)
+    finally:
+        paddle.set_flags({"FLAGS_graphopt_tier": "auto"})
+    nan = np.nan
+    wanted = [
+        [0.3125, 5, -6, 448, 448, 1.25],
+        [0.3125, 5, -6, 57344, 512, 1.25],
+        [0, 5, 10, 0, 4, 1],
+        [0, 1, -2, 0, 0, 1],
+        [0, 5, 2.0**32 - 6, 4e9, 500, 1],
+        [0.5, 4, -6, 6, 6, 1],
+        [0.3125, 5, -6, nan, nan, 1.25],
+    ]
+    for new, old in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(new, np.array(old, np.float32))

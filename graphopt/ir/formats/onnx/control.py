@@ -93,6 +93,8 @@ def _branches(importer: OnnxImporter, node: OnnxNode) -> None:
         names = [importer.new(f"{node.name}.{attribute[:4]}{i}") for i in range(count)]
         body.enter()
         for source, target in zip(body.results(), names, strict=True):
+            if importer.is_sequence(source):
+                raise importer.no_sequence(node, "a list of tensors that a branch gives")
             importer.emit("assign", {"X": [source]}, {"Out": [target]}, {}, node)
         body.leave()
         importer.emit(
@@ -132,6 +134,7 @@ def _loop(importer: OnnxImporter, node: OnnxNode) -> None:
     _going(importer, node, at, limit, holds, going)
     carried = [importer.new(f"{node.name}.carried{i}") for i in range(count)]
     for source, target in zip(starts, carried, strict=True):
+        importer.keep_kind(source, target)
         importer.emit("assign", {"X": [source]}, {"Out": [target]}, {}, node)
     arrays = [_array(importer, f"{node.name}.array{i}") for i in range(steps)]
     body.enter()
@@ -158,7 +161,7 @@ def _loop(importer: OnnxImporter, node: OnnxNode) -> None:
     )
     for source, output in zip(carried, node.outputs, strict=False):
         if output:
-            target = importer.declare(output)
+            target = importer.keep_kind(source, importer.declare(output))
             importer.emit("assign", {"X": [source]}, {"Out": [target]}, {}, node)
     for array, output in zip(arrays, node.outputs[count:], strict=True):
         if output:
@@ -286,7 +289,7 @@ def _assign_all(
     kept: list[str] = []
     for source, target in zip(sources, targets, strict=True):
         if source in targets and source != target:
-            copy = importer.new(f"{source}.kept")
+            copy = importer.keep_kind(source, importer.new(f"{source}.kept"))
             importer.emit("assign", {"X": [source]}, {"Out": [copy]}, {}, node)
             source = copy
         kept.append(source)

@@ -48,6 +48,11 @@ _SETTINGS: Mapping[str, Sequence[int]] = {
     "Pad": (1, 2),
     "NonMaxSuppression": (2, 3, 4),
 }
+# The operators that give lists of tensors, and others that take them.
+_MAKE_SEQUENCES = frozenset(
+    ("SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SplitToSequence")
+)
+_TAKE_SEQUENCES = _MAKE_SEQUENCES | {"SequenceAt", "SequenceLength", "ConcatFromSequence"}
 # The operands of the statistics that training would not learn by a gradient.
 _STATISTICS: Mapping[str, Sequence[int]] = {"BatchNormalization": (3, 4)}
 
@@ -95,6 +100,11 @@ class OnnxImporter:
         fed = [self.feed(value) for value in graph.inputs if value.name not in graph.tensors]
         self.nodes(graph)
         fetched = [self.read(value.name, "the output") for value in graph.outputs]
+        for name in filter(self.is_sequence, fetched):
+            raise UnsupportedError(
+                f"{self.source}: the output {quote(name)} is a list of tensors, which is not "
+                "supported; give what ConcatFromSequence makes of it"
+            )
         self._columns(fed, fetched)
         self.program.touch()
 
@@ -181,10 +191,35 @@ class OnnxImporter:
         ]
         while inputs and inputs[-1] == EMPTY:
             inputs.pop()
+        is_of_list = not node.domain and node.type in _TAKE_SEQUENCES
+        if not is_of_list and any(map(self.is_sequence, inputs)):
+            if node.type != "Identity" or node.domain:
+                raise self.no_sequence(node, f"{node.type} of a list of tensors")
+            target = self.keep_kind(inputs[0], self.declare(node.outputs[0]))
+            return self.emit("assign", {"X": inputs}, {"Out": [target]}, {}, node)
         outputs = [self.declare(name) if name else EMPTY for name in node.outputs]
+        if is_of_list and node.type in _MAKE_SEQUENCES:
+            self.block.vars[outputs[0]].kind = VarKind.TENSOR_ARRAY
         attrs = {OPSET: node.version, **self._attributes(node)}
         type_ = operator_type(node.domain, node.type)
         return self.emit(type_, {"X": inputs}, {"Out": outputs}, attrs, node)
+
+    def is_sequence(self, name: str) -> bool:
+        """True for the variable of a list of tensors."""
+        variable = self.block.find_var(name)
+        return variable is not None and variable.kind == VarKind.TENSOR_ARRAY
+
+    def keep_kind(self, source: str, target: str) -> str:
+        """Let a variable be a list of tensors where another one is; its name."""
+        if self.is_sequence(source):
+            self.block.vars[target].kind = VarKind.TENSOR_ARRAY
+        return target
+
+    def no_sequence(self, node: OnnxNode, what: str) -> UnsupportedError:
+        """The exception for a use of a list of tensors, to be raised by the caller."""
+        return UnsupportedError(
+            f"{self.source}: node {quote(node.name)}: {what} is not supported; use its tensors"
+        )
 
     def emit(
         self,
@@ -225,7 +260,7 @@ class OnnxImporter:
                 f"{tensor.size} numbers in {quote(name)}; only Constant may have a large one"
             )
         return {
-            name: tensor.array().ravel().tolist(),
+            name: tensor.numbers(),
             f"{name}_dtype": str(tensor.dtype),
             f"{name}_shape": list(tensor.shape),
         }
@@ -351,7 +386,7 @@ class OnnxImporter:
         block.vars[name] = Variable(*(block, name, tensor.shape, tensor.dtype), stop_gradient=True)
         attrs = {
             OPSET: self.model.opset or 13,
-            "value": tensor.array().ravel().tolist(),
+            "value": tensor.numbers(),
             "value_dtype": str(tensor.dtype),
             "value_shape": list(tensor.shape),
         }

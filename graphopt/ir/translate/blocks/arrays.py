@@ -36,7 +36,7 @@ def open_array(parser: BlockParser, name: str, like: SSAValue | None = None) -> 
     array = parser.array(name)
     if isinstance(array, SSAValue):
         return array
-    elements, emit = _written_elements(array, name), parser.translator.emit
+    elements, emit = written_elements(array, name), parser.translator.emit
     first = next(iter(elements), like)
     if first is None:
         raise ProgramError(f"the array '{name}' is read and was never written")
@@ -60,9 +60,7 @@ def array_part(parser: BlockParser, name: str, part: str) -> SSAValue:
     """
     array = parser.array(name)
     if not isinstance(array, SSAValue):
-        elements = dict(
-            zip(parts_of(name, len(array)), _written_elements(array, name), strict=True)
-        )
+        elements = dict(zip(parts_of(name, len(array)), written_elements(array, name), strict=True))
         if part not in elements:
             raise ArrayFetchError(name, len(array))
         return elements[part]
@@ -83,7 +81,7 @@ def _varies(elements: list[SSAValue]) -> bool:
     return len(elements) > 1 and shape_of(elements[0].type)[:1] == (UNKNOWN,)
 
 
-def _written_elements(elements: Elements, name: str) -> list[SSAValue]:
+def written_elements(elements: Elements, name: str) -> list[SSAValue]:
     """The elements of an array without gaps."""
     found = [value for value in elements if value is not None]
     if len(found) < len(elements):
@@ -150,7 +148,7 @@ def _join(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
         made = parser.translator.emit(ArrayToTensor, op, array, axis=axis, use_stack=stacked)
         names = [*op.output("Out"), *op.output("OutIndex")]
         return dict(zip(names, made.results, strict=False))
-    elements = _written_elements(array, name)
+    elements = written_elements(array, name)
     if not elements:
         raise ProgramError(f"the array '{name}' is read and was never written")
     made = parser.translator.emit(Stack if stacked else Concat, op, elements, axis=axis)

@@ -31,6 +31,7 @@ from graphopt.ir.translate.blocks.branches import BRANCHES
 from graphopt.ir.translate.blocks.feeds import FEEDS
 from graphopt.ir.translate.blocks.gradients import GradientParser
 from graphopt.ir.translate.blocks.loops import LOOPS
+from graphopt.ir.translate.blocks.onnx_sequences import ONNX_SEQUENCES
 from graphopt.ir.translate.blocks.open_branches import OpenBranch, keep_condition
 from graphopt.ir.translate.blocks.pylayers import PYLAYERS
 from graphopt.ir.translate.gradients.raising import plan_gradients
@@ -40,7 +41,7 @@ FeedType = tuple[Sequence[int], str]
 # the numbers of a feed, row by row
 Numbers = tuple[float, ...]
 
-HANDLERS = {**BRANCHES, **LOOPS, **ARRAYS, **PYLAYERS, **FEEDS}
+HANDLERS = {**BRANCHES, **LOOPS, **ARRAYS, **ONNX_SEQUENCES, **PYLAYERS, **FEEDS}
 
 
 @paused_collector()
