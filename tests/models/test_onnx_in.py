@@ -173,6 +173,19 @@ def test_large_whole_numbers_keep_their_digits(tmp_path: Path) -> None:
     assert found.tolist() == numbers
 
 
+def test_computed_numbers_from_the_end(tmp_path: Path) -> None:
+    """Rows of a parameter; a number that is fed as it is has to be a row."""
+    rows = np.arange(200, dtype=np.float32).reshape(50, 4)
+    nodes = [helper.make_node("Cast", ["x"], ["i"], to=INT64)]
+    nodes.append(helper.make_node("Gather", ["rows", "i"], ["y"]))
+    model = made(nodes, [value("x", ["N"])], [value("y", None)], [tensor("rows", rows)])
+    (found,) = ran(tmp_path, model, x=np.array([1, -1], np.float32))
+    np.testing.assert_array_equal(found, rows[[1, -1]])
+    model = made(nodes[1:], [value("i", ["N"], INT64)], [value("y", None)], [tensor("rows", rows)])
+    with pytest.raises(IndexError, match="'i' was fed -1"):
+        ran(tmp_path, model, i=np.array([1, -1]))
+
+
 def test_numbers_that_are_fed(tmp_path: Path) -> None:
     """An axis that is fed is known once it is; another one is another program."""
     nodes = [helper.make_node("CumSum", ["x", "axis"], ["y"])]

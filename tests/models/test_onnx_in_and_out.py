@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphopt.errors import OpenSizeError, UnsupportedError
+from graphopt.errors import OpenSizeError
 from graphopt.models.model import ImportedModel, read_model
 
 onnx = pytest.importorskip("onnx")
@@ -108,23 +108,34 @@ def test_quantised_lstm(directions: int, by_column: bool, zero: int, tmp_path: P
     assert not any(each.data_type == onnx.TensorProto.INT32 for each in weights)
 
 
-def test_the_lengths_of_a_quantised_lstm_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "lengths", [(5, 2, 4), pytest.param((0, 3, 2), marks=pytest.mark.exhaustive)]
+)
+@pytest.mark.parametrize(
+    "direction", ["forward", pytest.param("reverse", marks=pytest.mark.exhaustive)]
+)
+def test_the_lengths_of_a_quantised_lstm(
+    direction: str, lengths: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Sequences that have ended take part in the scale of a step once more, as zeros then."""
+    size, hidden = 4, 6
     tensors: dict[str, Array] = {
-        "w": np.ones((1, 2, 8), np.int8),
-        "r": np.ones((1, 2, 8), np.int8),
-        "b": floats(1, 16),
-        "s": np.ones(1, np.float32),
+        "w": RNG.integers(-63, 64, (1, size, 4 * hidden)).astype(np.int8),
+        "r": RNG.integers(-63, 64, (1, hidden, 4 * hidden)).astype(np.int8),
+        "b": floats(1, 8 * hidden) / 3,
+        "s": RNG.uniform(0.005, 0.02, 1).astype(np.float32),
         "z": np.zeros(1, np.int8),
-        "l": np.array([1], np.int32),
+        "l": np.array(lengths, np.int32),
     }
     path = saved(
-        *(tmp_path, "DynamicQuantizeLSTM", {"x": [3, 1, 2]}, tensors),
+        *(tmp_path, "DynamicQuantizeLSTM", {"x": [7, 3, size]}, tensors),
         ["x", "w", "r", "b", "l", "", "", "", "s", "z", "s", "z"],
+        results=3,
         domain="com.microsoft",
-        hidden_size=2,
+        hidden_size=hidden,
+        direction=direction,
     )
-    with pytest.raises(UnsupportedError, match="lengths of sequences"):
-        read_model(path)
+    check(path, {"x": floats(7, 3, size) * np.array([[3], [1], [1]], np.float32)})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from graphopt.ir.dialect.ops import index as ops
 from graphopt.ir.dialect.ops.creation import Arange
 from graphopt.ir.dialect.ops.math import Add, Cast, LessThan, Multiply, Remainder, Subtract, Where
 from graphopt.ir.dialect.ops.reduce import Sum
-from graphopt.ir.dialect.ops.shape import Concat, Slice
+from graphopt.ir.dialect.ops.shape import Concat, Reshape, Slice, Squeeze, Unsqueeze
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
 from graphopt.ir.translate.onnx.registry import reads
@@ -36,10 +36,11 @@ def gather(emit: OnnxEmitter, x: SSAValue, indices: SSAValue, *, axis: int = 0) 
         if size != UNKNOWN:
             wanted = [int(n) + size if n < 0 else int(n) for n in numbers]
             indices = emit.constant(wanted, "int64", shape(indices))
-    if dtype(x).is_floating and rank(x) == 2 and at == 0 and rank(indices) and _is_state(x):
-        return emit(ops.Embedding, indices, x)
-    if numbers is None:
+    is_table = dtype(x).is_floating and rank(x) == 2 and at == 0 and rank(indices) and _is_state(x)
+    if numbers is None and not (is_table and _is_fed(emit, indices)):
         indices = from_start(emit, indices, _size(emit, x, at, indices))
+    if is_table:
+        return emit(ops.Embedding, indices, x)
     flat = indices if rank(indices) == 1 else emit.reshape(indices, -1)
     out = emit(ops.Gather, x, flat, axis=at)
     return out if rank(indices) == 1 else _with_axes(emit, out, x, indices, at)
@@ -48,6 +49,14 @@ def gather(emit: OnnxEmitter, x: SSAValue, indices: SSAValue, *, axis: int = 0) 
 def _is_state(x: SSAValue) -> bool:
     """True for a parameter, which passes know as the table of an embedding."""
     return isinstance(x, BlockArgument)
+
+
+def _is_fed(emit: OnnxEmitter, indices: SSAValue) -> bool:
+    """True for whole numbers as they are fed: those outside of a table are an error then."""
+    while isinstance(owner := indices.owner, (Cast, Reshape, Squeeze, Unsqueeze)):
+        indices = owner.operands[0]
+    fed = [each for each in emit.op.block.program.global_block().vars.values() if each.is_data]
+    return dtype(indices).is_whole and any(emit.read(each.name) is indices for each in fed)
 
 
 def _with_axes(

@@ -11,11 +11,13 @@ from graphopt.ir.dialect.ops import activation
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.math import Add, Clip, LessEqual, Multiply, Scale, Subtract, Where
+from graphopt.ir.dialect.ops.reduce import Any as AnyOf
 from graphopt.ir.dialect.ops.reduce import Cumsum
 from graphopt.ir.dialect.ops.sequence.recurrent import Rnn
 from graphopt.ir.dialect.ops.shape import Concat, Slice, Stack
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
+from graphopt.ir.translate.onnx.ops.index import reverse_sequence
 from graphopt.ir.translate.onnx.ops.quantised import dynamic_product
 from graphopt.ir.translate.onnx.registry import reads
 
@@ -196,26 +198,40 @@ def _scan_steps(network: _Network) -> Sequence[SSAValue]:
 
 def _direction(network: _Network, at: int, *, is_back: bool) -> tuple[SSAValue, list[SSAValue]]:
     """The outputs of all steps of one direction, and its last states."""
-    emit = network.emit
-    states = [_beside(emit, _row(emit, state, at), network.x) for state in network.states]
-    cell = _Cell(network, at)
-    sequences = [cell.project(network.x)]
-    if network.lengths is not None:
-        sequences.append(_inside(emit, network.x, network.lengths))
+    emit, x, lengths = network.emit, network.x, network.lengths
+    states = [_beside(emit, _row(emit, state, at), x) for state in network.states]
+    cell, memories = _Cell(network, at), list(states)
+    masks = [] if lengths is None else [_inside(emit, x, lengths)]
+    # one scale is that of all sequences at a step: a reverse begins with the last step of each, and
+    # of one that has ended the steps after the next one see zeros
+    is_joint = network.weights.scale is not None
+    if lengths is not None and is_joint:
+        x = reverse_sequence(emit, x, lengths) if is_back else x
+        x = _clear(emit, x, emit(AnyOf, masks[0], axis=(1,), keepdim=True))
+        memories.append(states[0])
 
     def step(*values: SSAValue) -> list[SSAValue]:
-        before, (x, *inside) = list(values[: len(states)]), values[len(states) :]
-        after = cell.step(x, before)
+        before, seen = list(values[: len(states)]), list(values[len(states) : len(memories)])
+        x, *inside = values[len(memories) :]
+        after = cell.step(x, [*seen, *before[len(seen) :]])
         out = after[0]
         if inside:
-            out = emit(Where, inside[0], out, emit.fill_like(out, 0))
+            out = _clear(emit, out, inside[0])
             after = [emit(Where, inside[0], n, b) for n, b in zip(after, before, strict=True)]
         # each state at each step, so that the last ones are there
-        return [*after, out, *after]
+        return [*after, *[out] * len(seen), out, *after]
 
-    every, *stacked = emit.scan(states, sequences, step, is_back=is_back)
-    ends = {"starts": (0,), "ends": (1,)} if is_back else {"starts": (-1,), "ends": (2**31 - 1,)}
+    goes_back = is_back and not (masks and is_joint)
+    every, *stacked = emit.scan(memories, [cell.project(x), *masks], step, is_back=goes_back)
+    if lengths is not None and is_back and is_joint:
+        every = reverse_sequence(emit, every, lengths)
+    ends = {"starts": (0,), "ends": (1,)} if goes_back else {"starts": (-1,), "ends": (2**31 - 1,)}
     return every, [emit(Slice, x, axes=(0,), decrease_axis=(0,), **ends) for x in stacked]
+
+
+def _clear(emit: OnnxEmitter, x: SSAValue, inside: SSAValue) -> SSAValue:
+    """x, and zeros where it is not inside."""
+    return emit(Where, inside, x, emit.fill_like(x, 0))
 
 
 def _beside(emit: OnnxEmitter, state: SSAValue, x: SSAValue) -> SSAValue:
@@ -427,15 +443,12 @@ def dynamic_quantize_lstm(
     input_forget: int = 0,
 ) -> Sequence[SSAValue]:
     """An LSTM of ONNX Runtime that quantises the input as a whole, and the state at each step."""
-    if lengths is not None:
-        # its state is quantised with that of sequences that have ended
-        raise emit.refuse("lengths of sequences; pad them all to one length, or leave it out")
     emit.one_of(direction, _DIRECTIONS)
     directions = 2 if direction == "bidirectional" else 1
     size = hidden_size or emit.sizes(recurrence, "the sizes of its weights")[1]
     network = _Network(
         *(emit, "LSTM", x, _Weights(weights, weights_scale, weights_zero)),
-        *(_Weights(recurrence, recurrence_scale, recurrence_zero), bias, None),
+        *(_Weights(recurrence, recurrence_scale, recurrence_zero), bias, lengths),
         *(_states(emit, x, (hidden, cell), directions, size), peepholes, size, direction),
         tuple(activations or _DEFAULTS["LSTM"] * directions),
         *(tuple(activation_alpha), tuple(activation_beta), clip, False, bool(input_forget)),
