@@ -69,6 +69,16 @@ class DType(str):
         return np.dtype(np.int32 if self.numpy.itemsize < 4 or self == "int32" else np.int64)
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest number, infinity for floats; 0 and 1 for bool."""
+        if self == "bool":
+            return 0.0, 1.0
+        if not self.is_whole:
+            return float("-inf"), float("inf")
+        info = ml_dtypes.iinfo(self.numpy)
+        return float(info.min), float(info.max)
+
+    @property
     def is_complex(self) -> bool:
         """True for complex64 and complex128."""
         return self in ("complex64", "complex128")

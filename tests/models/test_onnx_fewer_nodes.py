@@ -79,6 +79,23 @@ def test_a_convolution_over_lines(tmp_path: Path) -> None:
     written(tmp_path, build, ["Conv"], x=numbers(2, 4, 9))
 
 
+def test_a_transposed_convolution_over_lines(tmp_path: Path) -> None:
+    weight, bias = numbers(4, 3, 5), numbers(6)
+
+    def build(x: Any) -> Any:
+        return paddle.nn.functional.conv1d_transpose(
+            x,
+            paddle.assign(weight),
+            paddle.assign(bias),
+            stride=3,
+            padding=1,
+            output_padding=2,
+            groups=2,
+        )
+
+    written(tmp_path, build, ["ConvTranspose"], x=numbers(2, 4, 9))
+
+
 def test_a_reduction_without_its_axes(tmp_path: Path) -> None:
     def build(x: Any) -> Any:
         return paddle.squeeze(paddle.max(x, [1], keepdim=True), [1])

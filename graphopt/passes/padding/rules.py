@@ -224,21 +224,8 @@ def fill_of(fill: float, value: SSAValue) -> float:
         return fill
     if fill == -1.0 and not dtype.startswith("u"):
         return fill
-    low, high = _INTEGER_LIMITS.get(dtype, (None, None))
-    limit = low if fill < 0 else high
-    if limit is None:
+    limit = dtype.ends[fill > 0]
+    if int(limit) not in (-(2**63), *range(-(2**31), 2**32)):
+        # float64, in which the IR writes constants, does not hold it
         raise CannotPad("no-neutral-element", f"no {dtype!s} leaves this reduction unchanged")
     return limit
-
-
-# the ends that float64, in which the IR writes constants, holds exactly
-_INTEGER_LIMITS: Mapping[str, tuple[float, float | None]] = {
-    "int8": (-(2.0**7), 2.0**7 - 1),
-    "uint8": (0.0, 2.0**8 - 1),
-    "int16": (-(2.0**15), 2.0**15 - 1),
-    "int32": (-(2.0**31), 2.0**31 - 1),
-    "int64": (-(2.0**63), None),
-    "uint16": (0.0, 2.0**16 - 1),
-    "uint32": (0.0, 2.0**32 - 1),
-    "uint64": (0.0, None),
-}

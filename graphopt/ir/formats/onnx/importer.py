@@ -259,11 +259,7 @@ class OnnxImporter:
                 f"{self.source}: node {quote(node.name)}: {node.type} has a tensor of "
                 f"{tensor.size} numbers in {quote(name)}; only Constant may have a large one"
             )
-        return {
-            name: tensor.numbers(),
-            f"{name}_dtype": str(tensor.dtype),
-            f"{name}_shape": list(tensor.shape),
-        }
+        return _list_parts(name, tensor)
 
     def _constant(self, node: OnnxNode) -> bool:
         """Keep the tensor of a Constant for whoever reads it; False where it is a number or so."""
@@ -384,12 +380,7 @@ class OnnxImporter:
         """An operator of the global block that gives the numbers of a small tensor."""
         block = self.program.global_block()
         block.vars[name] = Variable(*(block, name, tensor.shape, tensor.dtype), stop_gradient=True)
-        attrs = {
-            OPSET: self.model.opset or 13,
-            "value": tensor.numbers(),
-            "value_dtype": str(tensor.dtype),
-            "value_shape": list(tensor.shape),
-        }
+        attrs = {OPSET: self.model.opset or 13, **_list_parts("value", tensor)}
         made = Operator(block, operator_type("", "Constant"), {}, {"Out": [name]}, attrs)
         made.is_loaded = True
         block.ops.append(made)
@@ -424,6 +415,15 @@ class OnnxImporter:
         for op in (*before, *after):
             op.attr_kinds = {"col": AttrKind.INT}
         block.ops = [*before, *block.ops, *after]
+
+
+def _list_parts(name: str, tensor: StoredTensor) -> dict[str, Any]:
+    """The attributes of an operator that are a tensor together."""
+    return {
+        name: tensor.numbers(),
+        f"{name}_dtype": str(tensor.dtype),
+        f"{name}_shape": list(tensor.shape),
+    }
 
 
 def _is_number(tensor: StoredTensor, *, is_setting: bool) -> bool:

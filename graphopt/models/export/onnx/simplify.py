@@ -190,8 +190,8 @@ def _of_squeeze(operands: Operands, attributes: Attributes) -> Simpler:
 
 
 def _of_flat_conv(x: ir.Value, axes: Sequence[int]) -> Simpler:
-    """A convolution over images of one row, as one over lines."""
-    before = _made_by(x, "Conv")
+    """A convolution over images of one row, or a transposed one, as one over lines."""
+    before = _made_by(x, "Conv", "ConvTranspose")
     lines = None if before is None else _made_by(before.inputs[0], "Unsqueeze")
     if before is None or lines is None or len(axes) != 1:
         return None
@@ -208,17 +208,18 @@ def _of_flat_conv(x: ir.Value, axes: Sequence[int]) -> Simpler:
     ):
         return None
     at, count = axis - 2, len(kernel)
-    if kernel[at] != 1 or pads[at] or pads[at + count]:
+    beyond = _attribute(before, "output_padding", None)
+    if kernel[at] != 1 or pads[at] or pads[at + count] or (beyond and beyond[at]):
         return None
     attributes = {name: each.value for name, each in before.attributes.items()}
-    for name in ("kernel_shape", "strides", "dilations"):
+    for name in ("kernel_shape", "strides", "dilations", "output_padding"):
         if name in attributes:
             attributes[name] = [n for i, n in enumerate(attributes[name]) if i != at]
     attributes["pads"] = [n for i, n in enumerate(pads) if i % count != at]
     array = array_of(filter)
     assert array is not None
     operands = (lines.inputs[0], np.squeeze(array, axis), *before.inputs[2:])
-    return Instead("Conv", operands, attributes)
+    return Instead(before.op_type, operands, attributes)
 
 
 def _of_unsqueeze(operands: Operands, attributes: Attributes) -> Simpler:

@@ -130,11 +130,6 @@ def _pool(emit: OnnxEmitter, x: SSAValue, windows: _Windows, pads: Pairs, **attr
     return emit.squeeze(out, 2) if count == 1 else out
 
 
-def _least(x: SSAValue) -> float:
-    kind = dtype(x)
-    return {"int8": -128.0, "uint8": 0.0}.get(kind, float("-inf"))
-
-
 @reads("MaxPool")
 def max_pool(
     emit: OnnxEmitter,
@@ -149,13 +144,15 @@ def max_pool(
     strides: Sequence[int] | None = None,
 ) -> Sequence[SSAValue]:
     if not any(emit.used[1:]):
-        x, auto_pad = same_padded(emit, x, auto_pad, kernel_shape, strides, dilations, _least(x))
+        x, auto_pad = same_padded(
+            emit, x, auto_pad, kernel_shape, strides, dilations, dtype(x).ends[0]
+        )
     windows = _Windows(emit, x, kernel_shape, auto_pad, pads, strides, dilations, ceil_mode)
     if len(emit.used) > 1 and emit.used[1]:
         return _with_places(emit, x, windows, column_major=bool(storage_order))
     if windows.is_dilated:
         for axis in range(len(windows.kernel)):  # a largest number is found along one at a time
-            parts = _parts(emit, x, windows.along(axis), _least(x))
+            parts = _parts(emit, x, windows.along(axis), dtype(x).ends[0])
             x = reduce(lambda a, b: emit(Maximum, a, b), parts)
         return [x]
     return [_pool(emit, x, windows, windows.whole, pooling_type="max")]
@@ -165,7 +162,7 @@ def _with_places(
     emit: OnnxEmitter, x: SSAValue, windows: _Windows, *, column_major: bool
 ) -> Sequence[SSAValue]:
     """The maxima, and their places among all elements of x."""
-    sizes, parts = emit.sizes(x), _parts(emit, x, windows, _least(x))
+    sizes, parts = emit.sizes(x), _parts(emit, x, windows, dtype(x).ends[0])
     emit.check_bound("channels of all images", *sizes[:2])
     spatial = sizes[2:]
     strides = [prod(spatial[i + 1 :]) for i in range(len(spatial))]

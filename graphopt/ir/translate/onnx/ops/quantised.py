@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import ml_dtypes
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops.linear import Matmul
@@ -32,11 +31,7 @@ from graphopt.ir.translate.onnx.ops.creation import LARGEST, convert
 from graphopt.ir.translate.onnx.ops.math import half_to_even
 from graphopt.ir.translate.onnx.registry import reads
 
-# The least and the largest number of each type that is quantised to.
-_RANGES = {
-    name: (float(ml_dtypes.iinfo(name).min), float(ml_dtypes.iinfo(name).max))
-    for name in ("uint8", "int8", "uint16", "int16", "uint4", "int4", "uint2", "int2")
-}
+_WHOLE = ("uint8", "int8", "uint16", "int16", "uint4", "int4", "uint2", "int2")
 _NARROW_FLOATS = ("float4_e2m1fn", *LARGEST)
 
 
@@ -66,13 +61,13 @@ def quantise(
 ) -> SSAValue:
     """The nearest numbers of the type to x over a scale, moved by a zero point, within the type."""
     number = emit(Divide, x, scale)
-    if kind in _RANGES:
+    if kind in _WHOLE:
         number = half_to_even(emit, number)
     if zero is not None:
         number = emit(Add, number, emit.cast(zero, dtype(number)))
     if kind in _NARROW_FLOATS:
         return convert(emit, number, DType(kind), saturate)
-    low, high = _RANGES[kind]
+    low, high = DType(kind).ends
     return emit.cast(emit(Clip, number, min=low, max=high), kind)
 
 
@@ -92,7 +87,7 @@ def quantize(
     kind = dtype(zero) if zero is not None else "uint8"
     if output_dtype:
         kind = emit.element_type(output_dtype)
-    if kind not in _RANGES and kind not in _NARROW_FLOATS:
+    if kind not in _WHOLE and kind not in _NARROW_FLOATS:
         raise emit.refuse(f"quantised numbers of the type {kind}")
     wide = "float32" if dtype(x) != "float64" else "float64"
     own = emit.cast(_spread(emit, scale, x, axis, block_size), wide)

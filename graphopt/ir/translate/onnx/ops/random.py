@@ -10,7 +10,8 @@ from xdsl.ir import SSAValue
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import random as ops
 from graphopt.ir.dialect.ops.math import Exp
-from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype
+from graphopt.ir.translate.onnx.emitter import OnnxEmitter
+from graphopt.ir.translate.onnx.ops.creation import emit_dtype
 from graphopt.ir.translate.onnx.registry import reads
 
 
@@ -55,10 +56,6 @@ def random_uniform(
     return _draw(emit, ops.Uniform, shape, **attrs)
 
 
-def _kind(emit: OnnxEmitter, number: int | None, like: SSAValue) -> str:
-    return dtype(like) if number is None else emit.element_type(number)
-
-
 @reads("RandomNormalLike")
 def random_normal_like(
     emit: OnnxEmitter,
@@ -69,7 +66,7 @@ def random_normal_like(
     scale: float = 1.0,
     seed: float | None = None,
 ) -> SSAValue:
-    attrs = {"mean": mean, "std": scale, "dtype": _kind(emit, dtype, x), "seed": _seed(seed)}
+    attrs = {"mean": mean, "std": scale, "dtype": emit_dtype(emit, dtype, x), "seed": _seed(seed)}
     return _draw(emit, ops.Gaussian, x, **attrs)
 
 
@@ -83,7 +80,7 @@ def random_uniform_like(
     low: float = 0.0,
     seed: float | None = None,
 ) -> SSAValue:
-    attrs = {"min": low, "max": high, "dtype": _kind(emit, dtype, x), "seed": _seed(seed)}
+    attrs = {"min": low, "max": high, "dtype": emit_dtype(emit, dtype, x), "seed": _seed(seed)}
     return _draw(emit, ops.Uniform, x, **attrs)
 
 
@@ -91,7 +88,7 @@ def random_uniform_like(
 def bernoulli(
     emit: OnnxEmitter, x: SSAValue, *, dtype: int | None = None, seed: float | None = None
 ) -> SSAValue:
-    return emit.cast(emit(ops.Bernoulli, x, seed=_seed(seed)), _kind(emit, dtype, x))
+    return emit.cast(emit(ops.Bernoulli, x, seed=_seed(seed)), emit_dtype(emit, dtype, x))
 
 
 @reads("Multinomial")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from graphopt.ir.dialect.ops import activation
+from graphopt.ir.dialect.ops.activation import Relu, Sigmoid, Softsign, Tanh
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.math import Add, Clip, LessEqual, Multiply, Scale, Subtract, Where
@@ -17,6 +17,13 @@ from graphopt.ir.dialect.ops.sequence.recurrent import Rnn
 from graphopt.ir.dialect.ops.shape import Concat, Slice, Stack
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
+from graphopt.ir.translate.onnx.ops.activation import (
+    elu,
+    hard_sigmoid,
+    leaky_relu,
+    softplus,
+    thresholded_relu,
+)
 from graphopt.ir.translate.onnx.ops.index import reverse_sequence
 from graphopt.ir.translate.onnx.ops.quantised import dynamic_product
 from graphopt.ir.translate.onnx.registry import reads
@@ -25,6 +32,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 # the gates of ONNX in the order of Paddle
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
 _DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
+_CURVES = {"tanh": Tanh, "relu": Relu, "sigmoid": Sigmoid, "softsign": Softsign}
 _DIRECTIONS = ("forward", "reverse", "bidirectional")
 
 
@@ -352,30 +360,19 @@ def _activate(
     emit: OnnxEmitter, name: str, x: SSAValue, alpha: float | None, beta: float | None
 ) -> SSAValue:
     """An activation by ONNX's name for it here."""
-    plain = {
-        "tanh": activation.Tanh,
-        "relu": activation.Relu,
-        "sigmoid": activation.Sigmoid,
-        "softsign": activation.Softsign,
-    }
     key = name.lower()
-    if key in plain:
-        return emit(plain[key], x)
-    if key == "softplus":
-        return emit(activation.Softplus, x, threshold=50.0)
+    given = {n: v for n, v in (("alpha", alpha), ("beta", beta)) if v is not None}
     if key == "affine":
-        return emit.scale(x, 1.0 if alpha is None else alpha, beta or 0.0)
-    if key == "leakyrelu":
-        return emit(activation.LeakyRelu, x, negative_slope=0.01 if alpha is None else alpha)
-    if key == "hardsigmoid":
-        slope, offset = (0.2 if alpha is None else alpha), (0.5 if beta is None else beta)
-        return emit(activation.Hardsigmoid, x, slope=slope, offset=offset)
-    if key == "elu":
-        return emit(activation.Elu, x, alpha=1.0 if alpha is None else alpha)
+        return emit.scale(x, given.get("alpha", 1.0), given.get("beta", 0.0))
     if key == "scaledtanh":
-        inner = emit(activation.Tanh, emit.scale(x, 1.0 if beta is None else beta))
-        return emit.scale(inner, 1.0 if alpha is None else alpha)
-    raise emit.refuse(f"the activation {name!r}")
+        inner = emit(Tanh, emit.scale(x, given.get("beta", 1.0)))
+        return emit.scale(inner, given.get("alpha", 1.0))
+    for curve in (elu, hard_sigmoid, leaky_relu, softplus, thresholded_relu):
+        if key == curve.__name__.replace("_", ""):
+            return curve(emit, x, **given)
+    if key not in _CURVES:
+        raise emit.refuse(f"the activation {name!r}")
+    return emit(_CURVES[key], x)
 
 
 @reads("LSTM", "GRU", "RNN")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.op import PdOp
@@ -87,13 +86,7 @@ def _of_no_elements(
         kept = [size for i, size in enumerate(sizes) if i not in axes]
     if UNKNOWN in kept:
         raise emit.open("sizes of an operand without elements")
-    ends: tuple[float, float] = (-np.inf, np.inf)
-    if kind == "bool":
-        ends = (0, 1)
-    elif not kind.is_floating:
-        ends = (np.iinfo(kind.numpy).min, np.iinfo(kind.numpy).max)
-    value = float(ends[op_class is ops.Min])
-    return emit(Full, shape=tuple(kept), value=value, dtype=kind)
+    return emit(Full, shape=tuple(kept), value=kind.ends[op_class is ops.Min], dtype=kind)
 
 
 def _wide(name: str, x: SSAValue) -> str:
