@@ -250,6 +250,26 @@ def test_what_a_killed_process_leaves_is_removed(tmp_path: Path) -> None:
     assert [file.name for file in folder.iterdir()] == ["b"]
 
 
+def test_files_are_added_up_when_room_was_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not at each write, and the limit holds from the first write to the last."""
+    folder, limit, listings = tmp_path / "steps", 100_000, list[int]()
+    iterdir = Path.iterdir
+
+    def listed(path: Path) -> Any:
+        listings.append(len(os.listdir(path)))
+        return iterdir(path)
+
+    monkeypatch.setattr(Path, "iterdir", listed)
+    for number in range(64):
+        assert disk.write_entry(folder / str(number), bytes(1000), limit)
+    assert len(listings) <= 32
+    for number in range(64, 128):
+        assert disk.write_entry(folder / str(number), bytes(1000), limit)
+    assert 90_000 < sum(file.stat().st_size for file in iterdir(folder)) <= limit
+
+
 def test_room_is_made_beside_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process removes files at the same time, and one cannot be removed."""
     folder = tmp_path / "steps"

@@ -21,6 +21,9 @@ from graphopt.runtime.state.aside import call_aside
 MAX_BYTES = 1 << 30
 """The bytes of a directory at most, unless `jax_compilation_cache_max_size` says otherwise."""
 _DIGEST = 32
+_SHARE = 16
+_room: dict[tuple[Path, int], int] = {}
+"""Of a folder with a limit, the bytes to write before this process adds up its files again."""
 
 T = TypeVar("T")
 
@@ -91,8 +94,14 @@ def _digest(file: Path, payload: bytes) -> bytes:
 def _make_room(folder: Path, size: int, most: int) -> None:
     """Remove what was used least lately, where there would be too much.
 
-    Other processes may remove files meanwhile, and what cannot be removed stays.
+    To ask for the sizes of many files takes longer than to write one. So this process asks again
+    after it has written a sixteenth of the room, of which other processes write the rest. They may
+    remove files meanwhile, and what cannot be removed stays.
     """
+    left = _room.get((folder, most), 0) - size
+    if left >= 0:
+        _room[folder, most] = left
+        return
     entries: list[tuple[float, int, Path]] = []
     for file in folder.iterdir():
         with suppress(OSError):
@@ -105,3 +114,4 @@ def _make_room(folder: Path, size: int, most: int) -> None:
         if not is_ours(file.name):  # the temporary of a save, whose next one removes it
             remove_entry(file)
             size -= each
+    _room[folder, most] = (most - size) // _SHARE
