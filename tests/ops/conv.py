@@ -159,6 +159,9 @@ SAMPLES = {
         ).gives(nhwc(hwio(convolution(groups=2)))),
     ],
     ops.Conv3d: [
+        sample(f32(1, 2, 1, 4, 4), f32(3, 2, 1, 2, 2), algorithm="planes").gives(
+            lambda x, w: convolution()(x[:, :, 0], w[:, :, 0])[:, :, None]
+        ),
         sample(f32(1, 2, 1, 4, 4), f32(3, 2, 1, 2, 2)).gives(
             lambda x, w: convolution()(x[:, :, 0], w[:, :, 0])[:, :, None]
         ),

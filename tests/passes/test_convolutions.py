@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from jax import lax
 from jax import numpy as jnp
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.ir.dialect.ops.conv import Conv2d
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.kernels import convolution
-from graphopt.lowering.kernels.convolution import WAYS, FilterWindow
+from graphopt.lowering.kernels.convolution import WAYS, FilterWindow, convolve_planes
 from graphopt.lowering.ops.norm import batch_norm
 from graphopt.passes.engine.fusion import Applied, Declined, Fusion, Outcome
 from graphopt.passes.table.context import PassContext
@@ -63,6 +64,37 @@ def images(draw: Any) -> tuple[FilterWindow, tuple[int, ...], int]:
     ]
     shape = (draw(st.integers(1, 2)), *sizes, draw(st.integers(1, 3)))
     return FilterWindow(kernel, strides, pads, dilations), shape, draw(st.integers(1, 2))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.exhaustive
+def test_volumes_as_planes(groups: int, *, channels_last: bool) -> None:
+    """Results and gradients are those of XLA's convolution of volumes."""
+    window = FilterWindow((3, 2, 3), (2, 1, 2), ((1, 2), (0, 1), (2, 0)), (1, 2, 1))
+    chance = np.random.default_rng(groups)
+    filters = chance.standard_normal((6, 4 // groups, *window.kernel))
+    shape = (2, 5, 6, 7, 4) if channels_last else (2, 4, 5, 6, 7)
+    volumes, image = chance.standard_normal(shape), "NDHWC" if channels_last else "NCDHW"
+
+    def plain(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(
+            *(x, w, window.strides, window.pads),
+            rhs_dilation=window.dilations,
+            dimension_numbers=(image, "OIDHW", image),
+            feature_group_count=groups,
+        )
+
+    def planes(x: Any, w: Any) -> Any:
+        return convolve_planes(x, w, window, groups, channels_last=channels_last)
+
+    def measured(way: Any) -> Any:
+        return jax.value_and_grad(lambda x, w: jnp.sum(jnp.sin(way(x, w))), (0, 1))
+
+    with jax.enable_x64(True):
+        expected, found = (jax.jit(measured(way))(volumes, filters) for way in (plain, planes))
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", WAYS)

@@ -363,3 +363,32 @@ def convolve(
         return WAYS[algorithm](x, w, window)
     out = WAYS[algorithm](jnp.moveaxis(x, 1, 3), w, window)
     return jnp.moveaxis(out, 3, 1)
+
+
+def convolve_planes(
+    volumes: Array, filters: Array, window: FilterWindow, groups: int, *, channels_last: bool
+) -> Array:
+    """A convolution of volumes, computed as one of images.
+
+    Filters are [out, in / groups, depth, height, width]. An image is a plane of the result, with
+    the channels of all planes that a filter meets there. XLA's own convolution takes 2 to 8 times
+    as long on CPUs, and the derivatives 4 times and more.
+    """
+    x = volumes if channels_last else jnp.moveaxis(volumes, 1, 4)
+    (depth, *kernel), (stride, *strides) = window.kernel, window.strides
+    (hole, *holes), (pad, *pads) = window.dilations, window.pads
+    padded = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), (*pad, 0), *[(0, 0, 0)] * 3])
+    reach = padded.shape[1] - hole * (depth - 1)
+    met = [
+        lax.slice_in_dim(padded, tap * hole, tap * hole + reach, stride, axis=1)
+        for tap in range(depth)
+    ]
+    batch, count, height, width, channels = met[0].shape
+    apart = [each.reshape(*each.shape[:4], groups, channels // groups) for each in met]
+    images = jnp.stack(apart, 5).reshape(batch * count, height, width, depth * channels)
+    outs, own = filters.shape[:2]
+    joined = filters.transpose(3, 4, 2, 1, 0).reshape(*kernel, depth * own, outs)
+    way = xla_convolution if groups == 1 else _by_group
+    out = way(images, joined, FilterWindow((*kernel,), (*strides,), (*pads,), (*holes,)))
+    planes = out.reshape(batch, count, *out.shape[1:])
+    return planes if channels_last else jnp.moveaxis(planes, 4, 1)

@@ -13,7 +13,7 @@ from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops import conv as ops
 from graphopt.lowering.kernels import onednn
-from graphopt.lowering.kernels.convolution import FilterWindow, convolve
+from graphopt.lowering.kernels.convolution import FilterWindow, convolve, convolve_planes
 from graphopt.lowering.kernels.transposed import (
     transposed_by_group,
     transposed_conv,
@@ -54,6 +54,10 @@ def conv2d(
     dilations = ops.used_dilations(dilations, padding_algorithm)
     positions = ops.filter_sizes(filter.shape, filter_format)[2:]
     pads = ops.explicit_pads(paddings, padding_algorithm, sizes, positions, strides, dilations)
+    if algorithm == "planes":
+        window = FilterWindow(positions, strides, pads, dilations)
+        last = ops.is_channels_last(data_format)
+        return convolve_planes(input, filter, window, groups, channels_last=last)
     if algorithm or kernel:
         filters = filter if filter_format == "HWIO" else jnp.transpose(filter, (2, 3, 1, 0))
         window = FilterWindow(positions, strides, pads, dilations)

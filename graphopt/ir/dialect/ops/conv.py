@@ -165,10 +165,11 @@ def check_algorithm(
         and all(dilation == 1 for dilation in dilations),
         "patches": groups == 1,
         "rows": groups == 1 and meets_all,
+        "planes": len(kernel) == 3,
     }
     if algorithm not in fits:
         raise ProgramError(f"algorithm must be one of {list(fits)}, found '{algorithm}'")
-    if not fits[algorithm] or (algorithm and len(kernel) != 2):
+    if not fits[algorithm] or (len(kernel) != 2 and algorithm not in ("", "planes")):
         raise ProgramError(
             f"the algorithm '{algorithm}' is not for {outs} filters {[own, *kernel]} "
             f"in {groups} groups"
