@@ -31,7 +31,7 @@ def fed_name(name: str, level: int, count: int) -> str:
 
 def note(variable: Variable, levels: Sequence[Level]) -> Variable:
     """Let a variable have these lengths."""
-    variable.lengths = tuple(levels)
+    variable.sequence_lengths = tuple(levels)
     variable.lod_level = len(levels)
     return variable
 
@@ -43,8 +43,8 @@ def levels_of(variable: Variable | None) -> Levels:
     """
     if variable is None:
         return ()
-    if variable.lengths is not None:
-        return variable.lengths
+    if variable.sequence_lengths is not None:
+        return variable.sequence_lengths
     if GRAD_SUFFIX in variable.name:
         return levels_of(variable.block.find_var(variable.name.partition(GRAD_SUFFIX)[0]))
     count = variable.lod_level if variable.is_data else 0

@@ -146,7 +146,7 @@ def test_whole_pipeline(net: Net) -> None:
     assert prepare is not None
     assert not signature_of(module).writes
     main = text_of(module).partition("@main")[2]
-    assert "batch_norm" not in main
+    assert "pd.batch_norm" not in main
     assert main.count("pd.transpose") == 2  # of the image, and of one pixel before the reshape
     assert 'filter_format = "HWIO"' in main
     assert_same_results(before, module)

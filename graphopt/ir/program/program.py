@@ -49,7 +49,7 @@ class Variable(VariableMethods):
     saved: bytes | None = None
     takes_any_shape = False
     """Feeds may have other types than this one, as those of `fluid.layers.data` in Paddle 1.8."""
-    lengths: tuple[str | tuple[int, ...] | int, ...] | None = None
+    sequence_lengths: tuple[str | tuple[int, ...] | int, ...] | None = None
     """The lengths of its sequences, an entry for each level, outermost first; None if not noted.
 
     An entry is the name of an int64 variable, numbers, or one number for all sequences.

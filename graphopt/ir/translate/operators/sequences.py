@@ -67,7 +67,7 @@ def declare_lengths(program: Program, feeds: Sequence[str]) -> None:
                 _declare(block, name)
     for name, lengths in _find_lengths(block, block.ops).items():
         if name in block.vars and block.vars[name].lod_level == 1:
-            block.vars[name].lengths = (lengths,)
+            block.vars[name].sequence_lengths = (lengths,)
 
 
 def _declare(block: Block, name: str) -> None:
