@@ -25,7 +25,7 @@ from graphopt.runtime.settings.flags import get_flags as get_flags
 from graphopt.runtime.settings.flags import set_flags as set_flags
 
 _INNER = (
-    *("_current_expected_place", "_dygraph_tracer", "convert_np_dtype_to_dtype_"),
+    *("IrGraph", "_current_expected_place", "_dygraph_tracer", "convert_np_dtype_to_dtype_"),
     *("switch_main_program", "switch_startup_program", "use_pir_api"),
 )
 lazy.attach(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graphopt import fluid
+from graphopt import fluid, framework
 from graphopt.errors import UnsupportedError
 from graphopt_tests.frontend.test_fluid import fresh
 
@@ -59,6 +59,7 @@ def test_names_around_programs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_graph_of_quantisation_refuses_at_a_call() -> None:
     with pytest.raises(UnsupportedError, match=r"IrGraph.*saved quantised models"):
         fluid.framework.IrGraph(None, for_test=True)
+    assert framework.IrGraph is fluid.framework.IrGraph  # PaddleSlim imports it there
 
 
 @pytest.mark.parametrize(

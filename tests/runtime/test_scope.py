@@ -25,11 +25,13 @@ def test_lookup_goes_to_the_parents() -> None:
 
 
 def test_values_before_the_first_write() -> None:
-    """A variable exists without a value, and reading it says what to do."""
+    """A variable exists without a value: as an array it is empty, as in Paddle."""
     slot = static.Scope().var("a")
-    assert not slot.is_initialized() and not slot.get_tensor()._is_initialized()
+    tensor = slot.get_tensor()
+    assert not slot.is_initialized() and not tensor._is_initialized()
+    assert tensor.shape() == list(np.array(tensor).shape) == [0]
     with pytest.raises(ScopeError, match=r"'a' has no value.*startup_program"):
-        np.array(slot.get_tensor())
+        tensor.numpy()
 
 
 def test_a_tensor_keeps_lengths() -> None:

@@ -238,7 +238,9 @@ class Tensor:
         self._slot.write(array)
 
     def shape(self) -> list[int]:
-        """The dimensions."""
+        """The dimensions; [0] without a value."""
+        if not self._is_initialized():
+            return [0]
         type_ = self._slot.value_type()
         return list(self._slot.numpy().shape if type_ is None else type_[0])
 
@@ -335,7 +337,8 @@ class Tensor:
         return slot.value if plain and slot.rows is None and is_of_jax(slot.value) else None
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> HostArray:
-        value = self._slot.read()
+        # without a value it is empty in Paddle, too: PaddleSlim copies those of whole programs
+        value = self._slot.read() if self._is_initialized() else np.zeros(0)
         return value if dtype is None else value.astype(dtype)
 
     def _is_initialized(self) -> bool:
