@@ -12,6 +12,7 @@ import pytest
 from jax import numpy as jnp
 
 from graphopt.lowering.ops.detection import roi
+from graphopt.reference.ops.detection.roi import roi_align as by_definition
 
 BOXES, CHANNELS, SIDE = 6, 3, 40
 RNG = np.random.default_rng(0)
@@ -76,3 +77,13 @@ def test_points_outside_read_nothing() -> None:
     boxes = jnp.asarray([[3, 3, 5, 5], [-20, -20, -10, -10], [20, 20, 30, 30]], "float32")
     found = roi.roi_align(x, boxes, jnp.asarray([3]), 2, 2, 1.0, 1, True)
     np.testing.assert_array_equal(found, np.zeros((3, 1, 2, 2)))
+
+
+@pytest.mark.parametrize("ratio", [3, 25])
+def test_points_that_are_close_together(ratio: int) -> None:
+    """Also in a box that is a point, and in one whose end is before its start."""
+    x = RNG.random((1, 2, 4, 5), "float32")
+    boxes = np.array([[0.2, 0.3, 1.1, 0.9], [1, 1, 1, 1], [3, 3, 1, 0.5], [-9, -9, 21, 32]], "f4")
+    given = np.array([4], "int32"), 2, 3, 1.0, ratio, True
+    found = roi.roi_align(jnp.asarray(x), jnp.asarray(boxes), *given)
+    np.testing.assert_allclose(found, by_definition(x, boxes, *given), rtol=1e-4, atol=1e-6)

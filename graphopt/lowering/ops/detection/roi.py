@@ -75,20 +75,24 @@ def roi_align(
     for axis, count in ((1, pooled_height), (0, pooled_width)):
         low, size = corners[:, axis], corners[:, axis + 2] - corners[:, axis]
         size = size if aligned else jnp.maximum(size, 1)
-        fixed = jnp.full(low.shape, sampling_ratio, low.dtype)
-        number = fixed if sampling_ratio > 0 else jnp.ceil(_side(size, count))
-        axes.append((*_cells(low, size, count), number))
+        if sampling_ratio > 0:
+            number, most = jnp.full(low.shape, sampling_ratio, low.dtype), sampling_ratio
+        else:  # half a pixel apart or more, so that no more than these are inside
+            number, most = jnp.ceil(_side(size, count)), 2 * x.shape[3 - axis] + 6
+        axes.append(
+            (*_cells(low, size, count), number, jnp.minimum(jnp.max(number, initial=0), most))
+        )
     pixels = wide(x).transpose(0, 2, 3, 1)
     total = _sum_points(pixels, image_numbers(boxes_num, boxes.shape[0]), *axes)
-    rows, columns = (jnp.maximum(number, 1)[:, None, None, None] for *_, number in axes)
+    rows, columns = (jnp.maximum(each[2], 1)[:, None, None, None] for each in axes)
     return (total / (rows * columns)).transpose(0, 3, 1, 2).astype(x.dtype)
 
 
-Points: TypeAlias = tuple[Array, Array, Array]
-"""Points in the cells of boxes along one axis: starts and ends [r, cells], the points of each [r].
+Points: TypeAlias = tuple[Array, Array, Array, Array]
+"""Points in the cells of boxes along one axis.
 
-A box may be as large as it likes, so points are visited one after the other. They are half a pixel
-apart or more, and those outside of the image weigh nothing.
+Starts and ends [r, cells], the points of each [r], and how many of a cell are visited, one after
+the other: a box may be as large as it likes. Points outside of the image weigh nothing.
 """
 
 
@@ -129,11 +133,7 @@ def _visit_points(
 
     Places [r, p, q] are those in the pixels of all images, and after them for points outside.
     """
-    most_rows, most_columns = (
-        jnp.minimum(jnp.max(number, initial=0), 2 * pixels + 6).astype("int32")
-        for (*_, number), pixels in ((rows, shape[1]), (columns, shape[2]))
-    )
-
+    most_rows, most_columns = (most.astype("int32") for *_, most in (rows, columns))
     image = jnp.minimum(image, shape[0] - 1)
 
     def visit(step: Array, result: Array) -> Array:
@@ -156,7 +156,8 @@ def _pixels_around(points: Points, step: Array, pixels: int) -> list[tuple[Array
     """
     start, end, count = points[0], points[1], points[2][:, None]
     each = jnp.maximum(count, 1)
-    first = jnp.clip(jnp.floor((-1 - start) / ((end - start) / each) - 0.5), 0, each)
+    before = jnp.floor((-1 - start) / ((end - start) / each) - 0.5)
+    first = jnp.where(end > start, jnp.clip(before, 0, each), 0)
     number = first + step.astype(start.dtype)
     at = start + (end - start) * ((number + 0.5) / each)
     inside = (number < count) & (at >= -1) & (at <= pixels)

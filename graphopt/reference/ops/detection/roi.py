@@ -63,8 +63,9 @@ def roi_align(
     found: list[Array] = []
     for image, box in each_box(x, boxes, boxes_num):
         left, top, right, bottom = (side * spatial_scale - 0.5 * aligned for side in box)
-        least = 0 if aligned else 1
-        height, width = max(bottom - top, least), max(right - left, least)
+        height, width = bottom - top, right - left
+        if not aligned:
+            height, width = max(height, 1), max(width, 1)
         across = _between(image, x.shape[3], left, width, pooled_width, sampling_ratio)
         turned = np.swapaxes(across, 1, 2)
         down = _between(turned, x.shape[2], top, height, pooled_height, sampling_ratio)
