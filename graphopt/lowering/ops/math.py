@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from functools import reduce
 
+import ml_dtypes
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
@@ -201,6 +202,10 @@ def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool) -> Array
 def cast(x: Array, dtype: DType) -> Array:
     if jnp.iscomplexobj(x) and not dtype.is_complex:
         x = lax.real(x)
+    if is_floating(x) and dtype.endswith("fnuz"):
+        # these have no -0, for which some emitters of XLA give nan
+        least = ml_dtypes.finfo(dtype.numpy).smallest_subnormal
+        x = jnp.where(jnp.abs(x) <= float(least) / 2, 0, x)
     return _cut(x, dtype) if is_floating(x) and dtype.is_whole else x.astype(dtype.numpy)
 
 

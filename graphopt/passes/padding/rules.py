@@ -225,7 +225,7 @@ def fill_of(fill: float, value: SSAValue) -> float:
     if fill == -1.0 and not dtype.startswith("u"):
         return fill
     limit = dtype.ends[fill > 0]
-    if int(limit) not in (-(2**63), *range(-(2**31), 2**32)):
+    if limit != -(2**63) and not -(2**31) <= limit < 2**32:
         # float64, in which the IR writes constants, does not hold it
         raise CannotPad("no-neutral-element", f"no {dtype!s} leaves this reduction unchanged")
     return limit

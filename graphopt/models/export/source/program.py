@@ -18,7 +18,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule
 from graphopt.ir.dialect.ops.control import If, While, Yield
 from graphopt.ir.dialect.ops.creation import Arange
-from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties
+from graphopt.ir.dialect.ops.dynamic import ArrayWrite, Dynamic, decode_properties
 from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.signature import STATE, Port, main_function, signature_of
@@ -127,7 +127,10 @@ def read_program(module: ModuleOp, feeds: Sequence[str], style: str) -> SourcePr
         calls=calls,
         weights={names[value]: place for value, place in reader.weights.items()},
         dtypes=sorted({str(dtype_of(value.type)) for value in reader.weights}),
-        is_traced=style == "jax" and not is_stepwise,
+        # where an element is written to an array, its position is a number of Python
+        is_traced=style == "jax"
+        and not is_stepwise
+        and not any(isinstance(op, ArrayWrite) for op in module.walk()),
         is_wide=any(
             str(dtype_of(value.type)) in ("int64", "float64", "complex128")
             for op in module.walk()
