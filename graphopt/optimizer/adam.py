@@ -1,4 +1,4 @@
-"""Adam and AdamW."""
+"""Adam and AdamW, and what they share with their relatives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,45 @@ from graphopt.ir.program import Parameter, Variable
 from graphopt.optimizer.optimizer import Optimizer, check_range, check_required, number
 
 
-class Adam(Optimizer):
+class Moments(Optimizer):
+    """Two betas and an epsilon, which groups may have of their own."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        beta1: float,
+        beta2: float,
+        epsilon: float,
+        parameters: Any,
+        weight_decay: Any,
+        grad_clip: Any,
+        name: str | None,
+    ) -> None:
+        kind = type(self).__name__
+        check_required(kind, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
+        fractions = check_range(kind, beta1=beta1, beta2=beta2, epsilon=epsilon)
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+        self._beta1, self._beta2, self._epsilon = fractions
+
+    def attributes(self, parameter: Parameter) -> dict[str, Any]:
+        return {
+            "beta1": self._beta(1, parameter),
+            "beta2": self._beta(2, parameter),
+            "epsilon": float(self.option(parameter, "epsilon", self._epsilon)),
+        }
+
+    def _beta(self, number: int, parameter: Parameter) -> float:
+        """One of the two betas, as the group of a parameter has it."""
+        name = f"beta{number}"
+        return float(self.option(parameter, name, getattr(self, f"_{name}")))
+
+    def _power(self, number: int, parameter: Parameter, **options: Any) -> Variable:
+        """The power of a beta, which is state of shape [1]."""
+        value, kind = self._beta(number, parameter), f"beta{number}_pow_acc"
+        return self.accumulator(kind, parameter, value=value, shape=[1], **options)
+
+
+class Adam(Moments):
     """Adaptive moments (Kingma and Ba, 2015). Paddle page: paddle.optimizer.Adam.
 
     The state is `<parameter>_moment1_0`, `_moment2_0`, the powers of the betas and, with
@@ -40,41 +78,27 @@ class Adam(Optimizer):
         name: str | None = None,
         amsgrad: bool = False,
     ) -> None:
-        kind = type(self).__name__
-        check_required(kind, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
-        fractions = check_range(kind, beta1=beta1, beta2=beta2, epsilon=epsilon)
-        self._beta1, self._beta2, self._epsilon = fractions
+        super().__init__(
+            learning_rate, beta1, beta2, epsilon, parameters, weight_decay, grad_clip, name
+        )
         self._lazy_mode = bool(lazy_mode)
         self._multi_precision = bool(multi_precision)
         self._amsgrad = bool(amsgrad)
 
     def state(self, parameter: Parameter) -> dict[str, Variable]:
-        beta1, beta2 = self._betas(parameter)
         found = {
             "Moment1": self.accumulator("moment1", parameter),
             "Moment2": self.accumulator("moment2", parameter),
         }
         if self._amsgrad:
             found["Moment2Max"] = self.accumulator("moment2_max", parameter)
-        found["Beta1Pow"] = self.accumulator("beta1_pow_acc", parameter, value=beta1, shape=[1])
-        found["Beta2Pow"] = self.accumulator("beta2_pow_acc", parameter, value=beta2, shape=[1])
+        found["Beta1Pow"] = self._power(1, parameter)
+        found["Beta2Pow"] = self._power(2, parameter)
         return found
 
-    def _betas(self, parameter: Parameter) -> tuple[float, float]:
-        return (
-            float(self.option(parameter, "beta1", self._beta1)),
-            float(self.option(parameter, "beta2", self._beta2)),
-        )
-
     def attributes(self, parameter: Parameter) -> dict[str, Any]:
-        beta1, beta2 = self._betas(parameter)
-        attrs = {
-            "beta1": beta1,
-            "beta2": beta2,
-            "epsilon": float(self.option(parameter, "epsilon", self._epsilon)),
-            "lazy_mode": bool(self.option(parameter, "lazy_mode", self._lazy_mode)),
-        }
+        lazy_mode = bool(self.option(parameter, "lazy_mode", self._lazy_mode))
+        attrs = {**super().attributes(parameter), "lazy_mode": lazy_mode}
         return {**attrs, "amsgrad": True} if self._amsgrad else attrs
 
 

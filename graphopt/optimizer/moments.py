@@ -7,38 +7,11 @@ from typing import Any
 
 from graphopt.frontend.mode import op_attrs
 from graphopt.ir.program import Block, Parameter, Variable
-from graphopt.optimizer.optimizer import Optimizer, Pairs, check_range, check_required, number
+from graphopt.optimizer.adam import Moments
+from graphopt.optimizer.optimizer import Pairs, number
 
 
-class _Moments(Optimizer):
-    """Two betas and an epsilon, which groups may have of their own."""
-
-    def __init__(
-        self,
-        learning_rate: Any,
-        beta1: float,
-        beta2: float,
-        epsilon: float,
-        parameters: Any,
-        weight_decay: Any,
-        grad_clip: Any,
-        name: str | None,
-    ) -> None:
-        kind = type(self).__name__
-        check_required(kind, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
-        fractions = check_range(kind, beta1=beta1, beta2=beta2, epsilon=epsilon)
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
-        self._beta1, self._beta2, self._epsilon = fractions
-
-    def attributes(self, parameter: Parameter) -> dict[str, Any]:
-        return {
-            "beta1": float(self.option(parameter, "beta1", self._beta1)),
-            "beta2": float(self.option(parameter, "beta2", self._beta2)),
-            "epsilon": float(self.option(parameter, "epsilon", self._epsilon)),
-        }
-
-
-class Adamax(_Moments):
+class Adamax(Moments):
     """Adam with the largest recent gradient for a second moment (Kingma and Ba, 2015).
 
     The state is `<parameter>_moment_0`, `_inf_norm_0` and `_beta1_pow_acc_0`. Paddle page:
@@ -72,29 +45,24 @@ class Adamax(_Moments):
             "InfNorm": self.accumulator("inf_norm", parameter),
         }
 
-    def _power(self, parameter: Parameter) -> Variable:
-        beta1 = float(self.option(parameter, "beta1", self._beta1))
-        return self.accumulator("beta1_pow_acc", parameter, value=beta1, shape=[1], widen=False)
-
     def create_accumulators(self, parameter: Parameter) -> None:
         self.state(parameter)
-        self._power(parameter)
+        self._power(1, parameter, widen=False)
 
     def append(self, block: Block, type: str, slots: Any, outs: Any, **attrs: Any) -> Any:
         if type == self.operator:
-            slots = {**slots, "Beta1Pow": self._power(slots["Param"])}
+            slots = {**slots, "Beta1Pow": self._power(1, slots["Param"], widen=False)}
         return super().append(block, type, slots, outs, **attrs)
 
     def finish_updates(self, block: Block, pairs: Pairs) -> None:
         """The powers of beta1 advance in operators of their own."""
         for parameter, grad in pairs:
-            beta1 = float(self.option(parameter, "beta1", self._beta1))
-            power = self._power(parameter)
+            beta1, power = self._beta(1, parameter), self._power(1, parameter, widen=False)
             with op_attrs(op_role_var=[parameter.name, grad.name]):
                 self.append(block, "scale", {"X": power}, {"Out": power}, scale=beta1)
 
 
-class NAdam(_Moments):
+class NAdam(Moments):
     """Adam with Nesterov's momentum (Dozat, 2016). Paddle page: paddle.optimizer.NAdam.
 
     The state is `<parameter>_moment1_0`, `_moment2_0`, `_momentum_decay_pow_0`, `_beta2_pow_0`
@@ -140,7 +108,7 @@ class NAdam(_Moments):
         return {**super().attributes(parameter), "momentum_decay": decay}
 
 
-class RAdam(_Moments):
+class RAdam(Moments):
     """Adam that waits until its second moment is well known (Liu and others, 2020).
 
     The state is `<parameter>_moment1_0`, `_moment2_0`, `_beta1_pow_0`, `_beta2_pow_0` and
@@ -175,7 +143,7 @@ class RAdam(_Moments):
         return found | {kind: self.accumulator(kind, parameter) for kind in moments}
 
 
-class Lamb(_Moments):
+class Lamb(Moments):
     """Adam's step, scaled to the length of each parameter (You and others, 2020).
 
     `lamb_weight_decay` times the parameter is part of the step, but not for parameters for which
@@ -211,15 +179,11 @@ class Lamb(_Moments):
         self.always_adapt = bool(always_adapt)
 
     def state(self, parameter: Parameter) -> dict[str, Variable]:
-        beta1, beta2 = (
-            float(self.option(parameter, name, own))
-            for name, own in (("beta1", self._beta1), ("beta2", self._beta2))
-        )
         return {
             "Moment1": self.accumulator("moment1", parameter),
             "Moment2": self.accumulator("moment2", parameter),
-            "Beta1Pow": self.accumulator("beta1_pow_acc", parameter, value=beta1, shape=[1]),
-            "Beta2Pow": self.accumulator("beta2_pow_acc", parameter, value=beta2, shape=[1]),
+            "Beta1Pow": self._power(1, parameter),
+            "Beta2Pow": self._power(2, parameter),
         }
 
     def attributes(self, parameter: Parameter) -> dict[str, Any]:
