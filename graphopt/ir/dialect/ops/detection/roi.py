@@ -27,6 +27,12 @@ class RoiPoolBase(OpaqueOp, ABC):
     pooled_width = integer(1)
     spatial_scale = number(1.0)
 
+    @staticmethod
+    def infer(
+        x: Tensor, boxes: Tensor, boxes_num: Tensor, pooled_height: int, pooled_width: int
+    ) -> Tensor:
+        return pooled_type(x, boxes, boxes_num, pooled_height, pooled_width)
+
 
 def pooled_type(
     x: Tensor, boxes: Tensor, boxes_num: Tensor, height: int, width: int, channels: int = 0
@@ -56,16 +62,6 @@ class RoiAlign(RoiPoolBase):
     sampling_ratio = integer(-1)
     aligned = flag(False)
 
-    @staticmethod
-    def infer(
-        x: Tensor,
-        boxes: Tensor,
-        boxes_num: Tensor,
-        pooled_height: int,
-        pooled_width: int,
-    ) -> Tensor:
-        return pooled_type(x, boxes, boxes_num, pooled_height, pooled_width)
-
 
 @irdl_op_definition
 class RoiPool(RoiPoolBase):
@@ -73,24 +69,12 @@ class RoiPool(RoiPoolBase):
 
     name = "pd.roi_pool"
 
-    @staticmethod
-    def infer(
-        x: Tensor, boxes: Tensor, boxes_num: Tensor, pooled_height: int, pooled_width: int
-    ) -> Tensor:
-        return pooled_type(x, boxes, boxes_num, pooled_height, pooled_width)
-
 
 @irdl_op_definition
 class PrroiPool(RoiPoolBase):
     """The integral over each cell between pixels, divided by its area. Paddle: prroi_pool."""
 
     name = "pd.prroi_pool"
-
-    @staticmethod
-    def infer(
-        x: Tensor, boxes: Tensor, boxes_num: Tensor, pooled_height: int, pooled_width: int
-    ) -> Tensor:
-        return pooled_type(x, boxes, boxes_num, pooled_height, pooled_width)
 
 
 @irdl_op_definition
