@@ -18,9 +18,9 @@ from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sub_blocks import parent_of_current
 from graphopt.ir.program import Variable, default_main_program
+from graphopt.nn.layer.recurrence import swap_time
 from graphopt.static.nn.static_rnn import StaticRNN
 from graphopt.tensor.creation import full
-from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import cast, unsqueeze
 from graphopt.tensor.search import where
 
@@ -132,8 +132,8 @@ class DynamicRNN:
         lengths = self._check_started("output")
         made = self._rnn()
         if isinstance(made, Variable):
-            return sequence_unpad(_swap_time(made), lengths)
-        return [sequence_unpad(_swap_time(each), lengths) for each in made]
+            return sequence_unpad(swap_time(made), lengths)
+        return [sequence_unpad(swap_time(each), lengths) for each in made]
 
     def _in_block(self, method: str) -> None:
         if self.status != self.IN_RNN:
@@ -160,12 +160,7 @@ def _around() -> Iterator[None]:
 def _steps(x: Variable) -> tuple[Variable, Variable]:
     """Sequences [total, ...] as [steps, sequences, ...], and their lengths."""
     padded, lengths = sequence_pad(x, constant(full([1], 0, x.dtype)))
-    return _swap_time(padded), lengths
-
-
-def _swap_time(x: Variable) -> Variable:
-    """With the first two axes exchanged."""
-    return transpose(x, [1, 0, *range(2, len(x.shape))])
+    return swap_time(padded), lengths
 
 
 def _fill_rows(like: Variable, shape: Sequence[int], value: float, dtype: Any) -> Variable:

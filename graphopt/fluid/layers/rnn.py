@@ -13,6 +13,7 @@ from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.parameters import ParamAttr, as_weight_attr
 from graphopt.ir.program import Variable
+from graphopt.nn.layer.recurrence import swap_time
 from graphopt.static.nn.static_rnn import StaticRNN
 from graphopt.tensor.attribute import shape
 from graphopt.tensor.linalg import matmul, transpose
@@ -249,7 +250,7 @@ def rnn(
     if initial_states is None:
         at = 1 if time_major else 0
         initial_states = cell.get_initial_states(batch_ref=inputs, batch_dim_idx=at)
-    sequences = inputs if time_major else _map(_swap_axes, inputs)
+    sequences = inputs if time_major else _map(swap_time, inputs)
     mask = None
     if sequence_length is not None:
         first = leaves(sequences)[0]
@@ -276,11 +277,7 @@ def rnn(
     finals = _map(lambda _: last_item(next(made)), new_states)
     if is_reverse:
         outputs = _map(lambda x: flip(x, [0]), outputs)
-    return outputs if time_major else _map(_swap_axes, outputs), finals
-
-
-def _swap_axes(x: Variable) -> Variable:
-    return transpose(x, [1, 0, *range(2, len(x.shape))])
+    return outputs if time_major else _map(swap_time, outputs), finals
 
 
 def mask_state(live: Variable, new: Variable, old: Variable) -> Variable:

@@ -272,19 +272,9 @@ class SimpleRNN(RNNBase):
         name: str | None = None,
     ) -> None:
         arguments.choice(activation, "activation", "SimpleRNN", ("tanh", "relu"))
-        super().__init__(
-            f"RNN_{activation.upper()}",
-            input_size,
-            hidden_size,
-            num_layers,
-            direction,
-            time_major,
-            dropout,
-            weight_ih_attr,
-            weight_hh_attr,
-            bias_ih_attr,
-            bias_hh_attr,
-        )
+        sizes = (input_size, hidden_size, num_layers, direction, time_major, dropout)
+        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
+        super().__init__(f"RNN_{activation.upper()}", *sizes, *attrs)
         self.activation = activation
 
 
@@ -310,20 +300,9 @@ class LSTM(RNNBase):
         proj_size: int = 0,
         name: str | None = None,
     ) -> None:
-        super().__init__(
-            "LSTM",
-            input_size,
-            hidden_size,
-            num_layers,
-            direction,
-            time_major,
-            dropout,
-            weight_ih_attr,
-            weight_hh_attr,
-            bias_ih_attr,
-            bias_hh_attr,
-            proj_size,
-        )
+        sizes = (input_size, hidden_size, num_layers, direction, time_major, dropout)
+        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
+        super().__init__("LSTM", *sizes, *attrs, proj_size)
 
 
 class GRU(RNNBase):
@@ -343,19 +322,9 @@ class GRU(RNNBase):
         bias_hh_attr: Any = None,
         name: str | None = None,
     ) -> None:
-        super().__init__(
-            "GRU",
-            input_size,
-            hidden_size,
-            num_layers,
-            direction,
-            time_major,
-            dropout,
-            weight_ih_attr,
-            weight_hh_attr,
-            bias_ih_attr,
-            bias_hh_attr,
-        )
+        sizes = (input_size, hidden_size, num_layers, direction, time_major, dropout)
+        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
+        super().__init__("GRU", *sizes, *attrs)
 
 
 lazy.join_package(globals())
