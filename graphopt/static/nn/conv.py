@@ -281,19 +281,9 @@ def conv2d_transpose(
     """
     _check_flag(use_cudnn, "conv2d_transpose")
     is_channels_last(data_format, "conv2d_transpose", ("NCHW", "NHWC"))
-    return _transpose(
-        "conv2d_transpose",
-        input,
-        num_filters,
-        output_size,
-        filter_size,
-        (padding, stride, dilation),
-        groups,
-        (param_attr, bias_attr),
-        act,
-        name,
-        data_format,
-    )
+    window, attrs = (padding, stride, dilation), (param_attr, bias_attr)
+    given = (input, num_filters, output_size, filter_size, window, groups, attrs)
+    return _transpose("conv2d_transpose", *given, act, name, data_format)
 
 
 def conv3d_transpose(
@@ -318,16 +308,6 @@ def conv3d_transpose(
     """
     _check_flag(use_cudnn, "conv3d_transpose")
     is_channels_last(data_format, "conv3d_transpose", ("NCDHW", "NDHWC"))
-    return _transpose(
-        "conv3d_transpose",
-        input,
-        num_filters,
-        output_size,
-        filter_size,
-        (padding, stride, dilation),
-        groups,
-        (param_attr, bias_attr),
-        act,
-        name,
-        data_format,
-    )
+    window, attrs = (padding, stride, dilation), (param_attr, bias_attr)
+    given = (input, num_filters, output_size, filter_size, window, groups, attrs)
+    return _transpose("conv3d_transpose", *given, act, name, data_format)
