@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from graphopt.ir.dialect.ops.comm import AllGather
 from graphopt.ir.program import Program, Variable
 from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
-from graphopt.passes.table import schedule
 from graphopt.runtime import CompiledProgram
 from graphopt.testing import programs
 from graphopt.testing.programs import Generated
@@ -41,7 +39,16 @@ from graphopt_tests.runtime.nets import (
     write,
 )
 from graphopt_tests.runtime.replicas import agree, inputs_of, parallel, run
-from graphopt_tests.runtime.trainings import CLIPS, OPTIMIZERS, Array, module_text, same, state_of
+from graphopt_tests.runtime.trainings import (
+    CLIPS,
+    Array,
+    minimize_as_drawn,
+    module_text,
+    same,
+    saves_as_one_device,
+    set_options,
+    state_of,
+)
 
 
 @pytest.fixture
@@ -51,11 +58,7 @@ def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     def options(context: Any) -> Any:
         return {"parts": context.replicas, "smallest": 1}
 
-    rows = [
-        replace(row, options=options) if row.pass_name == "shard-parameters" else row
-        for row in schedule.ROWS
-    ]
-    monkeypatch.setattr(schedule, "ROWS", rows)
+    set_options(monkeypatch, "shard-parameters", options)
 
 
 COUNT = examples(12)
@@ -131,12 +134,7 @@ def drawn_net(drawn: dict[str, Any]) -> Net:
         for kind in [*drawn["layers"], *(["skip"] * 13 if drawn["deep"] else [])]:
             out = layer(out, kind)
         loss = paddle.mean(paddle.square(out - 1.0))
-        clip = drawn["clip"]
-        OPTIMIZERS[drawn["optimizer"]](
-            0.05,
-            grad_clip=CLIPS[clip]() if clip else None,
-            **({} if drawn["optimizer"] == "Lars" else {"weight_decay": 0.1 * drawn["decay"]}),
-        ).minimize(loss)
+        minimize_as_drawn(loss, drawn)
         return loss, out
 
     return build(make)
@@ -245,24 +243,7 @@ def test_files_are_those_of_one_device(tmp_path: Path) -> None:
     """Saved after two steps and loaded again: the bytes, and the training that goes on."""
     net = wide(optimizer=paddle.optimizer.Momentum)
     program = net.parallel(4, shard_parameters=True)
-    for _ in range(2):
-        net.run(rows_of(8), net.loss, program)
-    static.save(net.main, str(tmp_path / "parts"))
-    values = state_of(net)
-    net.start()
-    for name, array in values.items():
-        write(name, array)
-    static.save(net.main, str(tmp_path / "whole"))
-    for ending in ("pdparams", "pdopt"):
-        parts, whole = (tmp_path / f"{name}.{ending}" for name in ("parts", "whole"))
-        assert parts.read_bytes() == whole.read_bytes()
-    net.start()
-    static.load(net.main, str(tmp_path / "parts"), net.executor)
-    same(state_of(net), values, 0)
-    (found,) = net.run(rows_of(8), net.loss, program)
-    for name, array in values.items():
-        write(name, array)
-    close(np.mean(found), np.mean(net.run(rows_of(8), net.loss)[0]))
+    saves_as_one_device(net, program, [rows_of(8)] * 3, tmp_path)
 
 
 @pytest.mark.exhaustive

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from graphopt import static
 from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Variable
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
-from graphopt.passes.table import schedule
 from graphopt.passes.table.flags import check_axis
 from graphopt.runtime import CompiledProgram
 from graphopt.testing import programs
@@ -32,11 +30,13 @@ from graphopt_tests.runtime.nets import Net, build, close, parameter, strategy, 
 from graphopt_tests.runtime.replicas import agree, inputs_of, parallel, run
 from graphopt_tests.runtime.trainings import (
     CLIPS,
-    OPTIMIZERS,
     REDUCE,
     Array,
+    minimize_as_drawn,
     module_text,
     same,
+    saves_as_one_device,
+    set_options,
     state_of,
 )
 
@@ -50,11 +50,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     def options(context: Any) -> Any:
         return {"degree": context.model, "replicas": context.replicas, "rows": 1, "latency": 0}
 
-    rows = [
-        replace(row, options=options) if row.pass_name == "tensor-parallel" else row
-        for row in schedule.ROWS
-    ]
-    monkeypatch.setattr(schedule, "ROWS", rows)
+    set_options(monkeypatch, "tensor-parallel", options)
 
 
 def after_steps(net: Net, program: Any, feeds: Callable[[int], dict[str, Array]]) -> Any:
@@ -250,12 +246,7 @@ def drawn_net(drawn: dict[str, Any]) -> Net:
         for kind in drawn["layers"]:
             out = layer(out, ids, kind)
         loss = paddle.mean(paddle.square(out - 1.0))
-        clip = drawn["clip"]
-        OPTIMIZERS[drawn["optimizer"]](
-            0.05,
-            grad_clip=CLIPS[clip]() if clip else None,
-            **({} if drawn["optimizer"] == "Lars" else {"weight_decay": 0.1 * drawn["decay"]}),
-        ).minimize(loss)
+        minimize_as_drawn(loss, drawn)
         return loss, out
 
     return build(make, seed=3)
@@ -353,24 +344,7 @@ def test_files_are_those_of_one_device(tmp_path: Path) -> None:
     """Saved after two steps and loaded again: the bytes, and the training that goes on."""
     net = wide(paddle.optimizer.Momentum)
     program = net.parallel(4, tensor_parallel_degree=2)
-    for seed in range(2):
-        net.run(rows_of(seed), net.loss, program)
-    static.save(net.main, str(tmp_path / "pieces"))
-    values = state_of(net)
-    net.start()
-    for name, array in values.items():
-        write(name, array)
-    static.save(net.main, str(tmp_path / "whole"))
-    for ending in ("pdparams", "pdopt"):
-        pieces, whole = (tmp_path / f"{name}.{ending}" for name in ("pieces", "whole"))
-        assert pieces.read_bytes() == whole.read_bytes()
-    net.start()
-    static.load(net.main, str(tmp_path / "pieces"), net.executor)
-    same(state_of(net), values, 0)
-    (found,) = net.run(rows_of(3), net.loss, program)
-    for name, array in values.items():
-        write(name, array)
-    close(np.mean(found), np.mean(net.run(rows_of(3), net.loss)[0]))
+    saves_as_one_device(net, program, [rows_of(seed) for seed in (0, 1, 3)], tmp_path)
 
 
 def test_reads_writes_and_fetches_are_whole() -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.ir.program import Variable
+from graphopt.passes.table import schedule
 from graphopt.runtime import BuildStrategy, CompiledProgram
-from graphopt_tests.runtime.nets import Net, regression_feed, value
+from graphopt_tests.runtime.nets import Net, close, regression_feed, value, write
 
 REDUCE = BuildStrategy.ReduceStrategy.Reduce
 Array = np.ndarray[Any, Any]
@@ -42,6 +47,58 @@ def state_of(net: Net) -> dict[str, Array]:
     names = [v.name for v in net.main.list_vars() if v.persistable]
     scope = static.global_scope()
     return {name: value(name) for name in names if scope.find_var(name) is not None}
+
+
+def minimize_as_drawn(loss: Variable, drawn: dict[str, Any]) -> None:
+    """Append the updates of the optimizer, the clip and the decay that were drawn."""
+    clip, decay = drawn["clip"], {"weight_decay": 0.1 * drawn["decay"]}
+    OPTIMIZERS[drawn["optimizer"]](
+        0.05,
+        grad_clip=CLIPS[clip]() if clip else None,
+        **({} if drawn["optimizer"] == "Lars" else decay),
+    ).minimize(loss)
+
+
+def set_options(
+    monkeypatch: pytest.MonkeyPatch, pass_name: str, options: Callable[[Any], dict[str, Any]]
+) -> None:
+    """Run one pass of the order with these options."""
+    rows = [
+        replace(row, options=options) if row.pass_name == pass_name else row
+        for row in schedule.ROWS
+    ]
+    monkeypatch.setattr(schedule, "ROWS", rows)
+
+
+def saves_as_one_device(
+    net: Net, program: CompiledProgram, feeds: Sequence[dict[str, Array]], folder: Path
+) -> None:
+    """AssertionError unless files of a training over devices are those of one device.
+
+    Saved after all feeds but the last and loaded again: the bytes, and the training that goes on.
+    """
+    *before, last = feeds
+    for feed in before:
+        net.run(feed, net.loss, program)
+    static.save(net.main, str(folder / "parts"))
+    values = state_of(net)
+
+    def put_back() -> None:
+        for name, array in values.items():
+            write(name, array)
+
+    net.start()
+    put_back()
+    static.save(net.main, str(folder / "whole"))
+    for ending in ("pdparams", "pdopt"):
+        parts, whole = (folder / f"{name}.{ending}" for name in ("parts", "whole"))
+        assert parts.read_bytes() == whole.read_bytes()
+    net.start()
+    static.load(net.main, str(folder / "parts"), net.executor)
+    same(state_of(net), values, 0)
+    (found,) = net.run(last, net.loss, program)
+    put_back()
+    close(np.mean(found), np.mean(net.run(last, net.loss)[0]))
 
 
 def trained(
