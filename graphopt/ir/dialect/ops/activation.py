@@ -8,7 +8,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, number, string
-from graphopt.ir.dialect.ops.base import Declare, FloatUnary, OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.base import Declare, FloatUnary, OneTensor, OpaqueOp, PureOp
 from graphopt.ir.dialect.traits import AlongAxis, Rowwise
 from graphopt.ir.dialect.types import (
     TENSOR,
@@ -187,12 +187,10 @@ def prelu_alpha_shape(shape: Shape, mode: str, data_format: str) -> Shape:
 
 
 @irdl_op_definition
-class Maxout(OpaqueOp):
+class Maxout(OneTensor, OpaqueOp):
     """The largest of every `groups` neighbours along an axis. Paddle: maxout."""
 
     name = "pd.maxout"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     groups = integer()
     axis = integer(1)
 
@@ -206,12 +204,10 @@ class Maxout(OpaqueOp):
         return like(x, shape=shape)
 
 
-class SoftmaxBase(PureOp, ABC):
+class SoftmaxBase(OneTensor, PureOp, ABC):
     """A normalisation along one axis; the result has the operand's type."""
 
     traits = traits_def(AlongAxis())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     axis = integer(-1)
 
     @staticmethod

@@ -37,6 +37,13 @@ class OpaqueOp(PureOp, ABC):
     traits = traits_def(Opaque())
 
 
+class OneTensor(PdOp, ABC):
+    """An op of one tensor that gives one tensor."""
+
+    x = operand_def(TENSOR)
+    out = result_def(TENSOR)
+
+
 class DataSizedOp(OpaqueOp, ABC):
     """An op the sizes of whose results depend on the elements of its operands."""
 
@@ -52,12 +59,10 @@ class DataSizedOp(OpaqueOp, ABC):
         return getattr(self, self.DECIDED_BY) if self.DECIDED_BY else self.operands[0]
 
 
-class Unary(PureOp, ABC):
+class Unary(OneTensor, PureOp, ABC):
     """Elementwise on one tensor; the result has the operand's type."""
 
     traits = traits_def(Elementwise())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:

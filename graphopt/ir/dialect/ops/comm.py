@@ -18,7 +18,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, var_operand_d
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, string
 from graphopt.ir.dialect.definition import SEGMENTS
-from graphopt.ir.dialect.ops.base import OpaqueOp
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp
 from graphopt.ir.dialect.ops.callback import split_shapes
 from graphopt.ir.dialect.types import (
     TENSOR,
@@ -81,7 +81,7 @@ class AllReduce(Collective):
 
 
 @irdl_op_definition
-class CAllReduce(Collective):
+class CAllReduce(OneTensor, Collective):
     """The sum, maximum, minimum or product over all replicas, which the program itself requests.
 
     The gradient of a sum is the sum of the gradients; the others have none. Paddle: c_allreduce_sum
@@ -89,8 +89,6 @@ class CAllReduce(Collective):
     """
 
     name = "pd.c_allreduce"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     reduction = string("sum", of=REDUCTIONS)
 
     @staticmethod
@@ -101,15 +99,13 @@ class CAllReduce(Collective):
 
 
 @irdl_op_definition
-class CAllGather(Collective):
+class CAllGather(OneTensor, Collective):
     """The rows of all replicas, in their order, which the program itself requests.
 
     The gradient of a replica's rows is the sum of what all have for them. Paddle: c_allgather.
     """
 
     name = "pd.c_allgather"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     nranks = integer()
 
     @staticmethod
@@ -121,12 +117,10 @@ class CAllGather(Collective):
 
 
 @irdl_op_definition
-class CBroadcast(Collective):
+class CBroadcast(OneTensor, Collective):
     """The value of the replica `root`, on each of them, without a gradient. Paddle: c_broadcast."""
 
     name = "pd.c_broadcast"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     root = integer(0)
 
     @staticmethod
@@ -137,15 +131,13 @@ class CBroadcast(Collective):
 
 
 @irdl_op_definition
-class ReduceScatter(Collective):
+class ReduceScatter(OneTensor, Collective):
     """This replica's part of the sum of a value over all replicas. Paddle: reduce_scatter.
 
     `owner` is the replica (of a group) that Paddle would give the parameter of this gradient to.
     """
 
     name = "pd.reduce_scatter"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     parts = integer()
     owner = integer(None)
 
@@ -155,12 +147,10 @@ class ReduceScatter(Collective):
 
 
 @irdl_op_definition
-class Part(Collective):
+class Part(OneTensor, Collective):
     """This replica's part of a value that all replicas have."""
 
     name = "pd.part"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     parts = integer()
 
     @staticmethod
@@ -207,12 +197,10 @@ class AllGather(Collective):
 
 
 @irdl_op_definition
-class WithoutPadding(Collective):
+class WithoutPadding(OneTensor, Collective):
     """A part, with zeros after the last of the `count` elements of the whole."""
 
     name = "pd.without_padding"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     count = integer()
 
     @staticmethod
@@ -270,15 +258,13 @@ class ModelCollective(Collective, ABC):
 
 
 @irdl_op_definition
-class CIdentity(ModelCollective):
+class CIdentity(OneTensor, ModelCollective):
     """A whole value in front of what computes with pieces. Paddle: c_identity.
 
     Each device has a part of its gradient's terms, so the gradient is the sum over the model axis.
     """
 
     name = "pd.c_identity"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -286,15 +272,13 @@ class CIdentity(ModelCollective):
 
 
 @irdl_op_definition
-class MpAllReduceSum(ModelCollective):
+class MpAllReduceSum(OneTensor, ModelCollective):
     """The sum over the model axis, on each of its devices. Paddle: mp_allreduce_sum.
 
     The gradient of each term is that of the sum.
     """
 
     name = "pd.mp_allreduce_sum"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -302,15 +286,13 @@ class MpAllReduceSum(ModelCollective):
 
 
 @irdl_op_definition
-class CConcat(ModelCollective):
+class CConcat(OneTensor, ModelCollective):
     """The whole value of which the devices of the model axis have pieces. Paddle: c_concat.
 
     The gradient of a piece is that piece of the gradient.
     """
 
     name = "pd.c_concat"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     axis = integer()
     degree = integer()
 
@@ -324,15 +306,13 @@ class CConcat(ModelCollective):
 
 
 @irdl_op_definition
-class CSplit(ModelCollective):
+class CSplit(OneTensor, ModelCollective):
     """This device's piece of a whole value. Paddle: c_split.
 
     The gradient of the value is put together from those of the pieces.
     """
 
     name = "pd.c_split"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     axis = integer()
     degree = integer()
 

@@ -14,7 +14,15 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, string
-from graphopt.ir.dialect.ops.base import Binary, Declare, FloatUnary, OpaqueOp, PureOp, Unary
+from graphopt.ir.dialect.ops.base import (
+    Binary,
+    Declare,
+    FloatUnary,
+    OneTensor,
+    OpaqueOp,
+    PureOp,
+    Unary,
+)
 from graphopt.ir.dialect.traits import Elementwise
 from graphopt.ir.dialect.types import (
     TENSOR,
@@ -79,12 +87,10 @@ class Complex(PureOp):
 
 
 @irdl_op_definition
-class AsComplex(OpaqueOp):
+class AsComplex(OneTensor, OpaqueOp):
     """Complex numbers from a last axis with the two parts. Paddle: as_complex."""
 
     name = "pd.as_complex"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -95,12 +101,10 @@ class AsComplex(OpaqueOp):
 
 
 @irdl_op_definition
-class AsReal(OpaqueOp):
+class AsReal(OneTensor, OpaqueOp):
     """Both parts of complex numbers along a new last axis. Paddle: as_real."""
 
     name = "pd.as_real"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -112,11 +116,9 @@ class AsReal(OpaqueOp):
 NORMALIZATIONS = ("backward", "ortho", "forward")
 
 
-class Transform(OpaqueOp, ABC):
+class Transform(OneTensor, OpaqueOp, ABC):
     """One value for each frequency, or back."""
 
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     axes = integers(())
     normalization = string("backward", of=("backward", "ortho", "forward"))
     forward = flag(True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, result_def, traits_def
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.attrs import integer, integers, number, numbers
-from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp, PureOp
 from graphopt.ir.dialect.traits import Elementwise
 from graphopt.ir.dialect.types import (
     TENSOR,
@@ -51,13 +51,11 @@ class Full(OpaqueOp):
 
 
 @irdl_op_definition
-class FullLike(PureOp):
+class FullLike(OneTensor, PureOp):
     """A tensor of one value, shaped like another. Paddle: fill_any_like."""
 
     name = "pd.full_like"
     traits = traits_def(Elementwise())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     value = number()
     dtype = dtype_property(None)
 

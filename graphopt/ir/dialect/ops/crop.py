@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, traits_def
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import integers
-from graphopt.ir.dialect.ops.base import PureOp
+from graphopt.ir.dialect.ops.base import OneTensor, PureOp
 from graphopt.ir.dialect.traits import Movement
-from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Partial, Tensor, like, rank_of, shape_of
+from graphopt.ir.dialect.types import UNKNOWN, Partial, Tensor, like, rank_of, shape_of
 
 
 @irdl_op_definition
-class Crop(PureOp):
+class Crop(OneTensor, PureOp):
     """A block of x [..] of the sizes `shape` at `offsets`, all of it inside x; -1 is up to the end.
 
     Unlike a slice it never ends early: one that reaches outside is an error of the run, where only
@@ -23,8 +23,6 @@ class Crop(PureOp):
 
     name = "pd.crop"
     traits = traits_def(Movement())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     shape = integers()
     offsets = integers()
 

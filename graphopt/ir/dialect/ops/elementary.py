@@ -17,6 +17,7 @@ from graphopt.ir.dialect.ops.base import (
     Declare,
     FloatUnary,
     NumberUnary,
+    OneTensor,
     PureOp,
     RealUnary,
     Unary,
@@ -87,13 +88,11 @@ I1e = elementwise(RealUnary, "i1e", "exp(-|x|) times i1.")
 
 
 @irdl_op_definition
-class Polygamma(PureOp):
+class Polygamma(OneTensor, PureOp):
     """The n-th derivative of digamma. Paddle: polygamma."""
 
     name = "pd.polygamma"
     traits = traits_def(Elementwise())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     n = integer()
 
     @staticmethod

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from xdsl.irdl import irdl_op_definition, operand_def, result_def
+from xdsl.irdl import irdl_op_definition
 
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import integer
-from graphopt.ir.dialect.ops.base import OpaqueOp
-from graphopt.ir.dialect.types import TENSOR, Tensor, dtype_of, like, rank_of, shape_of, show
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp
+from graphopt.ir.dialect.types import Tensor, dtype_of, like, rank_of, shape_of, show
 
 
 @irdl_op_definition
-class Hash(OpaqueOp):
+class Hash(OneTensor, OpaqueOp):
     """`num_hash` numbers below `mod_by` for each row [..., d]: [..., num_hash, 1].
 
     They are the hashes XXH64 of the bytes of the row with the seeds 0, 1, ... Paddle: hash.
     """
 
     name = "pd.hash"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     num_hash = integer(1)
     mod_by = integer(100000)
 

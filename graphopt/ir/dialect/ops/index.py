@@ -8,7 +8,7 @@ from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.attrs import flag, integer
 from graphopt.ir.dialect.definition import SEGMENTS
-from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp, PureOp
 from graphopt.ir.dialect.traits import Elementwise, Movement, Rowwise
 from graphopt.ir.dialect.types import (
     TENSOR,
@@ -52,7 +52,7 @@ class Embedding(PureOp):
 
 
 @irdl_op_definition
-class OneHot(PureOp):
+class OneHot(OneTensor, PureOp):
     """A new last axis with a one at the given number. Paddle: one_hot_v2.
 
     With `allow_out_of_range` other numbers give zeros, without it they are an error.
@@ -60,8 +60,6 @@ class OneHot(PureOp):
 
     name = "pd.one_hot"
     traits = traits_def(Rowwise())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     depth = integer()
     dtype = dtype_property("float32")
     allow_out_of_range = flag(False)
@@ -297,7 +295,7 @@ class ShardIndex(PureOp):
 
 
 @irdl_op_definition
-class DequantizeRows(OpaqueOp):
+class DequantizeRows(OneTensor, OpaqueOp):
     """Rows [..., 2 + k] of a minimum, a maximum and bytes in steps between them: [..., 4 * k].
 
     The bytes are the bits of the elements, four of float32; 256 steps lead from the minimum to
@@ -305,8 +303,6 @@ class DequantizeRows(OpaqueOp):
     """
 
     name = "pd.dequantize_rows"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
 from graphopt.errors import OperandError
 from graphopt.ir.dialect.attrs import flag, number
-from graphopt.ir.dialect.ops.base import Binary, Compare, Declare, PureOp, Unary
+from graphopt.ir.dialect.ops.base import Binary, Compare, Declare, OneTensor, PureOp, Unary
 from graphopt.ir.dialect.traits import Elementwise, Reduction
 from graphopt.ir.dialect.types import TENSOR, Tensor, dtype_of, like, same_dtype, same_shape
 
@@ -54,12 +54,10 @@ class LogicalXor(Compare):
     name = "pd.logical_xor"
 
 
-class Test(PureOp, ABC):
+class Test(OneTensor, PureOp, ABC):
     """A property of every element; the result is boolean."""
 
     traits = traits_def(Elementwise())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:

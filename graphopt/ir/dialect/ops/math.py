@@ -9,7 +9,15 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def, v
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.attrs import flag, number
-from graphopt.ir.dialect.ops.base import Binary, Compare, Declare, FloatUnary, PureOp, Unary
+from graphopt.ir.dialect.ops.base import (
+    Binary,
+    Compare,
+    Declare,
+    FloatUnary,
+    OneTensor,
+    PureOp,
+    Unary,
+)
 from graphopt.ir.dialect.ops.complex import real_of
 from graphopt.ir.dialect.traits import Elementwise, Linear
 from graphopt.ir.dialect.types import (
@@ -92,13 +100,11 @@ LogicalOr = elementwise(Compare, "logical_or", "Either is true.")
 
 
 @irdl_op_definition
-class LogicalNot(PureOp):
+class LogicalNot(OneTensor, PureOp):
     """x is false. Paddle: logical_not."""
 
     name = "pd.logical_not"
     traits = traits_def(Elementwise())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -157,13 +163,11 @@ class Scale(Unary):
 
 
 @irdl_op_definition
-class Cast(PureOp):
+class Cast(OneTensor, PureOp):
     """x with another element type. Paddle: cast."""
 
     name = "pd.cast"
     traits = traits_def(Elementwise())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     dtype = dtype_property()
 
     @staticmethod

@@ -10,7 +10,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_d
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, number, string
 from graphopt.ir.dialect.definition import SEGMENTS
-from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp, RealUnary
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp, PureOp, RealUnary
 from graphopt.ir.dialect.traits import Rowwise
 from graphopt.ir.dialect.types import (
     TENSOR,
@@ -237,15 +237,13 @@ class SpectralNorm(OpaqueOp):
 
 
 @irdl_op_definition
-class Renorm(OpaqueOp):
+class Renorm(OneTensor, OpaqueOp):
     """Slices along an axis, shortened to a p-norm of `max_norm` where theirs is larger.
 
     Paddle: renorm.
     """
 
     name = "pd.renorm"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     p = number()
     axis = integer()
     max_norm = number()

@@ -12,7 +12,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integers, string
-from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp, PureOp
 from graphopt.ir.dialect.ops.conv import (
     explicit_pads,
     is_channels_last,
@@ -25,15 +25,13 @@ from graphopt.ir.dialect.traits import Rowwise
 from graphopt.ir.dialect.types import TENSOR, Tensor, dtype_of, like, shape_of
 
 
-class PoolBase(PureOp, ABC):
+class PoolBase(OneTensor, PureOp, ABC):
     """Maximum or average over windows; the kernel says of how many dimensions.
 
     `algorithm` is how to compute it, empty for the backend's way; it comes from a pass.
     """
 
     traits = traits_def(Rowwise())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     kernel_size = integers()
     strides = integers((1, 1))
     paddings = integers((0, 0))

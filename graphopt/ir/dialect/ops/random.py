@@ -15,7 +15,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.attrs import flag, integer, integers, number, string
-from graphopt.ir.dialect.ops.base import OpaqueOp
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp
 from graphopt.ir.dialect.ops.creation import known_shape
 from graphopt.ir.dialect.types import (
     TENSOR,
@@ -45,15 +45,13 @@ class RandomOp(OpaqueOp, ABC):
 
 
 @irdl_op_definition
-class Dropout(RandomOp):
+class Dropout(OneTensor, RandomOp):
     """Zero a share `p` of the elements in training. Paddle: dropout.
 
     With `cut` x is a piece along that axis; the elements that are zeroed are those of the whole.
     """
 
     name = "pd.dropout"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     p = number(0.5)
     is_test = flag(False)
     mode = string("downgrade_in_infer", of=("downgrade_in_infer", "upscale_in_train"))
@@ -170,12 +168,10 @@ class Permutation(RandomOp):
 
 
 @irdl_op_definition
-class Bernoulli(RandomOp):
+class Bernoulli(OneTensor, RandomOp):
     """1 with the probability that x says, else 0. Paddle: bernoulli."""
 
     name = "pd.bernoulli"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -183,12 +179,10 @@ class Bernoulli(RandomOp):
 
 
 @irdl_op_definition
-class Multinomial(RandomOp):
+class Multinomial(OneTensor, RandomOp):
     """Class numbers drawn by the weights in the last axis. Paddle: multinomial."""
 
     name = "pd.multinomial"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     num_samples = integer(1)
     replacement = flag(False)
 
@@ -202,11 +196,8 @@ class Multinomial(RandomOp):
         return like(x, shape=(*shape[:-1], num_samples), dtype="int64")
 
 
-class Drawn(RandomOp, ABC):
+class Drawn(OneTensor, RandomOp, ABC):
     """One number drawn for each element of x, a real floating-point tensor."""
-
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -245,15 +236,13 @@ class Binomial(RandomOp):
 
 
 @irdl_op_definition
-class GumbelSoftmax(RandomOp):
+class GumbelSoftmax(OneTensor, RandomOp):
     """A draw of classes along an axis, softened by a temperature, or one-hot when `hard`.
 
     Paddle: gumbel_softmax.
     """
 
     name = "pd.gumbel_softmax"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     temperature = number(1.0)
     hard = flag(False)
     axis = integer(-1)

@@ -15,7 +15,7 @@ from xdsl.irdl import (
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, number, string
-from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp, PureOp
 from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.ir.dialect.traits import Movement
 from graphopt.ir.dialect.types import (
@@ -36,13 +36,11 @@ from graphopt.ir.dialect.types import (
 
 
 @irdl_op_definition
-class Tile(PureOp):
+class Tile(OneTensor, PureOp):
     """Every axis repeated as a whole. Paddle: tile."""
 
     name = "pd.tile"
     traits = traits_def(Movement())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     repeat_times = integers()
 
     @staticmethod
@@ -68,13 +66,11 @@ def _scale_dim(dim: int, times: int) -> int:
 
 
 @irdl_op_definition
-class RepeatInterleave(PureOp):
+class RepeatInterleave(OneTensor, PureOp):
     """Every slice along an axis `repeats` times in a row. Paddle: repeat_interleave."""
 
     name = "pd.repeat_interleave"
     traits = traits_def(Movement())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     repeats = integer()
     axis = integer(0)
 
@@ -88,13 +84,11 @@ class RepeatInterleave(PureOp):
 
 
 @irdl_op_definition
-class Flip(PureOp):
+class Flip(OneTensor, PureOp):
     """These axes in reverse order. Paddle: flip."""
 
     name = "pd.flip"
     traits = traits_def(Movement())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     axis = integers()
 
     @staticmethod
@@ -109,7 +103,7 @@ class Flip(PureOp):
 
 
 @irdl_op_definition
-class Roll(PureOp):
+class Roll(OneTensor, PureOp):
     """Elements shifted along axes, around the end; along the flat tensor without axes.
 
     Paddle: roll.
@@ -117,8 +111,6 @@ class Roll(PureOp):
 
     name = "pd.roll"
     traits = traits_def(Movement())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     shifts = integers()
     axis = integers(())
 
@@ -290,7 +282,7 @@ def pad_pairs(paddings: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 
 @irdl_op_definition
-class Pad(OpaqueOp):
+class Pad(OneTensor, OpaqueOp):
     """Elements added (or, below zero, cut) before and after each axis. Paddle: pad, pad3d.
 
     `mode` says which: a constant, a mirror image without the edge (reflect), the edge
@@ -298,8 +290,6 @@ class Pad(OpaqueOp):
     """
 
     name = "pd.pad"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     paddings = integers()
     mode = string("constant", of=PAD_MODES)
     value = number(0.0)
@@ -324,12 +314,10 @@ class Pad(OpaqueOp):
 
 
 @irdl_op_definition
-class TriangleOf(OpaqueOp):
+class TriangleOf(OneTensor, OpaqueOp):
     """The lower or upper triangle of matrices, zeros elsewhere. Paddle: tril_triu."""
 
     name = "pd.tril_triu"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     diagonal = integer(0)
     lower = flag(True)
 

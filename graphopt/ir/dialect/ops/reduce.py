@@ -13,6 +13,7 @@ from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.attrs import flag, integer, integers, number
 from graphopt.ir.dialect.ops.base import (
     FloatUnary,
+    OneTensor,
     OpaqueOp,
     PureOp,
     RealUnary,
@@ -44,11 +45,9 @@ def reduced_shape(shape: Shape, axes: Sequence[int], keepdim: bool) -> Shape:
     return tuple(dim for i, dim in enumerate(shape) if i not in dropped)
 
 
-class Reduce(PureOp, ABC):
+class Reduce(OneTensor, PureOp, ABC):
     """Combine the elements along `axis` (all axes when empty)."""
 
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     axis = integers(())
     keepdim = flag(False)
 
@@ -189,13 +188,11 @@ class PNorm(Reduce):
 
 
 @irdl_op_definition
-class SquaredL2Norm(PureOp):
+class SquaredL2Norm(OneTensor, PureOp):
     """The sum of squares of all elements, of shape [1]. Paddle: squared_l2_norm."""
 
     name = "pd.squared_l2_norm"
     traits = traits_def(Reduction(axis=None, neutral=0.0))
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -203,15 +200,13 @@ class SquaredL2Norm(PureOp):
 
 
 @irdl_op_definition
-class ClipByNorm(OpaqueOp):
+class ClipByNorm(OneTensor, OpaqueOp):
     """x, scaled down to the Euclidean norm max_norm if its own is larger. Paddle: clip_by_norm.
 
     Each element depends on all others, so it is no `Unary`.
     """
 
     name = "pd.clip_by_norm"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     max_norm = number()
 
     @staticmethod
@@ -247,23 +242,19 @@ class ReduceAs(OpaqueOp):
 
 
 @irdl_op_definition
-class Numel(OpaqueOp):
+class Numel(OneTensor, OpaqueOp):
     """The number of elements. Paddle: size."""
 
     name = "pd.numel"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
         return like(x, shape=(), dtype="int64")
 
 
-class ArgReduce(PureOp, ABC):
+class ArgReduce(OneTensor, PureOp, ABC):
     """The index of the first extreme element along an axis, or in the flattened tensor."""
 
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     axis = integer(-1)
     keepdim = flag(False)
     flatten = flag(False)
@@ -292,13 +283,11 @@ class Argmin(ArgReduce):
 
 
 @irdl_op_definition
-class Cumsum(PureOp):
+class Cumsum(OneTensor, PureOp):
     """Running sum along an axis, or of the flattened tensor. Paddle: cumsum."""
 
     name = "pd.cumsum"
     traits = traits_def(AlongAxis(flatten="flatten"))
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     axis = integer(-1)
     flatten = flag(False)
     exclusive = flag(False)
@@ -317,13 +306,11 @@ class Cumsum(PureOp):
 
 
 @irdl_op_definition
-class Cumprod(PureOp):
+class Cumprod(OneTensor, PureOp):
     """Running product along an axis. Paddle: cumprod."""
 
     name = "pd.cumprod"
     traits = traits_def(AlongAxis())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     axis = integer()
     exclusive = flag(False)
     reverse = flag(False)
@@ -335,13 +322,11 @@ class Cumprod(PureOp):
 
 
 @irdl_op_definition
-class Logcumsumexp(PureOp):
+class Logcumsumexp(OneTensor, PureOp):
     """log(cumsum(exp(x))) without overflow. Paddle: logcumsumexp."""
 
     name = "pd.logcumsumexp"
     traits = traits_def(AlongAxis(flatten="flatten"))
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     axis = integer(-1)
     flatten = flag(False)
     exclusive = flag(False)

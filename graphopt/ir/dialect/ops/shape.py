@@ -16,7 +16,7 @@ from xdsl.irdl import (
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import integer, integers
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp, Unary
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp, PureOp, Unary
 from graphopt.ir.dialect.traits import Linear, Movement, Rowwise
 from graphopt.ir.dialect.types import (
     TENSOR,
@@ -90,13 +90,11 @@ class StopGradient(Unary):
 
 
 @irdl_op_definition
-class Reshape(PureOp):
+class Reshape(OneTensor, PureOp):
     """The same elements in another shape. Paddle: reshape2."""
 
     name = "pd.reshape"
     traits = traits_def(Movement(in_order=True), Rowwise(when=_keeps_first))
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     shape = integers()
 
     @staticmethod
@@ -130,13 +128,11 @@ class ReshapeLike(PureOp):
 
 
 @irdl_op_definition
-class Transpose(PureOp):
+class Transpose(OneTensor, PureOp):
     """The axes in another order. Paddle: transpose2."""
 
     name = "pd.transpose"
     traits = traits_def(Movement(), Rowwise(when=_leaves_first))
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     perm = integers()
 
     @staticmethod
@@ -149,13 +145,11 @@ class Transpose(PureOp):
 
 
 @irdl_op_definition
-class Flatten(PureOp):
+class Flatten(OneTensor, PureOp):
     """Join the axes from start to stop into one. Paddle: flatten_contiguous_range."""
 
     name = "pd.flatten"
     traits = traits_def(Movement(in_order=True), Rowwise(when=_flattens_rows))
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     start_axis = integer(0)
     stop_axis = integer(-1)
 
@@ -175,7 +169,7 @@ class Flatten(PureOp):
 
 
 @irdl_op_definition
-class Squeeze(PureOp):
+class Squeeze(OneTensor, PureOp):
     """Drop axes of size 1 (those given, or all). Paddle: squeeze2.
 
     An unknown size of an axis that is given is taken to be 1, as in Paddle.
@@ -183,8 +177,6 @@ class Squeeze(PureOp):
 
     name = "pd.squeeze"
     traits = traits_def(Movement(in_order=True), Rowwise(when=_squeezes_rows))
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     axis = integers(())
 
     @staticmethod
@@ -196,13 +188,11 @@ class Squeeze(PureOp):
 
 
 @irdl_op_definition
-class Unsqueeze(PureOp):
+class Unsqueeze(OneTensor, PureOp):
     """Insert axes of size 1 at these positions of the result. Paddle: unsqueeze2."""
 
     name = "pd.unsqueeze"
     traits = traits_def(Movement(in_order=True), Rowwise(when=_unsqueezes_rows))
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     axis = integers()
 
     @staticmethod
@@ -349,13 +339,11 @@ class Slice(PureOp):
 
 
 @irdl_op_definition
-class Expand(PureOp):
+class Expand(OneTensor, PureOp):
     """Repeat axes of size 1 up to a shape; -1 keeps an axis. Paddle: expand_v2."""
 
     name = "pd.expand"
     traits = traits_def(Movement())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     shape = integers()
 
     @staticmethod

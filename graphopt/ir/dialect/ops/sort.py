@@ -9,7 +9,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_d
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, number, string
-from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp, PureOp
 from graphopt.ir.dialect.ops.reduce import reduced_shape
 from graphopt.ir.dialect.traits import AlongAxis, Reduction
 from graphopt.ir.dialect.types import (
@@ -93,7 +93,7 @@ class Mode(PureOp):
 
 
 @irdl_op_definition
-class Nanmedian(PureOp):
+class Nanmedian(OneTensor, PureOp):
     """The middle element over axes of those that are not nan, or the average of two.
 
     Paddle: nanmedian.
@@ -101,8 +101,6 @@ class Nanmedian(PureOp):
 
     name = "pd.nanmedian"
     traits = traits_def(Reduction())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     axis = integers(())
     keepdim = flag(False)
     mode = string("avg", of=("avg", "min"))

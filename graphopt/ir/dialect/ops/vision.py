@@ -9,7 +9,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_d
 
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, number, numbers, string
-from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp, PureOp
 from graphopt.ir.dialect.ops.conv import (
     check_steps,
     given_pads,
@@ -124,12 +124,10 @@ class Interpolate(OpaqueOp):
 
 
 @irdl_op_definition
-class Unfold(OpaqueOp):
+class Unfold(OneTensor, OpaqueOp):
     """The windows of images as columns [n, c * kh * kw, windows]. Paddle: unfold."""
 
     name = "pd.unfold"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     kernel_sizes = integers()
     strides = integers((1, 1))
     paddings = integers((0, 0, 0, 0))
@@ -160,12 +158,10 @@ class Unfold(OpaqueOp):
 
 
 @irdl_op_definition
-class Fold(OpaqueOp):
+class Fold(OneTensor, OpaqueOp):
     """Images in which the windows, given as columns, are added up. Paddle: fold."""
 
     name = "pd.fold"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     output_sizes = integers()
     kernel_sizes = integers()
     strides = integers((1, 1))
@@ -292,13 +288,11 @@ def _times(size: int, factor: int) -> int:
 
 
 @irdl_op_definition
-class PixelShuffle(PureOp):
+class PixelShuffle(OneTensor, PureOp):
     """Channels as pixels: [n, c r r, h, w] gives [n, c, h r, w r]. Paddle: pixel_shuffle."""
 
     name = "pd.pixel_shuffle"
     traits = traits_def(Movement())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     upscale_factor = integer(1)
     data_format = string("NCHW", of=("NCHW", "NHWC"))
 
@@ -310,13 +304,11 @@ class PixelShuffle(PureOp):
 
 
 @irdl_op_definition
-class PixelUnshuffle(PureOp):
+class PixelUnshuffle(OneTensor, PureOp):
     """Pixels as channels: [n, c, h r, w r] gives [n, c r r, h, w]. Paddle: pixel_unshuffle."""
 
     name = "pd.pixel_unshuffle"
     traits = traits_def(Movement())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     downscale_factor = integer(1)
     data_format = string("NCHW", of=("NCHW", "NHWC"))
 
@@ -329,13 +321,11 @@ class PixelUnshuffle(PureOp):
 
 
 @irdl_op_definition
-class ChannelShuffle(PureOp):
+class ChannelShuffle(OneTensor, PureOp):
     """The first channel of each group, then the second of each, ... Paddle: channel_shuffle."""
 
     name = "pd.channel_shuffle"
     traits = traits_def(Movement())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     groups = integer(1)
     data_format = string("NCHW", of=("NCHW", "NHWC"))
 
@@ -346,13 +336,11 @@ class ChannelShuffle(PureOp):
 
 
 @irdl_op_definition
-class SpaceToDepth(PureOp):
+class SpaceToDepth(OneTensor, PureOp):
     """Blocks of pixels as channels, in the order of Paddle's operator. Paddle: space_to_depth."""
 
     name = "pd.space_to_depth"
     traits = traits_def(Movement())
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     blocksize = integer()
 
     @staticmethod
@@ -365,15 +353,13 @@ class SpaceToDepth(PureOp):
 
 
 @irdl_op_definition
-class TemporalShift(OpaqueOp):
+class TemporalShift(OneTensor, OpaqueOp):
     """Some channels of frames [n t, c, h, w] from the last frame, some from the next.
 
     Paddle: temporal_shift.
     """
 
     name = "pd.temporal_shift"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     seg_num = integer()
     shift_ratio = number(0.25)
     data_format = string("NCHW", of=("NCHW", "NHWC"))

@@ -20,7 +20,7 @@ from xdsl.irdl import (
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, number, string
 from graphopt.ir.dialect.definition import SEGMENTS
-from graphopt.ir.dialect.ops.base import OpaqueOp
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp
 from graphopt.ir.dialect.ops.complex import real_of
 from graphopt.ir.dialect.types import (
     TENSOR,
@@ -54,12 +54,10 @@ def _complex_of(x: Tensor) -> str:
 
 
 @irdl_op_definition
-class Det(OpaqueOp):
+class Det(OneTensor, OpaqueOp):
     """Determinants. Paddle: determinant."""
 
     name = "pd.det"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -67,15 +65,13 @@ class Det(OpaqueOp):
 
 
 @irdl_op_definition
-class Slogdet(OpaqueOp):
+class Slogdet(OneTensor, OpaqueOp):
     """Sign, and logarithm of the absolute value, of determinants, stacked.
 
     Paddle: slogdeterminant.
     """
 
     name = "pd.slogdet"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -183,12 +179,10 @@ class Eig(OpaqueOp):
 
 
 @irdl_op_definition
-class Eigvals(OpaqueOp):
+class Eigvals(OneTensor, OpaqueOp):
     """Eigenvalues, complex, of any square matrices; on CPU only. Paddle: eigvals."""
 
     name = "pd.eigvals"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -310,12 +304,10 @@ class CholeskySolve(OpaqueOp):
 
 
 @irdl_op_definition
-class MatrixPower(OpaqueOp):
+class MatrixPower(OneTensor, OpaqueOp):
     """Matrices times themselves; of the inverses for negative n. Paddle: matrix_power."""
 
     name = "pd.matrix_power"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     n = integer()
 
     @staticmethod
@@ -325,12 +317,10 @@ class MatrixPower(OpaqueOp):
 
 
 @irdl_op_definition
-class MatrixExp(OpaqueOp):
+class MatrixExp(OneTensor, OpaqueOp):
     """The exponential series of matrices; Paddle composes it of other ops."""
 
     name = "pd.matrix_exp"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:

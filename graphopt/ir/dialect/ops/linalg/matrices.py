@@ -8,7 +8,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def, v
 
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, number, string
-from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp, PureOp
 from graphopt.ir.dialect.traits import Movement
 from graphopt.ir.dialect.types import (
     TENSOR,
@@ -25,11 +25,8 @@ from graphopt.ir.dialect.types import (
 )
 
 
-class OnSquares(OpaqueOp, ABC):
+class OnSquares(OneTensor, OpaqueOp, ABC):
     """On square matrices, real or complex, with leading batch dimensions."""
-
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
@@ -140,12 +137,10 @@ class Trace(OpaqueOp):
 
 
 @irdl_op_definition
-class Diag(OpaqueOp):
+class Diag(OneTensor, OpaqueOp):
     """A matrix with this diagonal, or the diagonal of a matrix. Paddle: diag_v2."""
 
     name = "pd.diag"
-    x = operand_def(TENSOR)
-    out = result_def(TENSOR)
     offset = integer(0)
     padding_value = number(0.0)
 
