@@ -44,6 +44,14 @@ class OneTensor(PdOp, ABC):
     out = result_def(TENSOR)
 
 
+class TwoTensors(PdOp, ABC):
+    """An op of two tensors that gives one tensor."""
+
+    x = operand_def(TENSOR)
+    y = operand_def(TENSOR)
+    out = result_def(TENSOR)
+
+
 class DataSizedOp(OpaqueOp, ABC):
     """An op the sizes of whose results depend on the elements of its operands."""
 
@@ -130,13 +138,10 @@ class Declare:
         return declared
 
 
-class Binary(PureOp, ABC):
+class Binary(TwoTensors, PureOp, ABC):
     """Elementwise on two tensors of one dtype, with NumPy broadcasting."""
 
     traits = traits_def(Elementwise())
-    x = operand_def(TENSOR)
-    y = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:
@@ -144,13 +149,10 @@ class Binary(PureOp, ABC):
         return like(x, shape=broadcast_shapes(shape_of(x), shape_of(y)))
 
 
-class Compare(PureOp, ABC):
+class Compare(TwoTensors, PureOp, ABC):
     """Elementwise on two tensors of one dtype; the result is boolean."""
 
     traits = traits_def(Elementwise())
-    x = operand_def(TENSOR)
-    y = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:

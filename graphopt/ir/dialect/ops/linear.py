@@ -13,7 +13,7 @@ from xdsl.irdl import (
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, string
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp, TwoTensors
 from graphopt.ir.dialect.traits import Rowwise
 from graphopt.ir.dialect.types import (
     TENSOR,
@@ -67,7 +67,7 @@ def _has_rows(op: PdOp) -> bool:
 
 
 @irdl_op_definition
-class Matmul(PureOp):
+class Matmul(TwoTensors, PureOp):
     """Matrix product with broadcast batch dimensions. Paddle: matmul_v2; mul for two matrices.
 
     `kernel` is the library that computes it and its derivative, empty for XLA; a pass sets it.
@@ -75,9 +75,6 @@ class Matmul(PureOp):
 
     name = "pd.matmul"
     traits = traits_def(Rowwise(when=_has_rows))
-    x = operand_def(TENSOR)
-    y = operand_def(TENSOR)
-    out = result_def(TENSOR)
     transpose_x = flag(False)
     transpose_y = flag(False)
     kernel = string("")
@@ -140,13 +137,10 @@ class RowConv(OpaqueOp):
 
 
 @irdl_op_definition
-class Kron(OpaqueOp):
+class Kron(TwoTensors, OpaqueOp):
     """Every element of x times the whole of y. Paddle: kron."""
 
     name = "pd.kron"
-    x = operand_def(TENSOR)
-    y = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from abc import ABC
 
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, traits_def
 
 from graphopt.errors import OperandError
 from graphopt.ir.dialect.attrs import flag, number
-from graphopt.ir.dialect.ops.base import Binary, Compare, Declare, OneTensor, PureOp, Unary
+from graphopt.ir.dialect.ops.base import (
+    Binary,
+    Compare,
+    Declare,
+    OneTensor,
+    PureOp,
+    TwoTensors,
+    Unary,
+)
 from graphopt.ir.dialect.traits import Elementwise, Reduction
-from graphopt.ir.dialect.types import TENSOR, Tensor, dtype_of, like, same_dtype, same_shape
+from graphopt.ir.dialect.types import Tensor, dtype_of, like, same_dtype, same_shape
 
 elementwise = Declare(__name__)
 
@@ -70,14 +78,11 @@ Isfinite = elementwise(Test, "isfinite", "x is neither infinite nor nan.", paddl
 
 
 @irdl_op_definition
-class EqualAll(PureOp):
+class EqualAll(TwoTensors, PureOp):
     """The tensors have one shape and equal elements. Paddle: equal_all."""
 
     name = "pd.equal_all"
     traits = traits_def(Reduction(axis=None))
-    x = operand_def(TENSOR)
-    y = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:
@@ -96,14 +101,11 @@ class Isclose(Compare):
 
 
 @irdl_op_definition
-class Allclose(PureOp):
+class Allclose(TwoTensors, PureOp):
     """All elements are close, as isclose says it. Paddle: allclose."""
 
     name = "pd.allclose"
     traits = traits_def(Reduction(axis=None))
-    x = operand_def(TENSOR)
-    y = operand_def(TENSOR)
-    out = result_def(TENSOR)
     rtol = number(1e-5)
     atol = number(1e-8)
     equal_nan = flag(False)

@@ -15,7 +15,7 @@ from xdsl.irdl import (
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, number, string
-from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp, PureOp, TwoTensors
 from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.ir.dialect.traits import Movement
 from graphopt.ir.dialect.types import (
@@ -236,14 +236,11 @@ class SetValue(OpaqueOp):
 
 
 @irdl_op_definition
-class ExpandAs(PureOp):
+class ExpandAs(TwoTensors, PureOp):
     """x broadcast to the shape of another tensor. Paddle: expand_as_v2."""
 
     name = "pd.expand_as"
     traits = traits_def(Movement())
-    x = operand_def(TENSOR)
-    y = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_d
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, number, numbers, string
 from graphopt.ir.dialect.definition import SEGMENTS
-from graphopt.ir.dialect.ops.base import OpaqueOp
+from graphopt.ir.dialect.ops.base import OpaqueOp, TwoTensors
 from graphopt.ir.dialect.types import (
     TENSOR,
     UNKNOWN,
@@ -212,16 +212,13 @@ class BoxCoder(OpaqueOp):
 
 
 @irdl_op_definition
-class IouSimilarity(OpaqueOp):
+class IouSimilarity(TwoTensors, OpaqueOp):
     """The part of their union that two boxes share: [n, 4] and [m, 4] give [n, m].
 
     Paddle: iou_similarity.
     """
 
     name = "pd.iou_similarity"
-    x = operand_def(TENSOR)
-    y = operand_def(TENSOR)
-    out = result_def(TENSOR)
     box_normalized = flag(True)
 
     @staticmethod

@@ -20,7 +20,7 @@ from xdsl.irdl import (
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, number, string
 from graphopt.ir.dialect.definition import SEGMENTS
-from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp, TwoTensors
 from graphopt.ir.dialect.ops.complex import real_of
 from graphopt.ir.dialect.types import (
     TENSOR,
@@ -250,13 +250,10 @@ def solution(a: Tensor, b: Tensor) -> Tensor:
 
 
 @irdl_op_definition
-class Solve(OpaqueOp):
+class Solve(TwoTensors, OpaqueOp):
     """The x of a @ x = b; b may hold vectors, one axis less than a. Paddle: solve."""
 
     name = "pd.solve"
-    x = operand_def(TENSOR)
-    y = operand_def(TENSOR)
-    out = result_def(TENSOR)
 
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:
@@ -272,13 +269,10 @@ def is_vector_side(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 @irdl_op_definition
-class TriangularSolve(OpaqueOp):
+class TriangularSolve(TwoTensors, OpaqueOp):
     """The x of a @ x = b for triangular matrices a. Paddle: triangular_solve."""
 
     name = "pd.triangular_solve"
-    x = operand_def(TENSOR)
-    y = operand_def(TENSOR)
-    out = result_def(TENSOR)
     upper = flag(True)
     transpose = flag(False)
     unitriangular = flag(False)
@@ -289,13 +283,10 @@ class TriangularSolve(OpaqueOp):
 
 
 @irdl_op_definition
-class CholeskySolve(OpaqueOp):
+class CholeskySolve(TwoTensors, OpaqueOp):
     """The solution for the matrices whose Cholesky factor is y. Paddle: cholesky_solve."""
 
     name = "pd.cholesky_solve"
-    x = operand_def(TENSOR)
-    y = operand_def(TENSOR)
-    out = result_def(TENSOR)
     upper = flag(False)
 
     @staticmethod

@@ -8,7 +8,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def, v
 
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, number, string
-from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp, PureOp, TwoTensors
 from graphopt.ir.dialect.traits import Movement
 from graphopt.ir.dialect.types import (
     TENSOR,
@@ -54,16 +54,13 @@ class Inverse(OnSquares):
 
 
 @irdl_op_definition
-class Cross(OpaqueOp):
+class Cross(TwoTensors, OpaqueOp):
     """The vector product along an axis of size 3; 9 stands for the first such axis.
 
     Paddle: cross.
     """
 
     name = "pd.cross"
-    x = operand_def(TENSOR)
-    y = operand_def(TENSOR)
-    out = result_def(TENSOR)
     axis = integer(9)
 
     @staticmethod
