@@ -45,6 +45,15 @@ def matrix_shape(x: Tensor, *, square: bool = False) -> tuple[tuple[int, ...], i
     return shape[:-2], shape[-2], shape[-1]
 
 
+class OnSquares(OneTensor, OpaqueOp, ABC):
+    """On square matrices, real or complex, with leading batch dimensions."""
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        matrix_shape(x, square=True)
+        return x
+
+
 def _smaller(rows: int, columns: int) -> int:
     return UNKNOWN if UNKNOWN in (rows, columns) else min(rows, columns)
 
@@ -295,28 +304,18 @@ class CholeskySolve(TwoTensors, OpaqueOp):
 
 
 @irdl_op_definition
-class MatrixPower(OneTensor, OpaqueOp):
+class MatrixPower(OnSquares):
     """Matrices times themselves; of the inverses for negative n. Paddle: matrix_power."""
 
     name = "pd.matrix_power"
     n = integer()
 
-    @staticmethod
-    def infer(x: Tensor) -> Tensor:
-        matrix_shape(x, square=True)
-        return x
-
 
 @irdl_op_definition
-class MatrixExp(OneTensor, OpaqueOp):
+class MatrixExp(OnSquares):
     """The exponential series of matrices; Paddle composes it of other ops."""
 
     name = "pd.matrix_exp"
-
-    @staticmethod
-    def infer(x: Tensor) -> Tensor:
-        matrix_shape(x, square=True)
-        return x
 
 
 @irdl_op_definition

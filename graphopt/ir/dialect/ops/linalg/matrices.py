@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from abc import ABC
-
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def, var_operand_def
 
-from graphopt.errors import OperandError, ProgramError
+from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, number, string
 from graphopt.ir.dialect.ops.base import OneTensor, OpaqueOp, PureOp, TwoTensors
+from graphopt.ir.dialect.ops.linalg.decompositions import OnSquares
 from graphopt.ir.dialect.traits import Movement
 from graphopt.ir.dialect.types import (
     TENSOR,
     UNKNOWN,
     Tensor,
     broadcast_shapes,
-    dtype_of,
     like,
     normalize_axis,
     rank_of,
@@ -23,19 +21,6 @@ from graphopt.ir.dialect.types import (
     same_shape,
     shape_of,
 )
-
-
-class OnSquares(OneTensor, OpaqueOp, ABC):
-    """On square matrices, real or complex, with leading batch dimensions."""
-
-    @staticmethod
-    def infer(x: Tensor) -> Tensor:
-        shape = shape_of(x)
-        if len(shape) < 2 or (shape[-1] != shape[-2] and UNKNOWN not in shape[-2:]):
-            raise ProgramError(f"expected square matrices, found {list(shape)}")
-        if not dtype_of(x).is_differentiable:
-            raise OperandError(f"expected a floating-point tensor, found {dtype_of(x)!s}")
-        return x
 
 
 @irdl_op_definition
