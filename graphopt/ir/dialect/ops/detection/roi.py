@@ -91,7 +91,7 @@ class PsroiPool(RoiPoolBase):
         boxes_num: Tensor,
         pooled_height: int,
         pooled_width: int,
-        output_channels: int,
+        output_channels: int = 1,
     ) -> Tensor:
         wanted = output_channels * pooled_height * pooled_width
         if shape_of(x)[1:2] not in ((wanted,), (UNKNOWN,)):
