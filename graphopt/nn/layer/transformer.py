@@ -171,9 +171,9 @@ class TransformerEncoderLayer(Layer):
         bias_attr: Any = None,
         layer_norm_eps: float = 1e-5,
     ) -> None:
-        config = {name: value for name, value in locals().items() if name in _ENCODER_CONFIG}
+        given = dict(locals())
         super().__init__()
-        self._config = config
+        self._config = {k: v for k, v in given.items() if k not in ("self", "__class__")}
         weights, biases = spread_attribute(weight_attr, 2), spread_attribute(bias_attr, 2)
         self.normalize_before = normalize_before
         self.self_attn = MultiHeadAttention(
@@ -211,23 +211,6 @@ class TransformerEncoderLayer(Layer):
     def gen_cache(self, src: Variable) -> Cache:
         """An empty cache for as many sequences as `src` has."""
         return self.self_attn.gen_cache(src)
-
-
-_ENCODER_CONFIG = frozenset(
-    [
-        "d_model",
-        "nhead",
-        "dim_feedforward",
-        "dropout",
-        "activation",
-        "attn_dropout",
-        "act_dropout",
-        "normalize_before",
-        "weight_attr",
-        "bias_attr",
-        "layer_norm_eps",
-    ]
-)
 
 
 class TransformerEncoder(Layer):
