@@ -28,13 +28,11 @@ MADE: dict[str, Callable[[], kinds.Distribution]] = {
 }
 
 
-@pytest.mark.every(3)
-@pytest.mark.parametrize("name", MADE)
-def test_samples_have_the_mean_and_the_variance(name: str) -> None:
-    """Of 4,000 samples, within five standard errors."""
+def check_samples(make: Callable[[], kinds.Distribution]) -> None:
+    """AssertionError unless samples have the mean and the variance, within five errors."""
     paddle.seed(1)
     with fresh():
-        made = MADE[name]()
+        made = make()
         drawn = made.sample([4000])
         assert drawn.shape == (4000, *made.batch_shape, *made.event_shape)
         assert drawn.stop_gradient
@@ -42,6 +40,13 @@ def test_samples_have_the_mean_and_the_variance(name: str) -> None:
     error = 5 * np.sqrt(np.maximum(variance, 1e-3) / 4000)
     np.testing.assert_array_less(np.abs(values.mean(0) - mean), error)
     np.testing.assert_allclose(values.var(0), variance, 0.2, 0.01)
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("name", MADE)
+def test_samples_have_the_mean_and_the_variance(name: str) -> None:
+    """Of 4,000 samples, within five standard errors."""
+    check_samples(MADE[name])
 
 
 def test_classes_are_drawn_by_their_logits() -> None:

@@ -12,6 +12,7 @@ import graphopt as paddle
 from graphopt import distribution as kinds
 from graphopt import static
 from graphopt_tests.frontend.programs import fresh, run
+from graphopt_tests.frontend.test_distribution import check_samples
 
 Array = np.ndarray[Any, Any]
 Make = Callable[[], kinds.Distribution]
@@ -178,16 +179,7 @@ MADE: dict[str, Make] = {
 @pytest.mark.parametrize("name", MADE)
 def test_samples_have_the_mean_and_the_variance(name: str) -> None:
     """Of 4,000 samples, within five standard errors."""
-    paddle.seed(1)
-    with fresh():
-        made = MADE[name]()
-        drawn = made.sample([4000])
-        assert drawn.shape == (4000, *made.batch_shape, *made.event_shape)
-        assert drawn.stop_gradient
-        values, mean, variance = run([drawn, made.mean, made.variance])
-    error = 5 * np.sqrt(np.maximum(variance, 1e-3) / 4000)
-    np.testing.assert_array_less(np.abs(values.mean(0) - mean), error)
-    np.testing.assert_allclose(values.var(0), variance, 0.2, 0.01)
+    check_samples(MADE[name])
 
 
 @pytest.mark.exhaustive
