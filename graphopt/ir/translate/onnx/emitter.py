@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -221,12 +221,6 @@ class OnnxEmitter(Emitter):
     ) -> SSAValue:
         """The first result of an op one of whose properties is a tensor."""
         return self.dynamic(op_class, operands, attrs, {name: value})[0]
-
-    def several_results(
-        self, op_class: type[PdOp], operands: Sequence[Any], tensors: Mapping[str, SSAValue]
-    ) -> Sequence[SSAValue]:
-        """Every result of an op with properties that are tensors."""
-        return self.dynamic(op_class, operands, {}, tensors)
 
 
 def rank(value: SSAValue) -> int:
