@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,15 +11,9 @@ import graphopt as paddle
 from graphopt import fluid
 from graphopt.errors import FeedError, UnsupportedError
 from graphopt.fluid import layers
+from graphopt_tests.frontend.programs import fresh
 
 ROWS = np.arange(10, dtype="float32").reshape(5, 2)
-
-
-@contextmanager
-def fresh() -> Iterator[None]:
-    programs = fluid.Program(), fluid.Program()
-    with fluid.scope_guard(fluid.Scope()), fluid.program_guard(*programs):
-        yield
 
 
 def fed(rows: Any, lengths: list[int]) -> Any:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 import graphopt as paddle
-from graphopt import nn, static, utils
+from graphopt import nn, static
 
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    with (
-        static.program_guard(static.Program(), static.Program()),
-        static.scope_guard(static.Scope()),
-        utils.unique_name.guard(),
-    ):
-        yield
+pytestmark = pytest.mark.usefixtures("fresh_state")
 
 
 def trained() -> static.Variable:

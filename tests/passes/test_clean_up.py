@@ -11,7 +11,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import graphopt as paddle
-from graphopt import static, utils
+from graphopt import static
 from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.linear import Matmul
@@ -27,6 +27,7 @@ from graphopt.passes.table.registry import all_passes, own_passes
 from graphopt.passes.target.reassociate_matmul import ReassociateMatmul
 from graphopt.testing import assert_same_bits, check_pass, check_preserves_meaning, parse
 from graphopt.testing.cleanup_patterns import Einsums, Gelus
+from graphopt_tests.frontend.programs import fresh
 from graphopt_tests.passes.test_passes import FUSIONS
 
 
@@ -273,11 +274,7 @@ def test_clean_up_is_linear() -> None:
 
 def test_a_test_program_draws_nothing() -> None:
     """Without dropout a test program has no random op, and fetches stay what they were."""
-    with (
-        static.program_guard(static.Program(), static.Program()),
-        static.scope_guard(static.Scope()),
-        utils.unique_name.guard(),
-    ):
+    with fresh():
         x = static.data("x", [None, 4], "float32")
         dropped = paddle.nn.functional.dropout(x, 0.5, mode="downscale_in_infer")
         out = dropped * 1.0 + paddle.exp(x) * paddle.exp(x)

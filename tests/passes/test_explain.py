@@ -22,7 +22,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, SSAValue
 
 import graphopt as paddle
-from graphopt import static, utils
+from graphopt import static
 from graphopt.errors import LockError, StrictError
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.math import Add, Exp, Multiply, Scale, Subtract
@@ -53,6 +53,7 @@ from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiling import compile_program
 from graphopt.testing import Case, load_page, parse
 from graphopt_tests.cli.test_opt import MODELS, opt
+from graphopt_tests.frontend.programs import fresh
 
 PAGES = sorted((Path(__file__).parents[1] / "passes").glob("*.md"))
 CASES = [case for page in PAGES for case in load_page(page)]
@@ -310,11 +311,7 @@ def test_a_pattern_that_another_pass_took() -> None:
 @pytest.fixture
 def program() -> Iterator[tuple[static.Program, list[static.Variable]]]:
     """A linear layer with relu; its sum can be fetched."""
-    with (
-        static.program_guard(static.Program(), static.Program()),
-        static.scope_guard(static.Scope()),
-        utils.unique_name.guard(),
-    ):
+    with fresh():
         x = static.data("x", [None, 4], "float32")
         weight, bias = (static.create_parameter(shape, "float32") for shape in ([4, 8], [8]))
         total = paddle.matmul(x, weight) + bias

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from graphopt import static, utils
 from graphopt.cli import main as cli
 from graphopt.cli import opt
 from graphopt.passes.table import registry
+from graphopt_tests.frontend.programs import fresh
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -88,11 +88,7 @@ def fresh_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Non
     monkeypatch.setattr(registry, "_registered", dict(registry._registered))
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     np.random.seed(0)
-    with (
-        static.program_guard(static.Program(), static.Program()),
-        static.scope_guard(static.Scope()),
-        utils.unique_name.guard(),
-    ):
+    with fresh():
         yield
 
 

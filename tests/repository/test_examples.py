@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphopt import static, utils
+from graphopt import static
 from graphopt.frontend.script import run_script
 from graphopt.runtime.distributed.world import world_of_environment
+from graphopt_tests.frontend.programs import fresh
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -44,11 +45,7 @@ def fresh_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Programs, scope, names, CPU_NUM and NumPy's random numbers of this test's own."""
     monkeypatch.setenv("CPU_NUM", "1")
     np.random.seed(0)
-    with (
-        static.program_guard(static.Program(), static.Program()),
-        static.scope_guard(static.Scope()),
-        utils.unique_name.guard(),
-    ):
+    with fresh():
         yield
 
 
@@ -220,11 +217,7 @@ def test_digits_is_accurate_and_deterministic(tmp_path: Path) -> None:
     module = digits()
     results = []
     for folder in (tmp_path / "a", tmp_path / "b"):
-        with (
-            static.program_guard(static.Program(), static.Program()),
-            static.scope_guard(static.Scope()),
-            utils.unique_name.guard(),
-        ):
+        with fresh():
             assert module.main(out=folder) > module.REQUIRED_ACCURACY
         results.append((folder / "training.png").read_bytes())
     assert results[0] == results[1]

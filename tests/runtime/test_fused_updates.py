@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
-from graphopt import static, utils
+from graphopt import static
 from graphopt.passes.table.explain import REFUSED
+from graphopt_tests.frontend.programs import fresh
 
 Array = np.ndarray[Any, Any]
 X = np.random.default_rng(0).normal(size=(8, 4)).astype("float32")
@@ -18,11 +19,7 @@ X = np.random.default_rng(0).normal(size=(8, 4)).astype("float32")
 
 def train(make: Callable[[], Any], devices: int = 1, **flags: Any) -> tuple[list[Array], Any]:
     """The parameters and moments after three steps of a net with two layers, and the report."""
-    with (
-        static.program_guard(static.Program(), static.Program()),
-        static.scope_guard(static.Scope()),
-        utils.unique_name.guard(),
-    ):
+    with fresh():
         x = static.data("x", [None, 4], "float32")
         static.default_startup_program().random_seed = 7
         hidden = static.nn.fc(x, 8, activation="relu")
@@ -108,11 +105,7 @@ def test_on_several_devices() -> None:
 
 def many(devices: int, **flags: Any) -> tuple[dict[str, Array], Any]:
     """The state after steps of a model with nine small weights, and the optimised module."""
-    with (
-        static.program_guard(static.Program(), static.Program()),
-        static.scope_guard(static.Scope()),
-        utils.unique_name.guard(),
-    ):
+    with fresh():
         x = static.data("x", [None, 4], "float32")
         static.default_startup_program().random_seed = 7
         weights = [static.create_parameter([4, 4], "float32") for _ in range(9)]

@@ -10,6 +10,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import FetchError, ProgramError
+from graphopt_tests.frontend.programs import fresh
 
 X = np.ones((4, 2), "float32")
 
@@ -36,10 +37,7 @@ def weight(name: str) -> Any:
 
 @pytest.mark.parametrize("devices", [0, 1, 2])
 def test_a_compiled_program_updates_what_is_fetched(devices: int) -> None:
-    with (
-        static.program_guard(static.Program(), static.Program()),
-        static.scope_guard(static.Scope()),
-    ):
+    with fresh():
         exe, ((_, first, train), (_, second, other)) = two_losses()
         main = static.default_main_program()
         compiled = static.CompiledProgram(main)
@@ -54,10 +52,7 @@ def test_a_compiled_program_updates_what_is_fetched(devices: int) -> None:
 
 
 def test_operators_of_another_program() -> None:
-    with (
-        static.program_guard(static.Program(), static.Program()),
-        static.scope_guard(static.Scope()),
-    ):
+    with fresh():
         exe, _ = two_losses()
         compiled = static.CompiledProgram(static.default_main_program())
         loss = paddle.mean(static.data("x3", [None, 2]))
@@ -70,10 +65,7 @@ def test_operators_of_another_program() -> None:
 
 def test_a_gradient_through_what_is_fed() -> None:
     """It would be 0: the operators between the loss and the weight are left out."""
-    with (
-        static.program_guard(static.Program(), static.Program()),
-        static.scope_guard(static.Scope()),
-    ):
+    with fresh():
         exe, ((hidden, loss, train), _) = two_losses()
         fed = {hidden.name: X[:, :1]}
         with pytest.raises(ProgramError, match=r"the gradient of 'w_x1' goes through"):

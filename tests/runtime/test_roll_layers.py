@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
-from graphopt import static, utils
+from graphopt import static
+from graphopt_tests.frontend.programs import fresh
 
 Array = np.ndarray[Any, Any]
 LAYERS, WIDTH = 12, 6
@@ -44,11 +45,7 @@ class Trained:
         folder: Path | None = None,
         **flags: Any,
     ) -> None:
-        with (
-            static.program_guard(static.Program(), static.Program()),
-            static.scope_guard(static.Scope()),
-            utils.unique_name.guard(),
-        ):
+        with fresh():
             static.default_startup_program().random_seed = 7
             paddle.seed(3)
             loss, test = model(dropout)
