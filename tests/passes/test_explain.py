@@ -54,6 +54,7 @@ from graphopt.runtime.compile.compiling import compile_program
 from graphopt.testing import Case, load_page, parse
 from graphopt_tests.cli.test_opt import MODELS, opt
 from graphopt_tests.frontend.programs import fresh
+from graphopt_tests.runtime.nets import strategy as flags
 
 PAGES = sorted((Path(__file__).parents[1] / "passes").glob("*.md"))
 CASES = [case for page in PAGES for case in load_page(page)]
@@ -317,14 +318,6 @@ def program() -> Iterator[tuple[static.Program, list[static.Variable]]]:
         total = paddle.matmul(x, weight) + bias
         out = paddle.nn.functional.relu(total)
         yield static.default_main_program(), [out, total]
-
-
-def flags(**values: bool) -> static.BuildStrategy:
-    """A strategy with these flags."""
-    strategy = static.BuildStrategy()
-    for name, value in values.items():
-        setattr(strategy, name, value)
-    return strategy
 
 
 Net = tuple[static.Program, list[static.Variable]]

@@ -12,6 +12,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.passes.table.explain import REFUSED
 from graphopt_tests.frontend.programs import fresh
+from graphopt_tests.runtime.nets import strategy as with_flags
 
 Array = np.ndarray[Any, Any]
 X = np.random.default_rng(0).normal(size=(8, 4)).astype("float32")
@@ -27,9 +28,7 @@ def train(make: Callable[[], Any], devices: int = 1, **flags: Any) -> tuple[list
         make().minimize(loss)
         exe = static.Executor(paddle.CPUPlace())
         exe.run(static.default_startup_program())
-        main, strategy = static.default_main_program(), static.BuildStrategy()
-        for name, value in flags.items():
-            setattr(strategy, name, value)
+        main, strategy = static.default_main_program(), with_flags(**flags)
         program = static.CompiledProgram(main, strategy)
         if devices > 1:
             program = static.CompiledProgram(main).with_data_parallel(
@@ -113,9 +112,7 @@ def many(devices: int, **flags: Any) -> tuple[dict[str, Array], Any]:
         paddle.optimizer.AdamW(0.1).minimize(loss)
         exe = static.Executor(paddle.CPUPlace())
         exe.run(static.default_startup_program())
-        main, strategy = static.default_main_program(), static.BuildStrategy()
-        for name, value in flags.items():
-            setattr(strategy, name, value)
+        main, strategy = static.default_main_program(), with_flags(**flags)
         program = static.CompiledProgram(main).with_data_parallel(
             loss_name=loss.name, build_strategy=strategy, places=static.cpu_places(devices)
         )

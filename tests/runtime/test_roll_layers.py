@@ -12,6 +12,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt_tests.frontend.programs import fresh
+from graphopt_tests.runtime.nets import strategy as with_flags
 
 Array = np.ndarray[Any, Any]
 LAYERS, WIDTH = 12, 6
@@ -53,9 +54,7 @@ class Trained:
             main, exe = static.default_main_program(), static.Executor(paddle.CPUPlace())
             exe.run(static.default_startup_program())
             program: Any = main
-            strategy = static.BuildStrategy()
-            for name, value in flags.items():
-                setattr(strategy, name, value)
+            strategy = with_flags(**flags)
             if devices > 1:
                 program = static.CompiledProgram(main).with_data_parallel(
                     loss_name=loss.name, build_strategy=strategy, places=static.cpu_places(devices)
