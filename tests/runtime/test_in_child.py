@@ -84,7 +84,7 @@ def test_the_thread_compiles_where_no_process_does(
         def wait(self) -> int:
             return 1
 
-    def start(job: Job) -> Ended:
+    def start(job: Job, _: int) -> Ended:
         jobs.append(job)
         if way == "no process":
             raise OSError
@@ -107,8 +107,8 @@ def test_the_bits_are_those_of_a_compilation_here(
     made = list[Any]()
     in_process: Callable[..., Any] = xla_forms.XlaForms.make_in_child
 
-    def noted(self: Any, name: str, like: Any) -> Any:
-        made.append(in_process(self, name, like))
+    def noted(self: Any, *given: Any) -> Any:
+        made.append(in_process(self, *given))
         return made[-1]
 
     with static.scope_guard(static.Scope()):

@@ -207,6 +207,20 @@ def test_the_page() -> None:
     assert "\n".join(rows) in PAGE.read_text("utf-8"), "\n" + "\n".join(rows)
 
 
+@pytest.mark.parametrize(
+    ("facts", "nicer"),
+    [
+        (SEEDED, 0),
+        (replace(SEEDED, size=SMALL - 1), policy.NICER),  # it begins with the full form
+        (Facts(), policy.NICER),
+        (IN_NUMPY, policy.NICER),
+    ],
+)
+def test_what_a_caller_waits_for_has_its_priority(facts: Facts, nicer: int) -> None:
+    """The full form of a training from a seed, at a counted run; others go on in another form."""
+    assert facts.nicer == nicer
+
+
 # -- every state -----------------------------------------------------------------------------------
 
 

@@ -2,7 +2,8 @@
 
 XLA cannot stop a compilation, and aborts a process that leaves while it compiles. The child is
 given a lowered program, and writes its executable on disk, where the parent and later processes
-find it. It has a lower priority, and its own session: a Ctrl-C is not for it.
+find it. It has a group of its own, as a Ctrl-C is not for it, but stays in the session of its
+parent: Linux shares out its time by sessions first, and only within one by priority.
 """
 
 from __future__ import annotations
@@ -24,8 +25,6 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-NICER = 5
-"""The steps of priority below that of the parent."""
 CODE = b"the code" * (1 << 13)
 """The bytes of a record in place of code: so many that pickle has them outside of frames."""
 _START = "from graphopt.runtime.disk.in_child import main; main()"
@@ -53,16 +52,19 @@ def has_children() -> bool:
     return fcntl is not None and name.startswith("python") and not hasattr(sys, "frozen")
 
 
-def start(job: Job) -> subprocess.Popen[bytes]:
-    """A process that compiles; it ends with 0 when the entry is there. OSError as starting one."""
+def start(job: Job, nicer: int) -> subprocess.Popen[bytes]:
+    """A process that compiles; it ends with 0 when the entry is there. OSError as starting one.
+
+    Its priority is so many steps of `nice` below that of this process. It cannot be raised later.
+    """
     path = os.pathsep.join(filter(None, sys.path))
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", _START],
+        [sys.executable, "-P", "-c", _START, str(nicer)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": path},
-        start_new_session=True,
+        process_group=0,
     )
     assert process.stdin is not None
     with process.stdin:
@@ -72,7 +74,7 @@ def start(job: Job) -> subprocess.Popen[bytes]:
 
 def main() -> None:
     """Compile the job on standard input, unless another process has written its entry by then."""
-    os.nice(NICER)
+    os.nice(int(sys.argv[1]))
     job = Job(*pickle.load(sys.stdin.buffer))
     file = Path(job.file)
     with _lock_file(file):

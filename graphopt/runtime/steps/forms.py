@@ -367,7 +367,8 @@ class Forms:
             return
         try:
             quick = self._ready.get(FAST) if began is not None else None
-            step = None if quick is None else xla.make_in_child(name, quick.step)
+            nicer = self._facts.nicer
+            step = None if quick is None else xla.make_in_child(name, quick.step, nicer)
             step = step or xla.make(name)
         except NeedsData:
             if self._replicated.name != "alone":

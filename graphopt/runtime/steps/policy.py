@@ -43,6 +43,8 @@ PATIENCE = 0.5
 SEEDED_RUNS, SEEDED_RUNS_PER_OP = 8, 0.02
 """The runs of a seeded training in the quick form, with those for each of its operators: about as
 many as take the time of compiling."""
+NICER = 5
+"""The steps of priority that a process which compiles is below the one that goes on meanwhile."""
 GAIN_BY_OP = 0.7
 """XLA's ops take over from NumPy if they take at most this part of its time."""
 RUNS, SECONDS = 20, 10.0
@@ -102,6 +104,15 @@ class Facts:
         if not (self.seeded and self.asked == AUTO and self.first[0] == FAST):
             return 0
         return SEEDED_RUNS + int(SEEDED_RUNS_PER_OP * self.size)
+
+    @property
+    def nicer(self) -> int:
+        """The steps of priority that a process which compiles the full form is below this one.
+
+        A training from a seed waits for it at a counted run. On a core that others want, too, a
+        lower priority would make that wait longer.
+        """
+        return 0 if self.quick_runs else NICER
 
     @property
     def may_be_on_host(self) -> bool:

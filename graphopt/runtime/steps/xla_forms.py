@@ -113,10 +113,11 @@ class XlaForms:
             self.is_kept = self.known.save(options, made)
         return made
 
-    def make_in_child(self, name: str, like: Step) -> Step | None:
+    def make_in_child(self, name: str, like: Step, nicer: int) -> Step | None:
         """The form, compiled by another process, which keeps it; None where that does not.
 
-        `like` is another form. The process may end meanwhile, and the other one goes on.
+        `like` is another form. The process may end meanwhile, and the other one goes on; it has a
+        priority that is so much lower.
         """
         known = self.known
         if known is None or not has_children() or not isinstance(like, jax.stages.Compiled):
@@ -128,7 +129,7 @@ class XlaForms:
         if job is None:
             return None
         try:
-            ended = wait_for(start_child(job).wait)
+            ended = wait_for(start_child(job, nicer).wait)
         except OSError:
             return None
         made = known.load(options) if ended == 0 else None
