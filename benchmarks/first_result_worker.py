@@ -180,7 +180,7 @@ def of_timeline(work: dict[str, Any], *, full: bool) -> dict[str, float]:
     spend("imports", time.process_time())
     timed(Optimizer, "minimize", "backward")
     timed(WrappingOptimizer, "minimize", "backward")
-    timed(Compilation, "masked", "parse")
+    timed(Compilation, "mask", "parse")
     timed(compiling, "optimize", "passes")
     timed(static.Executor, "run", "startup")
     execute = static.Executor.run

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,11 @@ from graphopt.inference.config import Config, DataType
 from graphopt.models.model import ImportedModel, has_parameters, read_model
 from graphopt.runtime.devices.threads import limit_threads
 from graphopt.runtime.executor import Executor
-from graphopt.runtime.settings.flags import pads_sizes
+from graphopt.runtime.settings.flags import FULL, must_repeat, pads_sizes
 from graphopt.runtime.state.slots import Tensor as Fetched
+from graphopt.runtime.steps.size_costs import ExactSizes
 
 Array = np.ndarray[Any, Any]
-# Sizes of inputs that are compiled as they are, before others run in buckets.
-EXACT_SIZES = 2
 
 
 class Tensor:
@@ -102,10 +102,11 @@ class Tensor:
 class Predictor:
     """A saved model that runs on the arrays of its input handles.
 
-    The first sizes of inputs are compiled as they are. From the third on, inputs are padded to
-    automatic buckets where the results stay the same (see docs/how-to/many-sizes.md and
-    FLAGS_graphopt_buckets). `clone()` gives a predictor for another thread: parameters are shared,
-    handles are not. Raises as `import_model` and `Executor.run`. Paddle page:
+    The first sizes of inputs run as they are, and so do others as long as NumPy computes them at no
+    great cost. Inputs of further sizes are padded to automatic buckets where the results stay the
+    same, until one has come so often that its own compilation pays (see docs/how-to/many-sizes.md
+    and FLAGS_graphopt_buckets). `clone()` gives a predictor for another thread: parameters are
+    shared, handles are not. Raises as `import_model` and `Executor.run`. Paddle page:
     paddle.inference.Predictor.
     """
 
@@ -118,7 +119,7 @@ class Predictor:
         self._executor = executor(config.place())
         buckets = self._model.buckets or automatic()
         self._in_buckets = executor(config.place(), buckets=buckets)
-        self._exact: set[Hashable] = set()
+        self._sizes = ExactSizes()
         self._inputs = {name: Tensor(name) for name in self._model.feed_names}
         self._outputs = {name: Tensor(name) for name in self._model.fetch_names}
 
@@ -146,22 +147,39 @@ class Predictor:
         feed = {name: tensor._feed() for name, tensor in self._inputs.items()}
         names = list(self._outputs)
         model = self._model
-        executor = self._executor_for(feed)
+        sizes = tuple(np.shape(value) for value in feed.values())
+        is_exact, began = self._is_exact(sizes), perf_counter()
+        executor = self._executor if is_exact else self._in_buckets
         fetched = executor.run(model.program, feed, names, scope=model.scope, return_numpy=False)
         for name, value in zip(names, fetched, strict=True):
             assert isinstance(value, Fetched)
             self._outputs[name]._take(value)
+        if not is_exact:
+            self._sizes.ran_padded(sizes, perf_counter() - began)
         if inputs is None:
             return True
         return [self._outputs[name].copy_to_cpu() for name in self.get_output_names()]
 
-    def _executor_for(self, feed: Mapping[str, Any]) -> Executor:
-        """The executor of inputs of these sizes."""
-        sizes = tuple(np.shape(value) for value in feed.values())
-        counts = self._model.buckets is None and len(self._exact) < EXACT_SIZES
-        if counts or not pads_sizes():
-            self._exact.add(sizes)
-        return self._executor if sizes in self._exact else self._in_buckets
+    def _is_exact(self, sizes: Hashable) -> bool:
+        """True when inputs of these sizes run as they are."""
+        if not pads_sizes():
+            self._sizes.add(sizes)
+            return True
+        if self._model.buckets is not None:
+            return False
+        return self._sizes.has(sizes, self._price, self._seconds_in_numpy)
+
+    def _price(self) -> float | None:
+        """The seconds of compiling a size; None where a flag requests the same bits in each run."""
+        prices = [each.price for each in self._executor._runner.all_compiled()]
+        return None if must_repeat() else max(prices, default=None)
+
+    def _seconds_in_numpy(self) -> float | None:
+        """Those of sizes that nothing is compiled for; None before NumPy has computed any."""
+        seen = [each.forms.seen for each in self._executor._runner.executables()]
+        if not any(each.ended for each in seen):
+            return None
+        return sum(each.spent for each in seen if FULL not in each.ready)
 
     def clone(self) -> Predictor:
         """A predictor with handles of its own and the same parameters."""

@@ -13,6 +13,7 @@ from graphopt import fluid, inference, static
 from graphopt.errors import DeviceError, FeedError
 from graphopt.inference.config import QUERIES, WITHOUT_EFFECT
 from graphopt.models.model import read_model
+from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.state.scope import Scope, global_scope, scope_guard
 from graphopt_tests.model_files import MODELS
 
@@ -185,6 +186,33 @@ def test_sizes_in_buckets(setting: str, monkeypatch: pytest.MonkeyPatch) -> None
     }
     padded = {"_executor": 2, "_in_buckets": 1}
     assert shapes == (padded if setting == "auto" else {"_executor": 5, "_in_buckets": 0})
+
+
+def test_sizes_that_numpy_computes_run_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No compilation is saved by padding them."""
+    monkeypatch.setenv("FLAGS_graphopt_tier", "auto")
+    monkeypatch.setattr(Compiled, "price", 1e6)
+    predictor = inference.create_predictor(inference.Config(*FILES))
+    for rows in (1, 2, 3, 5, 3):
+        predictor.run([np.zeros((rows, 1, 28, 28), "float32")])
+    assert predictor._executor.stats["compiled_shapes"] == 4
+    assert [*predictor._executor.stats["tiers"]] == ["host: a later run has the full form compiled"]
+    assert predictor._in_buckets.stats["runs"] == 0
+
+
+@pytest.mark.exhaustive
+def test_a_size_that_comes_often_has_its_own_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once its runs with padding have cost four times a compilation."""
+    monkeypatch.setattr(Compiled, "price", 0.0)
+    predictor = inference.create_predictor(inference.Config(*FILES))
+    exact = read_model(FILES[0])
+    for rows in (1, 2, 40, 39, 39, 39, 40):
+        images = np.random.default_rng(rows).normal(size=(rows, 1, 28, 28)).astype("float32")
+        (found,) = predictor.run([images])
+        (expected,) = exact.run([images])
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    assert predictor._in_buckets.stats["runs"] == 4
+    assert predictor._executor.stats["compiled_shapes"] == 3
 
 
 def test_a_model_without_parameters_needs_no_file_of_them(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import nn, static
 from graphopt.buckets import Buckets, automatic, one_of, sparing
+from graphopt.runtime.steps.size_costs import MOST_AT_ONCE, ExactSizes
 from graphopt_tests.runtime.bucket_runs import Built, Feed, assert_same, run
 
 
@@ -164,3 +165,38 @@ def test_tensors_of_a_size_that_is_computed_run_exactly() -> None:
 
     _, _, stats = run(build, Buckets({"batch": one_of(4)}, others=one_of(8)))
     assert any("size-of-tensor" in reason for reason in stats["exact"])
+
+
+PRICE = 1.0
+SIZES: list[tuple[str, int, float, float | None, float | None, bool]] = [
+    # the case, runs with padding so far, the seconds of each, the price, NumPy's seconds, exact
+    ("new, and NumPy has cost less than compiling", 0, 0.0, PRICE, 0.9, True),
+    ("new, and NumPy has cost more", 0, 0.0, PRICE, 1.1, False),
+    ("new, and NumPy computes none", 0, 0.0, PRICE, None, False),
+    ("new, and no time may decide", 0, 0.0, None, 0.0, False),
+    ("its first run, which may have compiled, took long", 1, 9.0, PRICE, 0.0, False),
+    ("its padded runs took less than four times the price", 4, PRICE, PRICE, 0.0, False),
+    ("they took longer", 6, PRICE, PRICE, None, True),
+    ("no time may decide, and it has come 256 times", 257, PRICE, None, None, False),
+    ("no time may decide, and it has come more often", 258, PRICE, None, None, True),
+]
+
+
+@pytest.mark.parametrize("row", SIZES, ids=lambda row: row[0])
+def test_which_sizes_of_a_predictor_run_as_they_are(
+    row: tuple[str, int, float, float | None, float | None, bool],
+) -> None:
+    """The first two, what NumPy computes at no great cost, and what comes often."""
+    _, runs, seconds, price, in_numpy, is_exact = row
+    sizes = ExactSizes()
+    assert [sizes.has(first, lambda: None, lambda: None) for first in ((1,), (2,))] == [True, True]
+    for _ in range(runs):
+        sizes.ran_padded((3,), seconds)
+    assert sizes.has((3,), lambda: price, lambda: in_numpy) is is_exact
+    assert sizes.has((3,), lambda: price, lambda: 9.0) is is_exact, "it is for good"
+
+
+def test_few_sizes_run_as_they_are_because_numpy_computes_them() -> None:
+    sizes = ExactSizes()
+    found = [sizes.has((n,), lambda: PRICE, lambda: 0.0) for n in range(MOST_AT_ONCE + 9)]
+    assert found.count(True) == MOST_AT_ONCE

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from graphopt.passes.table.report import Report
 
 
+SECONDS, PER_OP = 0.3, 3e-3
+"""The time in which XLA compiles a program and each of its operators, about."""
 PART_AHEAD = 0.25
 """The part of the time of NumPy that compiling several sizes for later processes may take."""
 
@@ -100,6 +102,11 @@ class Compiled:
 
         ops = list(self.module.walk())
         return len(ops) * (3 if any(isinstance(op, Grad) for op in ops) else 1)
+
+    @property
+    def price(self) -> float:
+        """The seconds that XLA takes to compile it, about."""
+        return SECONDS + PER_OP * self.size
 
     def note_request(self, sizes: str, reason: str) -> None:
         """Note for reports that an executable for these sizes of the feeds is needed, and why."""

@@ -34,17 +34,13 @@ from graphopt.runtime.host.by_lowering import ByLowering, import_lowering, is_lo
 from graphopt.runtime.host.failures import compute_or_raise
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results
 
-SECONDS, PER_OP = 0.3, 3e-3
-"""The time in which XLA compiles a program and each of its operators, about. A run that takes as
-long as compiling the program is given up."""
-
 
 class HostForm:
     """A step of an inference program in NumPy, which has `spent` so many seconds in all runs.
 
-    A run that takes longer than `price` seconds is given up. `last` are the arguments of the last
-    run of a program whose sizes may depend on data, which are needed to time another form. The
-    forms for several sizes of one program (`for_sizes`) have one body.
+    A run that takes longer than `price` seconds, as compiling the program does, is given up. `last`
+    are the arguments of the last run of a program whose sizes may depend on data, which are needed
+    to time another form. The forms for several sizes of one program (`for_sizes`) have one body.
     """
 
     def __init__(self, compiled: Compiled) -> None:
@@ -64,7 +60,7 @@ class HostForm:
             import_lowering(self._place)
         self._hashes = hashes_dropout(compiled.module)
         self.spent = 0.0
-        self.price = price_of(compiled)
+        self.price = compiled.price
         self._keeps = _may_need_data(compiled.module)
         self.has_loops = _has_loops(compiled.module)
         self.last: tuple[Arrays, Arrays, FedArrays, HostArray] | None = None
@@ -94,7 +90,7 @@ class HostForm:
         if first is None:
             first = _first[compiled] = cls(compiled)
         form = copy(first)
-        form.spent, form.price, form.last = 0.0, price_of(compiled), None
+        form.spent, form.price, form.last = 0.0, compiled.price, None
         return form
 
     def release_arguments(self) -> None:
@@ -104,11 +100,6 @@ class HostForm:
 
 # a form of each program that has one, which all others are copies of
 _first: WeakKeyDictionary[Compiled, HostForm] = WeakKeyDictionary()
-
-
-def price_of(compiled: Compiled) -> float:
-    """The seconds that XLA takes to compile a program, about."""
-    return SECONDS + PER_OP * compiled.size
 
 
 def has_host_form(compiled: Compiled, elements: int) -> bool:

@@ -105,7 +105,7 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
     "graphopt_buckets": (
         "auto",
         "how feeds of many sizes run without buckets of one's own: `auto` pads sequences with "
-        "lengths, and inputs of paddle.inference from their third size on, to a few sizes where "
+        "lengths, and inputs of paddle.inference of which many sizes come, to a few sizes where "
         "results stay the same, and keeps the caches of decoders in buffers; `off` compiles each "
         "size (not Paddle's)",
     ),

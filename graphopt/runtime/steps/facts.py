@@ -24,12 +24,12 @@ def find_facts(compiled: Compiled, replicated: Replicated, fed: FedArrays) -> Fa
     if not facts.may_be_on_host or compiled.plan.written:
         return facts
     # the reference rules are imported with it
-    from graphopt.runtime.host.form import has_host_form, has_loops, price_of
+    from graphopt.runtime.host.form import has_host_form, has_loops
 
     if not has_host_form(compiled, count_elements(fed)):
         return facts
     loops = has_loops(compiled)
-    return replace(facts, on_host=True, price=price_of(compiled), loops=loops)
+    return replace(facts, on_host=True, price=compiled.price, loops=loops)
 
 
 def count_elements(fed: FedArrays) -> int:

@@ -21,6 +21,7 @@ from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops.conv import Conv2d
 from graphopt.nn import functional as F
 from graphopt.reference.registry import Unsupported
+from graphopt.runtime.compile import compiled as compiled_program
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk import known, seen, summaries
 from graphopt.runtime.host import body, form
@@ -41,7 +42,7 @@ def _first(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Programs of any size may begin in their host form, and work is done at once."""
     monkeypatch.setattr(policy, "TINY", 0)
     monkeypatch.setattr(forms, "submit", lambda work: work.work())
-    monkeypatch.setattr(form, "SECONDS", 60.0)
+    monkeypatch.setattr(compiled_program, "SECONDS", 60.0)
     monkeypatch.setattr(policy, "PATIENCE", 0.0)
     paddle.set_flags({TIER: "auto"})
     yield
@@ -201,8 +202,8 @@ def test_the_full_form_follows_a_failure(
     """No run in NumPy ends, so none can have cost enough to compile the full form."""
     monkeypatch.setattr(policy, "PATIENCE", 0.5)
     if takes_long:
-        monkeypatch.setattr(form, "SECONDS", 0.0)
-        monkeypatch.setattr(form, "PER_OP", 1e-9)
+        monkeypatch.setattr(compiled_program, "SECONDS", 0.0)
+        monkeypatch.setattr(compiled_program, "PER_OP", 1e-9)
     else:
         refuse_convolutions(monkeypatch)
     net = infer()
@@ -429,11 +430,11 @@ def test_what_interrupts_a_loop(monkeypatch: pytest.MonkeyPatch, place: str) -> 
 
 def test_a_run_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is compiled meanwhile, and larger feeds are at once."""
-    monkeypatch.setattr(form, "SECONDS", -1.0)
+    monkeypatch.setattr(compiled_program, "SECONDS", -1.0)
     net = infer()
     close(net.run(feed(), net.out)[0], in_full(net)[0])
     assert form_of(net) == "fast: a second run has the full form compiled"
-    monkeypatch.setattr(form, "SECONDS", 60.0)
+    monkeypatch.setattr(compiled_program, "SECONDS", 60.0)
     net.run(feed(height=7), net.out)
     assert form_of(net) == "full: it is small, and compiles quickly"
     net.run(feed(height=5), net.out)
@@ -519,7 +520,7 @@ def test_a_loop_of_growing_tensors(
     monkeypatch: pytest.MonkeyPatch, seconds: float, tier: str
 ) -> None:
     """NumPy goes on, however long it takes."""
-    monkeypatch.setattr(form, "SECONDS", seconds)
+    monkeypatch.setattr(compiled_program, "SECONDS", seconds)
     paddle.set_flags({TIER: tier})
     net = growing()
     for count in (3, 3, 3, 5):
@@ -568,7 +569,7 @@ def test_sizes_that_other_processes_met(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(summaries, "compile_program", noted)
     # each run takes a second of NumPy, and compiling pays after two and a half
-    monkeypatch.setattr(form, "price_of", lambda _: 2.5 / forms.PAID)
+    monkeypatch.setattr(Compiled, "price", 2.5 / forms.PAID)
     spent = property(lambda _: 1.0, lambda *_: None)
     monkeypatch.setattr(form.HostForm, "spent", spent, raising=False)
     net, names, counts = infer(), list[list[str]](), list[int]()
@@ -614,7 +615,7 @@ def test_less_than_a_hundredth_of_compiling_is_not_noted(
     """Of a size whose runs take a thousandth no process writes a note, and none has it compiled."""
     for module in (seen, summaries):
         monkeypatch.setattr(module, "our_directory", lambda: tmp_path)
-    monkeypatch.setattr(form, "price_of", lambda _: 1e6)
+    monkeypatch.setattr(Compiled, "price", 1e6)
     net = infer()
     for _ in "abc":
         net.executor = static.Executor(paddle.CPUPlace())

@@ -12,7 +12,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.buckets import automatic
 from graphopt.ir.formats import LoadedModel
-from graphopt.runtime.host import form
+from graphopt.runtime.compile import compiled
 from graphopt.runtime.settings.flags import TIER
 from graphopt_tests.runtime.test_models import (
     CASES,
@@ -32,7 +32,7 @@ NAMES = [
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No run is given up."""
-    monkeypatch.setattr(form, "SECONDS", 60.0)
+    monkeypatch.setattr(compiled, "SECONDS", 60.0)
     yield
     paddle.set_flags({TIER: "full"})
 
