@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Mapping
 from math import prod
 
 from graphopt.runtime.state.bounded import Bounded
+from graphopt.runtime.steps.policy import PATIENCE
 
 Sizes = Mapping[str, int]
 """The size of each padded dimension."""
@@ -83,7 +84,7 @@ class ExactSizes:
 
         `price` gives the seconds of a compilation, None where no time may decide. `in_numpy` gives
         those of NumPy for sizes that nothing is compiled for, None where it computes none. NumPy
-        compiles nothing, so there is nothing for sizes to share until it has cost as much.
+        compiles nothing, so there is nothing for sizes to share until it has cost a part of that.
         """
         if sizes in self._exact:
             return True
@@ -96,7 +97,7 @@ class ExactSizes:
             is_exact = runs > PADDED * OFTEN if cost is None else runs * seconds > PADDED * cost
         else:
             cost, spent = price(), in_numpy()
-            is_exact = cost is not None and spent is not None and spent < cost
+            is_exact = cost is not None and spent is not None and spent < PATIENCE * cost
             is_exact = is_exact and len(self._exact) < MOST_AT_ONCE
         if is_exact:
             self._exact.add(sizes)
