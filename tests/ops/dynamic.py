@@ -50,6 +50,14 @@ SAMPLES = {
     ],
     ops.Unique: [
         sample(i64([3, 1, 3, 2])).gives(lambda x: ([1, 2, 3], [1, 3, 0], [2, 0, 2, 1], [1, 1, 2])),
+        sample(i32([[-7, 5], [-7, 2**31 - 1]])).gives(
+            lambda x: ([-7, 5, 2**31 - 1], [0, 1, 3], [0, 1, 0, 2], [2, 1, 1])
+        ),
+        # whose differences are no int64
+        sample(i64([2**63 - 1, -(2**63), 2**63 - 1])).gives(
+            lambda x: (x[1::-1], [1, 0], [1, 0, 1], [1, 2])
+        ),
+        sample(i64(0)).gives(lambda x: (x, x, x, x)),
         sample(f32([[2.0, 1.0], [0.0, 3.0], [2.0, 1.0]]), axis=(0,), dtype="int32").gives(
             lambda x: (x[:2][::-1], [1, 0], [1, 0, 1], [1, 2])
         ),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.lowering.kernels.pooling import Slides, largest, total
+from graphopt.lowering.kernels.pooling import Slides, largest, largest_with_places, total
 from graphopt.passes.engine.fusion import Applied
 from graphopt.passes.target.choose_pooling import ChoosePooling
 from graphopt.testing import check_preserves_meaning, parse
@@ -68,6 +68,35 @@ def test_gradients(
         found, wanted = both(lambda x: own(x, slides)), both(plain)
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "slides",
+    [((3, 2, (1, 1)), (3, 2, (1, 0))), ((1, 1, (0, 0)), (2, 3, (0, 1))), ((2, 2, (0, 0)),) * 2],
+)
+def test_places(slides: Slides) -> None:
+    """Of equal maxima the first counts, of minus infinities the first that is no padding."""
+    values = np.array([-np.inf, 0, 1, np.inf, np.nan], np.float32)
+    found = jax.jit(lambda x: largest_with_places(x, slides))
+    for most in (2, 4, 5):
+        x = np.random.default_rng(most).choice(values[:most], (2, 6, 7))
+        sides = [(0, 0), *[pads for _, _, pads in slides]]
+        padded = np.pad(x, sides, constant_values=np.nan)
+        inside = np.pad(np.ones_like(x, bool), sides)
+        places = np.pad(np.broadcast_to(np.arange(42).reshape(6, 7), x.shape), sides)
+        y, at = map(np.asarray, found(x))
+        for n, i, j in np.ndindex(*y.shape):
+            window = (
+                n,
+                *[
+                    slice(k * stride, k * stride + size)
+                    for k, (size, stride, _) in zip((i, j), slides, strict=True)
+                ],
+            )
+            seen = padded[window][inside[window]]
+            first = int(np.argmax(seen))  # which takes nan for the largest
+            np.testing.assert_equal(y[n, i, j], seen[first])
+            assert at[n, i, j] == places[window][inside[window]][first]
 
 
 @pytest.mark.every(3)

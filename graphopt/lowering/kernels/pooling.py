@@ -1,15 +1,16 @@
 """The largest element and the sum of each window, with derivatives, which are fast on CPUs.
 
-XLA goes through each window; shifted images are compared by vector instructions. XLA's derivative
-keeps positions with the values: arrays of integers as large as the image, one for
-each dimension. This one looks once for the position in the window that has the maximum, and adds up
-the windows' contributions to each phase of the strides. `passes/target/choose_pooling.py` chooses
-it where it is faster.
+XLA goes through each window; shifted images are compared by vector instructions, along one
+dimension after the other. XLA's derivative keeps positions with the values: arrays of integers as
+large as the image, one for each dimension. This one looks once for the position in the window that
+has the maximum, adds up the windows' contributions to each phase of the stride, and lays the phases
+side by side. `passes/target/choose_pooling.py` chooses it where it is faster.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -18,54 +19,76 @@ from jax import lax
 from jax import numpy as jnp
 
 Array = jax.Array
-Ints = tuple[int, ...]
-Slides = tuple[tuple[int, int, tuple[int, int]], ...]
-"""For each dimension of an array: size and stride of the window, padding before and after."""
+Slide = tuple[int, int, tuple[int, int]]
+"""Along a dimension: size and stride of the window, padding before and after."""
+Slides = tuple[Slide, ...]
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
 def largest(x: Array, slides: Slides) -> Array:
     """The maximum of each window of a floating-point array; padding never counts.
 
     Of equal maxima the first gets the gradient, as in Paddle's pool2d_grad.
     """
-    return functools.reduce(lax.max, _all_met(x, slides, -np.inf))
+    for axis, slide in _from_the_last(slides):
+        x = _largest_along(x, axis, slide)
+    return x
+
+
+def largest_with_places(x: Array, slides: Slides) -> tuple[Array, Array]:
+    """The maximum of each window of the last dimensions, and its place in these, flattened."""
+    places: Array | None = None
+    step = 1
+    for axis, slide in reversed(list(enumerate(slides, start=x.ndim - len(slides)))):
+        _, stride, (before, _) = slide
+        y: Any = _largest_along(x, axis, slide)
+        first = _first_along(lax.stop_gradient(x), lax.stop_gradient(y), axis, slide)
+        start = lax.broadcasted_iota(np.int32, first.shape, axis) * stride - before
+        first = jnp.maximum(first, -start)  # where all are minus infinity, padding is, too
+        here = (start + first) * step
+        if places is not None:
+            here += lax.select_n(first, *_met_along(places, axis, slide, 0))
+        x, places, step = y, here, step * x.shape[axis]
+    assert places is not None
+    return x, places
+
+
+def _from_the_last(slides: Slides) -> Iterator[tuple[int, Slide]]:
+    """The dimensions that have windows; in this order the first of equal maxima is found."""
+    return ((axis, slides[axis]) for axis in reversed(range(len(slides))) if slides[axis] != ONE)
+
+
+ONE: Slide = (1, 1, (0, 0))
+"""Each element is a window."""
 
 
 def total(x: Array, slides: Slides) -> Array:
     """The sum of each window of a floating-point array; padding counts as zeros."""
-    return functools.reduce(lax.add, _all_met(x, slides, 0.0))
+    for axis, slide in _from_the_last(slides):
+        x = functools.reduce(lax.add, _met_along(x, axis, slide, 0.0))
+    return x
 
 
-def _forward(x: Array, slides: Slides) -> tuple[Array, tuple[Array, Array]]:
-    y: Any = largest(x, slides)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def _largest_along(x: Array, axis: int, slide: Slide) -> Array:
+    return functools.reduce(lax.max, _met_along(x, axis, slide, -np.inf))
+
+
+def _forward(x: Array, axis: int, slide: Slide) -> tuple[Array, tuple[Array, Array]]:
+    y: Any = _largest_along(x, axis, slide)
     return y, (x, y)
 
 
-def _backward(slides: Slides, saved: tuple[Array, Array], cotangent: Array) -> tuple[Array]:
+def _backward(
+    axis: int, slide: Slide, saved: tuple[Array, Array], cotangent: Array
+) -> tuple[Array]:
     x, y = saved
-    first, zero = _position(x, y, slides), np.zeros((), x.dtype)
-    starts = [min(stride, n) for n, (_, stride, _) in zip(x.shape, slides, strict=True)]
-    phases = {
-        phase: functools.reduce(lax.add, parts)
-        for phase in np.ndindex(*starts)
-        if (parts := _parts(first, cotangent, slides, phase, x.shape))
-    }
-    # in one loop with their sum, every phase would read every element
-    phases = lax.optimization_barrier(phases)
-    total = jnp.zeros_like(x)
-    for phase, part in phases.items():
-        edges = [
-            (start, size - start - (count - 1) * stride - 1, stride - 1)
-            for start, size, count, (_, stride, _) in zip(
-                phase, x.shape, part.shape, slides, strict=True
-            )
-        ]
-        total += lax.pad(part, zero, edges)
-    return (total,)
+    first, stride = _first_along(x, y, axis, slide), slide[1]
+    phases = [_phase(first, cotangent, axis, slide, phase, x) for phase in range(stride)]
+    side_by_side = lax.collapse(jnp.stack(phases, axis + 1), axis, axis + 2)
+    return (lax.slice_in_dim(side_by_side, 0, x.shape[axis], axis=axis),)
 
 
-largest.defvjp(_forward, _backward)
+_largest_along.defvjp(_forward, _backward)
 
 
 def total_of_tiles(x: Array, slides: Slides) -> Array:
@@ -79,48 +102,38 @@ def total_of_tiles(x: Array, slides: Slides) -> Array:
     return jnp.sum(x.reshape(split), axis=tuple(range(1, 2 * x.ndim, 2)), dtype=x.dtype)
 
 
-def _all_met(x: Array, slides: Slides, beside: float) -> list[Array]:
-    """The elements at each position of the windows."""
-    sizes = [size for size, _, _ in slides]
-    return [_elements_at(x, slides, at, beside) for at in np.ndindex(*sizes)]
+def _met_along(x: Array, axis: int, slide: Slide, beside: float) -> list[Array]:
+    """The elements at each position of the windows, `beside` in padding."""
+    size, stride, pads = slide
+    edges = [(*pads, 0) if at == axis else (0, 0, 0) for at in range(x.ndim)]
+    padded = lax.pad(x, np.asarray(beside, x.dtype), edges)
+    last = (padded.shape[axis] - size) // stride * stride
+    return [
+        lax.slice_in_dim(padded, start, start + last + 1, stride, axis) for start in range(size)
+    ]
 
 
-def _elements_at(x: Array, slides: Slides, at: Ints, beside: float) -> Array:
-    """The elements at one position of the windows: one for each window, `beside` in padding."""
-    padded = lax.pad(x, np.asarray(beside, x.dtype), [(*pads, 0) for _, _, pads in slides])
-    counts = [(n - size) // s for n, (size, s, _) in zip(padded.shape, slides, strict=True)]
-    strides = [stride for _, stride, _ in slides]
-    ends = [start + n * s + 1 for start, n, s in zip(at, counts, strides, strict=True)]
-    return lax.slice(padded, at, ends, strides)
-
-
-def _position(x: Array, y: Array, slides: Slides) -> Array:
-    """The number of the first position of each window that has its maximum."""
-    *others, _ = _all_met(x, slides, -np.inf)
-    found = jnp.full(y.shape, len(others), jnp.int32)
+def _first_along(x: Array, y: Array, axis: int, slide: Slide) -> Array:
+    """The number of the first position of each window that has its maximum, which nan is."""
+    *others, _ = _met_along(x, axis, slide, -np.inf)
+    found = jnp.full(y.shape, len(others), np.int32)
     for number, met in reversed(list(enumerate(others))):
-        found = jnp.where(met < y, found, number)
+        found = jnp.where((met == y) | (met != met), number, found)
     return found
 
 
-def _parts(first: Array, cotangent: Array, slides: Slides, phase: Ints, shape: Ints) -> list[Array]:
-    """Gradient from each position for every stride-th element, from `phase` on, of an array."""
-    zero = np.zeros((), cotangent.dtype)
-    strides = [stride for _, stride, _ in slides]
-    counts = [
-        len(range(start, size, stride))
-        for start, size, stride in zip(phase, shape, strides, strict=True)
-    ]
+def _phase(first: Array, cotangent: Array, axis: int, slide: Slide, phase: int, x: Array) -> Array:
+    """The gradient of every stride-th element along an axis of x, from `phase` on."""
+    (size, stride, (before, _)), zero = slide, np.zeros((), cotangent.dtype)
+    count, windows = -(-x.shape[axis] // stride), first.shape[axis]
     parts: list[Array] = []
-    for number, at in enumerate(np.ndindex(*[size for size, _, _ in slides])):
+    for number in range(size):
         # an element of the phase is met here by the window that begins this far before the first
-        behind = [p + pads[0] - a for p, a, (_, _, pads) in zip(phase, at, slides, strict=True)]
-        if any(b % stride for b, stride in zip(behind, strides, strict=True)):
-            continue
-        shifts = [b // stride for b, stride in zip(behind, strides, strict=True)]
-        edges = [
-            (-shift, count - size + shift, 0)
-            for shift, count, size in zip(shifts, counts, first.shape, strict=True)
-        ]
-        parts.append(lax.pad(jnp.where(first == number, cotangent, zero), zero, edges))
-    return parts
+        shift, rest = divmod(phase + before - number, stride)
+        if rest == 0:
+            edges = [(0, 0, 0)] * x.ndim
+            edges[axis] = (-shift, count - windows + shift, 0)
+            parts.append(lax.pad(jnp.where(first == number, cotangent, zero), zero, edges))
+    if not parts:
+        return jnp.zeros((*first.shape[:axis], count, *first.shape[axis + 1 :]), cotangent.dtype)
+    return functools.reduce(lax.add, parts)

@@ -20,7 +20,14 @@ from graphopt.ir.dialect.ops.conv import (
     spatial_sizes,
     window_output,
 )
-from graphopt.lowering.kernels.pooling import largest, total, total_of_tiles
+from graphopt.lowering.kernels.pooling import (
+    ONE,
+    Slides,
+    largest,
+    largest_with_places,
+    total,
+    total_of_tiles,
+)
 from graphopt.lowering.ops.base import Array, is_floating, quotient, wide
 from graphopt.lowering.registry import lowers
 
@@ -91,10 +98,9 @@ def pool2d(
         pads = explicit_pads(paddings, padding_algorithm, sizes, kernel_size, strides, ones)
         shapes = zip(sizes, kernel_size, strides, pads, strict=True)
         windows = [sliding(*shape, ceil_mode, exclusive) for shape in shapes]
-    slides = [window.slide for window in windows if window.slide is not None]
-    algorithm = algorithm if len(slides) == rank else ""
-    one = (1, 1, (0, 0))
-    whole = (*[one] * first, *slides, *[one] * (x.ndim - first - rank))
+    slides = _slides(windows)
+    algorithm = algorithm if slides else ""
+    whole = (*[ONE] * first, *slides, *[ONE] * (x.ndim - first - rank))
     if pooling_type == "max":
         if algorithm == "shifts":
             most: Any = largest(x, whole)
@@ -116,6 +122,12 @@ def pool2d(
     outer = functools.reduce(np.multiply.outer, [window.counts for window in windows])
     counts = outer.astype(sums.dtype)
     return quotient(sums, counts[..., None] if first == 1 else counts).astype(x.dtype)
+
+
+def _slides(windows: Sequence[PoolWindows]) -> Slides:
+    """How windows slide along each dimension; nothing where some are not alike."""
+    found = tuple(window.slide for window in windows if window.slide is not None)
+    return found if len(found) == len(windows) else ()
 
 
 def empty_windows(windows: Sequence[PoolWindows]) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -184,6 +196,16 @@ def max_pool_with_index(
 
 def largest_with_index(x: Array, windows: Sequence[PoolWindows]) -> tuple[Array, Array]:
     """The maximum of each window, of equal ones the first, and its place."""
+    slides = _slides(windows)
+    values, chosen = largest_with_places(x, slides) if slides else _gather_largest(x, windows)
+    empty = empty_windows(windows)
+    if not empty.any():
+        return values, chosen
+    return jnp.where(empty, none(x), values), jnp.where(empty, -1, chosen)
+
+
+def _gather_largest(x: Array, windows: Sequence[PoolWindows]) -> tuple[Array, Array]:
+    """`largest_with_index` of windows of different lengths, padded to the longest."""
     sizes, rank = x.shape[2:], len(windows)
     places, inside = np.zeros((1,) * (2 * rank), np.int32), np.ones((1,) * (2 * rank), bool)
     for axis, window in enumerate(windows):
@@ -202,11 +224,7 @@ def largest_with_index(x: Array, windows: Sequence[PoolWindows]) -> tuple[Array,
     lowest = np.asarray(-np.inf, x.dtype)
     first = lax.argmax(jnp.where(inside.reshape(places.shape), seen, lowest), 2 + rank, np.int32)
     chosen = jnp.take_along_axis(places[None, None], first[..., None], -1)[..., 0]
-    values = jnp.take_along_axis(flat, lax.collapse(chosen, 2), 2).reshape(first.shape)
-    empty = empty_windows(windows)
-    if not empty.any():
-        return values, chosen
-    return jnp.where(empty, none(x), values), jnp.where(empty, -1, chosen)
+    return jnp.take_along_axis(flat, lax.collapse(chosen, 2), 2).reshape(first.shape), chosen
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))

@@ -136,5 +136,6 @@ def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
         order = ordering.argsort(x, axis, descending=largest)
         order = lax.slice_in_dim(order, 0, k, axis=axis)
         return jnp.take_along_axis(x, order, axis), order
-    values, indices = lax.top_k(flip(x), k, axis=axis)
-    return flip(values), indices.astype(np.int64)
+    # the derivative of `lax.top_k` would look for the elements again
+    indices = lax.top_k(lax.stop_gradient(flip(x)), k, axis=axis)[1].astype(np.int64)
+    return jnp.take_along_axis(x, indices, axis), indices

@@ -76,19 +76,71 @@ def _transpose_taps(taps: Taps, old: int, new: int) -> Taps:
 
 def _resample_axis(x: Array, axis: int, taps: Taps, back: Taps) -> Array:
     """The sums of taps along an axis; the derivative is that of the taps back, not a scatter."""
+    phases = _count_phases(taps)
+    read = _read_runs if phases else jnp.take
 
     def weigh(x: Array) -> Array:
-        parts = [
-            jnp.take(x, index, axis) * _along(weight.astype(x.dtype), x.ndim, axis)
-            for index, weight in taps
-        ]
-        return sum(parts[1:], parts[0])
+        sums: list[Array] = []
+        for phase in range(phases or 1):
+            own = slice(phase, None, phases or 1)
+            parts = [
+                read(x, index[own], axis) * _along(weight[own].astype(x.dtype), x.ndim, axis)
+                for index, weight in taps
+            ]
+            sums.append(sum(parts[1:], parts[0]))
+        y = lax.collapse(jnp.stack(sums, axis + 1), axis, axis + 2) if sums[1:] else sums[0]
+        # what reads a few elements of each sum would add them up again
+        return lax.optimization_barrier(y) if taps[1:] else y
 
     if len(back) > _MOST_READERS:
         return weigh(x)
     computed = jax.custom_vjp(weigh)
     computed.defvjp(lambda x: (weigh(x), None), lambda _, g: (_resample_axis(g, axis, back, taps),))
     return computed(x)
+
+
+_MOST_PHASES, _MOST_RUNS = 8, 64
+
+
+def _count_phases(taps: Taps) -> int:
+    """The least number of phases of the outputs whose inputs are evenly spaced; 0 if there is none.
+
+    XLA gathers elements one by one, in loops that compute what they read again. Slices it reads by
+    vector instructions.
+    """
+    outputs = len(taps[0][0])
+    for phases in range(1, _MOST_PHASES + 1):
+        if outputs % phases == 0:
+            most = min(3 * len(taps) * phases, _MOST_RUNS)
+            parts = [index[phase::phases] for index, _ in taps for phase in range(phases)]
+            if sum(len(_runs_of(part)) for part in parts) <= most:
+                return phases
+    return 0
+
+
+def _runs_of(index: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:
+    """The runs of evenly spaced positions in an index: the first, how many, and their distance."""
+    runs: list[tuple[int, int, int]] = []
+    start = 0
+    while start < len(index):
+        stop, step = start + 1, 0
+        if stop < len(index) and index[stop] >= index[start]:
+            step = int(index[stop] - index[start])
+            while stop < len(index) and index[stop] - index[stop - 1] == step:
+                stop += 1
+        runs.append((int(index[start]), stop - start, step))
+        start = stop
+    return runs
+
+
+def _read_runs(x: Array, index: np.ndarray[Any, Any], axis: int) -> Array:
+    parts: list[Array] = []
+    for first, count, step in _runs_of(index):
+        last = first + (count - 1) * step
+        part = lax.slice_in_dim(x, first, last + 1, step or 1, axis)
+        shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+        parts.append(part if step else jnp.broadcast_to(part, shape))
+    return lax.concatenate(parts, axis) if parts[1:] else parts[0]
 
 
 def _along(vector: np.ndarray[Any, Any], rank: int, axis: int) -> np.ndarray[Any, Any]:
