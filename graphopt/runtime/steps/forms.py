@@ -122,6 +122,9 @@ class Forms:
         self.last: Form | None = None
         self.timed: tuple[int, float, str] | None = None
         """Of the run under way, if it is timed: its thread, its start, and its form."""
+        self._held: Form | None = None
+        self._held_runs = 0
+        """The next runs that have this form whatever has happened meanwhile."""
         self._compiled = compiled
         self._replicated = replicated
         self._facts = Facts()
@@ -218,6 +221,9 @@ class Forms:
 
         `is_shared` is as for `begin`.
         """
+        if self._held is not None and self._held_runs > 0:
+            self._held_runs -= 1
+            return self._held
         seen, rival = self.seen, self.seen.rival
         seen.runs += 1
         if self._facts.quick_runs:
@@ -235,6 +241,10 @@ class Forms:
         form = self._ready.get(choice.form)
         if form is None:
             return self._make_chosen(seen.left)
+        self._held, self._held_runs = form, choice.holds - 1
+        if rival is not None:
+            rival.runs += self._held_runs
+        seen.runs += self._held_runs
         if choice.is_last:
             self._stay(form)
         elif KERNELS in self._ready:

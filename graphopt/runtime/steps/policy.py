@@ -199,6 +199,8 @@ class Choice(NamedTuple):
     words: str
     thread: str = ""
     is_last: bool = False
+    holds: int = 1
+    """The runs from this one on for which it needs no other look, which a small step would feel."""
 
 
 def choose(facts: Facts, seen: History) -> Choice:
@@ -301,5 +303,10 @@ def _full(facts: Facts, seen: History) -> Choice:
     if KERNELS in seen.ready:
         return Choice(FULL if len(rival.own) <= len(rival.other) else KERNELS, words)
     runs, seconds = (1, 0.0) if rival.known is not None else (RUNS, SECONDS)
-    is_due = rival.runs > runs and rival.seconds > seconds
-    return Choice(FULL, words, KERNELS if is_due and not seen.thread else "")
+    if seen.thread:
+        return Choice(FULL, words)
+    if rival.runs > runs and rival.seconds > seconds:
+        return Choice(FULL, words, KERNELS)
+    left = runs + 1 - rival.runs
+    # later on, for a part of the runs that it has waited
+    return Choice(FULL, words, holds=left if left > 0 else max(rival.runs // 8, 1))
