@@ -69,7 +69,7 @@ _KNOWN: dict[str, Any] = {
 def _is_in_memory(x: Array) -> bool:
     """True for an array whose elements NumPy can read where they are.
 
-    XLA would compile what it does with them for each number of elements anew.
+    XLA would compile again for each number of elements.
     """
     if isinstance(x, jax.Array) and not isinstance(x, Tracer):
         return all(device.platform == "cpu" for device in x.devices())
@@ -88,7 +88,7 @@ def unique(x: Array, axis: Ints, dtype: Any) -> tuple[Array, ...]:
 
 
 def _unique_integers(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...] | None:
-    """What NumPy's `unique` gives of signed integers; None where they differ by too much.
+    """The results of NumPy's `unique` of signed integers; None where they differ by too much.
 
     NumPy sorts places by the numbers there. Numbers that have their places in their last bits it
     sorts in a third of that time.

@@ -125,7 +125,7 @@ def pool2d(
 
 
 def _slides(windows: Sequence[PoolWindows]) -> Slides:
-    """How windows slide along each dimension; nothing where some are not alike."""
+    """The slide of the windows along each dimension; nothing where some are not alike."""
     found = tuple(window.slide for window in windows if window.slide is not None)
     return found if len(found) == len(windows) else ()
 
