@@ -456,3 +456,18 @@ def test_forms_of_a_seeded_training_are_counted(states: list[Step]) -> None:
         if count and not (seen.needs_data or seen.error):
             is_quick = seen.trained <= count and not seen.shared
             assert (state.choice().form == FAST) is is_quick, state
+
+
+def test_a_trial_is_awaited_without_a_look_in_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No look is due before the runs that a trial waits for, and later ones are rare."""
+    monkeypatch.setattr(policy, "RUNS", 20)
+    monkeypatch.setattr(policy, "SECONDS", 10.0)
+    for rival, held in (
+        (Rival(runs=1), 20),
+        (Rival(runs=20), 1),
+        (Rival(runs=21, seconds=1.0), 2),
+        (Rival(runs=1000, seconds=1.0), 125),
+        (Rival(runs=1000, seconds=11.0), 1),
+        (Rival(0.5, runs=1), 1),
+    ):
+        assert choose(Facts(), full(rival)).holds == held, rival
