@@ -24,7 +24,6 @@ import pytest
 
 from graphopt import static
 from graphopt.frontend.script import run_script
-from graphopt.runtime.distributed.world import world_of_environment
 from graphopt_tests.frontend.programs import fresh
 
 ROOT = Path(__file__).parents[2]
@@ -401,22 +400,6 @@ def test_the_container_is_built(tmp_path: Path) -> None:
     sizes = "SIZES=x=1x1x28x28"
     command = [tool, "build", "--build-arg", sizes, "-t", "graphopt-serve-test", str(tmp_path)]
     subprocess.run(command, check=True)
-
-
-def test_pods_are_as_many_as_trainers() -> None:
-    """The JobSet's numbers agree, and its variables say to a pod which trainer it is."""
-    yaml = pytest.importorskip("yaml")
-    jobset = yaml.safe_load((EXAMPLES / "kubernetes" / "jobset.yaml").read_text())
-    name, (job,) = jobset["metadata"]["name"], jobset["spec"]["replicatedJobs"]
-    pods = job["template"]["spec"]
-    (container,) = pods["template"]["spec"]["containers"]
-    variables = {each["name"]: each.get("value", "1") for each in container["env"]}
-    world = world_of_environment(variables)
-    assert world is not None
-    assert (world.trainer, world.trainers) == (1, pods["completions"])
-    assert pods["completions"] == pods["parallelism"]
-    port = container["ports"][0]["containerPort"]
-    assert world.endpoints == (f"{name}-{job['name']}-0-0.{name}:{port}",)
 
 
 @pytest.mark.slow
