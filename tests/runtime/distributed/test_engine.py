@@ -237,9 +237,14 @@ print(f"trainer {env.rank} of {env.nranks} is done")
 """
 
 
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable]
-SRUN = ["srun", "-n", "2", "--overcommit", sys.executable]
-LAUNCH = [sys.executable, "-m", "graphopt.launch", "--nproc", "2", "--devices-per-proc", "2"]
+# where `python` is the one that runs the tests
+PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+# the first words of a line that starts a script -> the arguments before it, on this machine
+STARTS = {
+    "mpirun": "mpirun --allow-run-as-root --oversubscribe -n 2 python",
+    "srun": "srun -n 2 --overcommit python",
+    "python -m graphopt.launch": "python -m graphopt.launch --nproc 2 --devices-per-proc 2",
+}
 
 
 # a controller and a node on this machine, for one user and without munge
@@ -301,44 +306,50 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             process.wait(60)
 
 
+@pytest.fixture(params=STARTS)
+def start(request: pytest.FixtureRequest) -> str:
+    """What starts two processes; skips where the engine is not installed."""
+    if request.param == "srun":
+        request.getfixturevalue("slurm")
+    elif shutil.which(request.param.partition(" ")[0], path=PATH) is None:
+        pytest.skip("needs Open MPI (openmpi-bin)")
+    return request.param
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("start", [MPIRUN, SRUN, LAUNCH], ids=["mpirun", "srun", "launch"])
-def test_two_processes(start: list[str], tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_two_processes(start: str, tmp_path: Path) -> None:
     """Two processes of two devices each train as one with four, with parameters in parts.
 
     A failing one is named by both of them in one line, and all end.
     """
-    if start is SRUN:
-        request.getfixturevalue("slurm")
-    elif shutil.which(start[0]) is None:
-        pytest.skip("needs Open MPI (openmpi-bin)")
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     root = str(Path(engine.__file__).parents[3])
 
-    def run(start: list[str], devices: int, *more: str) -> subprocess.CompletedProcess[str]:
+    def run(line: str, devices: int, *more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*start, str(script), str(tmp_path), str(devices), *more],
+            [*line.split(), str(script), str(tmp_path), str(devices), *more],
             capture_output=True,
             text=True,
             timeout=300,
             env={
                 **os.environ,
+                "PATH": PATH,
                 "PYTHONPATH": root,
                 "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
             },
         )
 
-    done = run(start, 2)
+    done = run(STARTS[start], 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "trainer 1 of 2 is done" in done.stdout
-    assert run([sys.executable], 4).returncode == 0
+    assert run("python", 4).returncode == 0
     wanted = np.load(tmp_path / "1-0.npz")
     for rank in range(2):
         found = np.load(tmp_path / f"2-{rank}.npz")
         for name in wanted.files:
             np.testing.assert_allclose(found[name], wanted[name], 1e-5, 1e-6, err_msg=name)
-    failed = run(start, 2, "fail")
+    failed = run(STARTS[start], 2, "fail")
     assert failed.returncode != 0
     assert "stops: trainer 1" in failed.stdout + failed.stderr
     assert "failed: ValueError: on purpose" in failed.stdout + failed.stderr
@@ -348,25 +359,18 @@ GUIDE = Path(engine.__file__).parents[3] / "docs" / "how-to" / "train-on-many-ma
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", ["srun", "mpirun", "python -m graphopt.launch"])
-def test_lines_of_the_guide(
-    start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def test_lines_of_the_guide(start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The script of the guide, started by its lines as they stand there, trains the same weights.
 
     What is particular to this machine is in variables: two tasks of Slurm on one processor, root.
     """
-    if start == "srun":
-        request.getfixturevalue("slurm")
-    elif shutil.which(start.partition(" ")[0]) is None:
-        pytest.skip("needs Open MPI (openmpi-bin)")
     text = GUIDE.read_text("utf-8")
     script = re.search(r"^```python\n(# train\.py\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
     line = re.search(rf"^{start} .*train\.py", text, re.MULTILINE)
     assert script is not None and line is not None
     (tmp_path / "train.py").write_text(script[1], "utf-8")
     own = {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PATH": PATH,
         "PYTHONPATH": str(GUIDE.parents[2]),
         "CPU_NUM": "1",
         "SLURM_NTASKS": "2",
