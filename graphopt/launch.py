@@ -15,6 +15,7 @@ failed first in the last start (128 + n for signal n, 143 for SIGTERM).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import math
 import os
@@ -57,6 +58,8 @@ class Trainer:
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
             start_new_session=True,
             preexec_fn=_die_with_parent if _LIBC else None,
         )
@@ -69,19 +72,14 @@ class Trainer:
 
     def _show(self) -> None:
         """Print its output, line by line."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            text = line.decode("utf-8", "replace").rstrip("\n")
+        for line in self.process.stdout or ():
             with _output:
-                print(f"[{self.number}] {text}", flush=True)
+                print(f"[{self.number}]", line.rstrip("\n"), flush=True)
 
     def signal(self, number: int) -> None:
         """Send a signal to it and to its child processes."""
-        try:
+        with contextlib.suppress(OSError):
             os.killpg(self.process.pid, number)
-        except (OSError, AttributeError):
-            if self.code is None:
-                self.process.send_signal(number)
 
 
 def _die_with_parent() -> None:
@@ -127,9 +125,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_arguments(parser)
     options = parser.parse_args(arguments)
     stop = Stop(options.stop_timeout)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), stop.receive)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop.receive)
     code = _run(options, stop)
     for left in reversed(range(options.max_restarts)):
         if code == 0 or stop.number:
@@ -251,18 +248,19 @@ def _watch(trainers: Sequence[Trainer], stop: Stop, explain: float) -> int:
     After a failure the others have `explain` seconds to report and end; after SIGTERM, also to one
     of them, those of `stop`.
     """
-    ended: list[Trainer] = []
+    failed: list[Trainer] = []
     limit = math.inf
-    while (running := [trainer for trainer in trainers if trainer.code is None]) and (
-        time.monotonic() < min(stop.limit, limit)
-    ):
-        time.sleep(0.05)
-        if not ended and (ended := [trainer for trainer in trainers if trainer.code]):
-            if any(trainer.code == STOPPED for trainer in ended):
+    while True:
+        failed += [trainer for trainer in trainers if trainer.code and trainer not in failed]
+        if failed and limit == math.inf:
+            if any(trainer.code == STOPPED for trainer in failed):
                 stop.receive(signal.SIGTERM)
             limit = time.monotonic() + explain if stop.limit == math.inf else stop.limit
+        running = [trainer for trainer in trainers if trainer.code is None]
+        if not running or time.monotonic() > min(stop.limit, limit):
+            break
         stop.pass_on(running)
-    failed = [trainer for trainer in trainers if trainer.code]
+        time.sleep(0.05)
     if not running and not failed:
         return 0
     still = ", ".join(str(trainer.number) for trainer in running)
@@ -273,7 +271,7 @@ def _watch(trainers: Sequence[Trainer], stop: Stop, explain: float) -> int:
         _say(f"{name}, and {late}" if is_late else f"ended by {name}")
         return 128 + stop.number
     # a trainer that stopped because of another one is not the first failure
-    first = min([*ended, *failed], key=lambda trainer: trainer.code == FAULT_EXIT)
+    first = min(failed, key=lambda trainer: trainer.code == FAULT_EXIT)
     code = first.code or 0
     how = f"failed with code {code}"
     if code < 0:

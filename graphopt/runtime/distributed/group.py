@@ -10,17 +10,17 @@ import atexit
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from graphopt.errors import TrainerError
-from graphopt.runtime.distributed.compare import Described
 from graphopt.runtime.distributed.meeting import Meeting
 from graphopt.runtime.distributed.member import Member, quit_now
 from graphopt.runtime.distributed.stopping import Stopping
-from graphopt.runtime.distributed.wire import Message, run
-from graphopt.runtime.distributed.world import FAULT_EXIT, World
+from graphopt.runtime.distributed.wire import run
+from graphopt.runtime.distributed.world import FAULT_EXIT, World, free_ports
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.state.uninterrupted import Uninterrupted
 
@@ -56,34 +56,27 @@ class TrainerGroup:
         self.announced: Announced | None = None
         self._barriers = 0
         self._at_barrier = False
-        self._described = ""
-        self._sent: set[str] = set()
+        self._does: Mapping[str, Any] = {}
         self._pid = os.getpid()
         self._error = ""
         self._own_fault = False
         self.meeting = Meeting(world) if world.trainer == 0 else None
         self.member = Member(world)
-        welcome = run(self._meet())
+        port = None
+        if self.meeting is not None:
+            run(self.meeting.open())
+            port = world.jax_port or free_ports(world.meeting_place[0], 1)[0]
+        versions = {f"version of {name}": _version(name) for name in SOFTWARE}
+        jax_port = self.member.join(values=versions, key=port)["key"]
         self._watch_exceptions()
-        self.stopping = Stopping(lambda: self.member.send("end"), self._is_between, quit_now)
+        self.stopping = Stopping(lambda: self.member.wire.send("stop"), self._is_between, quit_now)
         self.member.stopping = self.stopping.begin
         try:
-            self._start_jax(welcome["jax_port"])
+            self._start_jax(jax_port)
         except TrainerError as error:
             self.member.leave(str(error))
             raise
         atexit.register(self.leave)
-
-    async def _meet(self) -> Message:
-        """Come to the meeting, which trainer 0 opens; its greeting, when all have come."""
-        if self.meeting is not None:
-            await self.meeting.open()
-        try:
-            return await self.member.join({name: _version(name) for name in SOFTWARE})
-        except TrainerError:
-            if self.meeting is not None:
-                self.meeting.close()
-            raise
 
     def _start_jax(self, port: int) -> None:
         """Connect JAX's runtime; its own timeouts are longer, so that ours speak first."""
@@ -122,7 +115,7 @@ class TrainerGroup:
     def begin_step(
         self,
         about: Any,
-        described: Described,
+        does: Mapping[str, Any],
         values: dict[str, Any],
         key: list[int],
         *,
@@ -130,28 +123,29 @@ class TrainerGroup:
     ) -> Announced:
         """Announce a step; its `key` is trainer 0's when the trainers waited for each other.
 
-        They do when the description is not the one of the step before, or `sync` says so. It must
-        be the same on all of them, and so must `values`, which are compared while the step runs.
+        They do when it does something else than the step before, or `sync` says so. What it does
+        must be the same on all of them, and so must `values`, which are compared while it runs.
         A step that an interrupt ended here after the others had heard of it is not announced again.
         SystemExit when the job was asked to end (SIGTERM) before this step.
         """
         self.member.check()
         self.member.busy_since = time.monotonic()
         if self.announced is None:
-            name = described.digest
-            fields: dict[str, Any] = {"digest": name, "values": values, "key": key}
-            fields["wait"] = sync or name != self._described
-            if name not in self._sent:
-                fields["description"] = described.parts
+            known = does == self._does
             with Uninterrupted():
                 number = self.member.next_step()
                 if number is None:
                     self.stopping.leave()
                     raise TrainerError("this trainer was asked to end, but its script goes on")
-                self.announced = Announced(f"step {number}", about, fields["wait"])
-                self._described = name
-                self._sent.add(name)
-                self.member.come(self.announced.name, **fields)
+                step = self.announced = Announced(f"step {number}", about, sync or not known)
+                self._does = does
+                self.member.come(
+                    step.name,
+                    does=None if known else does,
+                    values=values,
+                    key=key,
+                    wait=step.waits,
+                )
         step = self.announced
         if step.about is not about:
             raise TrainerError(

@@ -2,45 +2,48 @@
 
 The collectives of a step are JAX's. This only watches: it never carries data of the model. It
 refuses strangers, informs all trainers as soon as one is lost, late or different, and says when
-all have come to a step, to a barrier or to the end. All of it runs in one event loop, so it needs
-no locks.
+all have come to the start, to a step, to a barrier or to the end. All of it runs in one event loop,
+so it needs no locks.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from graphopt.display.units import several
 from graphopt.errors import TrainerError
-from graphopt.runtime.distributed.compare import Description, differences
-from graphopt.runtime.distributed.wire import MAX_LINE, Message, own, receive, send
-from graphopt.runtime.distributed.world import TOKEN, World, free_ports, listen
+from graphopt.runtime.distributed.wire import MAX_LINE, Message, Wire, own
+from graphopt.runtime.distributed.world import TOKEN, World, listen
 
 # The fields of a greeting, without the token.
-GREETING = {"trainer": int, "trainers": int, "pid": int, "host": str, "versions": dict}
+GREETING = {"trainer": int, "trainers": int, "pid": int, "host": str}
+# Where all trainers come once, beside their steps and barriers. The last step has no name of its
+# own yet: trainers come there to say how many they have begun when the job is to end.
+START, LAST, END = "the start", "the last step", "the end"
 CRASHED = "ended without a word: it crashed or was killed"
-# Descriptions of steps that are remembered, to name differences.
-MAX_KNOWN = 256
+SILENT = "gave no sign of life for {:g} s: it is stopped, or its machine or network is down"
+# How many differences a message lists.
+SHOWN = 8
 
 
 @dataclass
 class Peer:
-    """A trainer that has come."""
+    """A trainer that has come, the number of steps it has begun, and what it does in a step."""
 
-    writer: asyncio.StreamWriter
+    wire: Wire
     hello: Message
-    seen: float
     steps: int = 0
     busy: float = 0.0
-    halted: bool = False
+    does: Mapping[str, Any] = field(default_factory=dict)
     done: bool = False
-    failed: bool = False
     gone: bool = False
 
 
@@ -51,14 +54,12 @@ class Meeting:
         self.world = world
         self.peers: dict[int, Peer] = {}
         self._waiting: dict[str, dict[int, Message]] = {}
-        self._known: dict[str, Description] = {}
-        self._halts = self._ends = self._over = False
+        self._stops = self._over = False
 
     async def open(self) -> None:
         """Listen from now on; TrainerError when that cannot be had."""
         host, port = self.world.meeting_place
         try:
-            self.jax_port = self.world.jax_port or free_ports(host, 1)[0]
             listening = listen(host, port)
             own(listening)
             self._server = await asyncio.start_server(self._serve, sock=listening, limit=MAX_LINE)
@@ -88,25 +89,23 @@ class Meeting:
     # -- who is there ------------------------------------------------------------------------------
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        own(writer.get_extra_info("socket"))
-        hello = await receive(reader, 10.0)
+        wire = Wire(reader, writer)
+        hello = await wire.receive(10.0)
         refusal = self._refusal(hello)
         if refusal or hello is None:
-            send(writer, "refuse", reason=refusal)
-            writer.close()
+            wire.send("fault", trainer=0, reason=f"refuses: {refusal}")
+            wire.close()
             return
         trainer = int(hello["trainer"])
-        peer = self.peers[trainer] = Peer(writer, hello, time.monotonic())
-        self._compare_software()
-        if len(self.peers) == self.world.trainers and not self._over:
-            self._tell_all("welcome", jax_port=self.jax_port)
+        peer = self.peers[trainer] = Peer(wire, hello)
+        watching = asyncio.create_task(self._watch_peer(trainer, wire))
         try:
-            while (message := await receive(reader)) is not None:
-                peer.seen = time.monotonic()
+            while (message := await wire.receive()) is not None:
                 self._hear(trainer, peer, message)
         except (KeyError, TypeError, ValueError) as error:
             self.fault(trainer, f"sent an invalid message: {error!r}")
-        writer.close()
+        watching.cancel()
+        wire.close()
         peer.gone = True
         if not peer.done:
             self.fault(trainer, CRASHED)
@@ -143,91 +142,55 @@ class Meeting:
             self.fault(trainer, reason)
         return reason
 
-    def _compare_software(self) -> None:
-        told = {
-            trainer: {f"version of {name}": text for name, text in peer.hello["versions"].items()}
-            for trainer, peer in self.peers.items()
-        }
-        for other in told if 0 in told else ():
-            if found := differences(told[0], told[other], ("trainer 0", f"trainer {other}")):
-                self.fault(other, f"has other software: {found}")
-
     # -- what they say -----------------------------------------------------------------------------
 
     def _hear(self, trainer: int, peer: Peer, message: Message) -> None:
         match message["kind"]:
             case "beat":
                 peer.busy = float(message["busy"])
-                send(peer.writer, "beat")
             case "come":
-                self._come(trainer, str(message["to"]), message)
-            case "bye":
-                self._bye(trainer, peer, str(message["error"]))
-                self._agree_to_end()
-            case "end" if not self._halts:
-                self._halts = True
-                self._tell_all("halt")
-            case "halted":
-                peer.halted, peer.steps = True, int(message["steps"])
-                self._agree_to_end()
+                self._come(trainer, peer, str(message["to"]), message)
+            case "stop":
+                self._tell_all("stop")
             case _:
                 pass
 
-    def _come(self, trainer: int, to: str, message: Message) -> None:
-        """A trainer has come to a step or barrier; when all have, those go on who wait there."""
-        self.peers[trainer].steps = int(message["steps"])
-        if "description" in message:
-            if len(self._known) >= MAX_KNOWN:
-                del self._known[next(iter(self._known))]
-            self._known[message["digest"]] = message["description"]
+    def _come(self, trainer: int, peer: Peer, to: str, message: Message) -> None:
+        """A trainer has come somewhere; when all have, those go on who wait there."""
+        peer.steps = int(message["steps"])
+        peer.done = peer.done or to == END
+        does = message["does"]
+        if does is None:  # the same as in its step before
+            does = peer.does
+        elif does:  # one object for all that do the same, which is fast to compare
+            peer.does = does = next((p.does for p in self.peers.values() if p.does == does), does)
         came = self._waiting.setdefault(to, {})
-        came[trainer] = message | {"at": time.monotonic()}
+        came[trainer] = message | {"at": time.monotonic(), "does": does}
+        if to == END and message["error"]:
+            self.fault(trainer, f"failed: {message['error']}")
         other = next((n for n in came if n != trainer), trainer)
         first, second = sorted((other, trainer))
-        if found := self._difference(came[first], came[second], first, second):
-            self.fault(second, f"does another {to} than trainer {first}: {found}")
+        if found := _differences(came[first], came[second], first, second):
+            self.fault(second, f"differs from trainer {first} at {to}: {found}")
             return
-        self._check_gone()
+        self._check_done()
         if len(came) == self.world.trainers:
             del self._waiting[to]
+            self._stops = self._stops or to == LAST
             errors = {str(n): said["error"] for n, said in came.items() if said["error"]}
+            most = max(said["steps"] for said in came.values())
             for n, said in came.items():
                 if said["wait"]:
-                    send(self.peers[n].writer, "go", to=to, key=came[0]["key"], errors=errors)
+                    key = came[0]["key"]
+                    self.peers[n].wire.send("go", to=to, key=key, errors=errors, steps=most)
+            if to == END:
+                self.close()
 
-    def _difference(self, one: Message, two: Message, first: int, second: int) -> str:
-        names = f"trainer {first}", f"trainer {second}"
-        if one["digest"] == two["digest"]:
-            return differences(one["values"], two["values"], names)
-        known = self._known.get(one["digest"], {}), self._known.get(two["digest"], {})
-        return (differences(*known, names) if all(known) else "") or "their programs"
-
-    def _agree_to_end(self) -> None:
-        """Send the last step to all, once all have reported their number of begun steps."""
-        peers = self.peers.values()
-        if self._halts and not self._ends and all(peer.done or peer.halted for peer in peers):
-            self._ends = True
-            self._tell_all(
-                "last", step=max((peer.steps for peer in peers if peer.halted), default=0)
-            )
-
-    def _bye(self, trainer: int, peer: Peer, error: str) -> None:
-        peer.done = True
-        if error:
-            peer.failed = True
-            self.fault(trainer, f"failed: {error}")
-            send(peer.writer, "farewell")
-        elif all(other.done for other in self.peers.values()):
-            self._tell_all("farewell")
-            self.close()
-        else:
-            self._check_gone()
-
-    def _check_gone(self) -> None:
+    def _check_done(self) -> None:
         """A fault when a trainer that a step or barrier needs has ended its script."""
         for to, came in self._waiting.items():
             for trainer, peer in self.peers.items():
-                if peer.done and trainer not in came and not self._ends:
+                if peer.done and trainer not in came and to != LAST and not self._stops:
                     self.fault(
                         trainer,
                         f"ended its script after {several(peer.steps, 'step')}, but trainer "
@@ -236,28 +199,25 @@ class Meeting:
 
     def _tell_all(self, kind: str, **fields: Any) -> None:
         for peer in self.peers.values():
-            send(peer.writer, kind, **fields)
+            peer.wire.send(kind, **fields)
 
     def fault(self, trainer: int, reason: str) -> None:
         """Report to all trainers that the job is over because of this one."""
         if not self._over:
             self.close()
-            for peer in self.peers.values():
-                if not (peer.failed or peer.gone):
-                    send(peer.writer, "fault", trainer=trainer, reason=reason)
+            self._tell_all("fault", trainer=trainer, reason=reason)
 
     # -- who is alive ------------------------------------------------------------------------------
 
+    async def _watch_peer(self, trainer: int, wire: Wire) -> None:
+        await wire.watch(self.world.timeouts)
+        self.fault(trainer, SILENT.format(self.world.timeouts.silence))
+
     async def _watch(self) -> None:
-        limits, opened = self.world.timeouts, time.monotonic()
-        last = opened
+        opened = time.monotonic()
         while not self._over:
-            await asyncio.sleep(limits.beat / 2)
+            await asyncio.sleep(self.world.timeouts.beat / 2)
             now = time.monotonic()
-            if now - last > limits.silence / 2:  # this process was stopped itself
-                for peer in self.peers.values():
-                    peer.seen = now
-            last = now
             try:
                 self._judge(now, now - opened)
             except Exception as error:  # if the watch died, all trainers would hang
@@ -276,10 +236,8 @@ class Meeting:
                     "has to start, and to run the program that the others run",
                 )
             return
-        for trainer, peer in self.peers.items():
-            if not peer.done and now - peer.seen > limits.silence:
-                self.fault(trainer, silent(limits.silence))
-        for to, came in self._waiting.items():
+        waiting = {to: came for to, came in self._waiting.items() if to not in (START, END)}
+        for to, came in waiting.items():
             if now - next(iter(came.values()))["at"] > limits.step:
                 self.fault(
                     next(trainer for trainer in everybody if trainer not in came),
@@ -287,15 +245,29 @@ class Meeting:
                     f"{limits.step:g} s",
                 )
         peers = self.peers.values()
-        if not self._waiting and min(peer.busy for peer in peers) > limits.step:
+        if not waiting and min(peer.busy for peer in peers) > limits.step:
             step = min(peer.steps for peer in peers)
             self.fault(
                 0, f"and all the others have been in step {step} for more than {limits.step:g} s"
             )
 
 
-def silent(seconds: float) -> str:
-    """The fault of a trainer that has stopped, in words."""
-    return (
-        f"gave no sign of life for {seconds:g} s: it is stopped, or its machine or network is down"
-    )
+def _differences(one: Message, two: Message, first: int, second: int) -> str:
+    """The differences of what two trainers do, separated by semicolons, "" for none."""
+    lines = [
+        f"{key}: {_value_text(mine.get(key))} on trainer {first}, "
+        f"{_value_text(other.get(key))} on trainer {second}"
+        for mine, other in ((one[name], two[name]) for name in ("does", "values"))
+        if mine is not other
+        for key in dict.fromkeys([*mine, *other])
+        if mine.get(key) != other.get(key)
+    ]
+    more = len(lines) - SHOWN
+    return "; ".join(lines[:SHOWN] + ([f"and {more} more"] if more > 0 else []))
+
+
+def _value_text(value: Any) -> str:
+    if value is None:
+        return "none"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 120 else text[:117] + "..."

@@ -14,12 +14,12 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from graphopt.errors import TrainerError
-from graphopt.runtime.distributed.meeting import CRASHED, silent
-from graphopt.runtime.distributed.wire import MAX_LINE, Message, event_loop, own, receive, send
+from graphopt.runtime.distributed.meeting import CRASHED, END, LAST, SILENT, START
+from graphopt.runtime.distributed.wire import MAX_LINE, Message, Wire, run
 from graphopt.runtime.distributed.world import FAULT_EXIT, World
 
 # Seconds between two attempts to reach trainer 0.
@@ -39,124 +39,107 @@ class Member:
         self.steps = 0
         self.last_step: int | None = None
         self.stopping: Callable[[], object] = lambda: None  # called when the last step is known
-        self._halted = self._parted = False
+        self._halted = self._parted = self._joined = self._fails = False
         self._lost = threading.Event()
         self._changed = threading.Condition()
         self._answers: dict[str, Message] = {}
 
-    async def join(self, versions: Mapping[str, str]) -> Message:
-        """Come to trainer 0; its greeting, or TrainerError when it is not there or refuses."""
-        limits, (host, port) = self.world.timeouts, self.world.meeting_place
-        deadline = time.monotonic() + limits.start
-        self._reader, self._writer = await self._connect(host, port, deadline)
-        own(self._writer.get_extra_info("socket"))
-        self.send(
-            "hello",
-            trainer=self.world.trainer,
-            trainers=self.world.trainers,
-            token=self.world.token,
-            versions=dict(versions),
-            pid=os.getpid(),
-            host=socket.gethostname(),
-        )
-        # trainer 0 has the same deadline and says who is missing, so let it speak first
-        left = deadline - time.monotonic() + limits.start
-        message = await receive(self._reader, max(left, 1.0))
-        if message is not None and message["kind"] == "welcome":
-            self._tasks = [asyncio.create_task(task) for task in (self._listen(), self._beat())]
-            return message
-        self._writer.close()
-        if message is None:
-            raise TrainerError(f"{self.world.name(0)} ended before all trainers had come")
-        if message["kind"] == "fault":
-            raise TrainerError(self._tell(message["trainer"], message["reason"]))
-        raise TrainerError(f"trainer 0 at {host}:{port} refuses: {message.get('reason')}")
+    def join(self, **values: Any) -> Message:
+        """Come to the start; the answer, or TrainerError when trainer 0 is not there or refuses.
 
-    async def _connect(
-        self, host: str, port: int, deadline: float
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        The `values` are to be the same for all trainers. Trainer 0 has a deadline for those who are
+        missing, so that none is needed here once it has been found.
+        """
+        run(self._connect())
+        self.come(START, **values)
+        return self.answer(START)
+
+    async def _connect(self) -> None:
         """Try until the deadline: trainer 0 may start later."""
-        problem = "no answer"
+        limit, (host, port) = self.world.timeouts.start, self.world.meeting_place
+        deadline, problem = time.monotonic() + limit, "no answer"
         while (left := deadline - time.monotonic()) > 0:
             try:
                 opened = asyncio.open_connection(host, port, limit=MAX_LINE)
-                return await asyncio.wait_for(opened, min(left, 5.0))
+                self.wire = Wire(*await asyncio.wait_for(opened, min(left, 5.0)))
             except OSError as error:
                 problem = str(error) or problem
+            else:
+                world = self.world
+                hello = {"trainer": world.trainer, "trainers": world.trainers, "token": world.token}
+                self.wire.send("hello", **hello, pid=os.getpid(), host=socket.gethostname())
+                self._tasks = [asyncio.create_task(task) for task in (self._listen(), self._beat())]
+                return
             await asyncio.sleep(min(RETRY, left))
         raise TrainerError(
-            f"trainer 0 did not come within {self.world.timeouts.start:g} s: nothing listens at "
+            f"trainer 0 did not come within {limit:g} s: nothing listens at "
             f"{host}:{port} ({problem}); is it running, and is PADDLE_TRAINER_ENDPOINTS the same "
             "for every trainer? GRAPHOPT_START_TIMEOUT sets how long to wait"
         )
 
-    def _tell(self, trainer: int, reason: str) -> str:
-        this = " (this one)" if trainer == self.world.trainer else ""
-        return f"{self.world.name(trainer)}{this} {reason}"
-
-    def send(self, kind: str, **fields: Any) -> None:
-        """Send a message, from any thread; from a handler of a signal, too: it takes no lock."""
-        event_loop().call_soon_threadsafe(lambda: send(self._writer, kind, **fields))
-
     def come(self, to: str, **fields: Any) -> None:
         """Say that this trainer is at a step or barrier; the fields that are left out are empty."""
-        said = {"wait": True, "digest": "", "values": {}, "key": None, "error": "", **fields}
-        self.send("come", to=to, steps=self.steps, **said)
+        said = {"wait": True, "does": {}, "values": {}, "key": None, "error": "", **fields}
+        self.wire.send("come", to=to, steps=self.steps, **said)
 
     # -- what goes on beside the script ------------------------------------------------------------
 
     async def _listen(self) -> None:
-        while (message := await receive(self._reader)) is not None:
-            self._seen = time.monotonic()
-            with self._changed:
-                match message["kind"]:
-                    case "halt":
+        while (message := await self.wire.receive()) is not None:
+            match message["kind"]:
+                case "stop" if not self._halted:
+                    with self._changed:
                         self._halted = True
-                        self.send("halted", steps=self.steps)
-                    case "last":
-                        self.last_step = int(message["step"])
-                    case "farewell":
-                        self._parted = True
-                    case "go":  # kept: an interrupt may end a waiting caller, which asks again
-                        while len(self._answers) >= MAX_ANSWERS:
-                            del self._answers[next(iter(self._answers))]
-                        self._answers[message["to"]] = message
-                self._changed.notify_all()
-            if message["kind"] == "fault":
-                self._lose(message["trainer"], message["reason"])
-            if message["kind"] == "last":
-                self.stopping()
-        self._writer.close()
+                        self.come(LAST)
+                case "go":
+                    self._go(message["to"], message)
+                case "fault":
+                    self._lose(message["trainer"], message["reason"])
+                case _:
+                    pass
+        self.wire.close()
         self._lose(0, CRASHED)
 
+    def _go(self, to: str, message: Message) -> None:
+        """All have come; the answer is kept, because a caller that was interrupted asks again."""
+        with self._changed:
+            while len(self._answers) >= MAX_ANSWERS:
+                del self._answers[next(iter(self._answers))]
+            self._answers[to] = message
+            self._joined, self._parted = True, to == END
+            if to == LAST:
+                self.last_step = int(message["steps"])
+            self._changed.notify_all()
+        if to == LAST:
+            self.stopping()
+
     async def _beat(self) -> None:
-        limits = self.world.timeouts
-        last = self._seen = time.monotonic()
-        while not (self._lost.is_set() or self._parted):
-            await asyncio.sleep(limits.beat)
-            now, since = time.monotonic(), self.busy_since
-            if now - last > limits.silence / 2:  # this process was stopped itself
-                self._seen = now
-            last = now
-            self.send("beat", busy=now - since if since is not None else 0.0)
-            if now - self._seen > limits.silence:
-                self._lose(0, silent(limits.silence))
+        def busy() -> float:
+            return time.monotonic() - (self.busy_since or time.monotonic())
+
+        await self.wire.watch(self.world.timeouts, busy)
+        self._lose(0, SILENT.format(self.world.timeouts.silence))
 
     def _lose(self, trainer: int, reason: str) -> None:
-        """The job is over: say why, wake who waits, and end this process soon."""
+        """The job is over: say why, wake who waits, and end this process soon.
+
+        Not before all have come, nor where the script has failed: its exception says it.
+        """
         if self._parted or self.reason:
             return
-        self.reason = self._tell(trainer, reason)
-        mine = f"graphopt: trainer {self.world.trainer} of {self.world.trainers} stops: "
-        # before any waiting thread is woken, which might end the process first
-        print(mine + self.reason, file=sys.stderr, flush=True)
+        this = " (this one)" if trainer == self.world.trainer else ""
+        self.reason = f"{self.world.name(trainer)}{this} {reason}"
+        if self._joined and not self._fails:
+            mine = f"graphopt: trainer {self.world.trainer} of {self.world.trainers} stops: "
+            # before any waiting thread is woken, which might end the process first
+            print(mine + self.reason, file=sys.stderr, flush=True)
+            # JAX aborts the process by itself within a second when trainer 0 is gone
+            grace = self.world.timeouts.grace if trainer != 0 else 0.0
+            grace += 1.0 if self.world.trainer == 0 else 0.0
+            asyncio.get_running_loop().call_later(grace, self._stop, FAULT_EXIT)
         with self._changed:
             self._lost.set()
             self._changed.notify_all()
-        # JAX aborts the process by itself within a second when trainer 0 is gone
-        grace = self.world.timeouts.grace if trainer != 0 else 0.0
-        grace += 1.0 if self.world.trainer == 0 else 0.0
-        asyncio.get_running_loop().call_later(grace, self._stop, FAULT_EXIT)
 
     # -- what the script asks ----------------------------------------------------------------------
 
@@ -203,12 +186,13 @@ class Member:
 
         With an `error`, which stops the others, it does not wait for long.
         """
-        self.send("bye", error=error)
+        self._fails = bool(error)
+        self.come(END, error=error)
         with self._changed:
             over = self._changed.wait_for(
                 lambda: self._parted or self._lost.is_set(), timeout=2.0 if error else None
             )
-        return over and self._parted and not error
+        return over and self._parted
 
 
 def quit_now(code: int) -> None:

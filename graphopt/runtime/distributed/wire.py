@@ -1,4 +1,4 @@
-"""Messages between trainers: JSON objects, one a line, of bounded length, over TCP.
+"""Connections between trainers: JSON objects, one a line, of bounded length, over TCP.
 
 Nothing but numbers, strings, lists and objects can arrive, and nothing that arrives is run. All
 messages of a process are sent and read in one event loop, on a thread of its own.
@@ -10,9 +10,12 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import Coroutine
+import time
+from collections.abc import Callable, Coroutine
 from functools import cache
 from typing import Any, TypeVar
+
+from graphopt.runtime.distributed.world import Timeouts
 
 # A message describes a program in outline, so this is plenty.
 MAX_LINE = 1 << 22
@@ -55,18 +58,49 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     return future.result()
 
 
-def send(writer: asyncio.StreamWriter, kind: str, **fields: Any) -> None:
-    """Send a message; when the other side is gone, the reader will notice it."""
-    text = json.dumps({"kind": kind, **fields}, separators=(",", ":"))
-    writer.write(text.encode() + b"\n")
+class Wire:
+    """One end of a connection."""
 
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._seen = time.monotonic()
+        own(writer.get_extra_info("socket"))
 
-async def receive(reader: asyncio.StreamReader, timeout: float | None = None) -> Message | None:
-    """The next message; None at the end, on anything that is no message, and when late."""
-    try:
-        line = await asyncio.wait_for(reader.readline(), timeout)
-        message = json.loads(line) if line.endswith(b"\n") else None
-    except (OSError, ValueError, RecursionError):
-        return None
-    is_message = isinstance(message, dict) and isinstance(message.get("kind"), str)
-    return message if is_message else None
+    def send(self, kind: str, **fields: Any) -> None:
+        """Send a message, from any thread; from a handler of a signal, too: it takes no lock.
+
+        When the other side is gone, `receive` will notice it.
+        """
+        text = json.dumps({"kind": kind, **fields}, separators=(",", ":"))
+        event_loop().call_soon_threadsafe(self._writer.write, text.encode() + b"\n")
+
+    def close(self) -> None:
+        """End the connection, from any thread, when what was sent is on its way."""
+        event_loop().call_soon_threadsafe(self._writer.close)
+
+    async def receive(self, timeout: float | None = None) -> Message | None:
+        """The next message; None at the end, on anything that is no message, and when late."""
+        try:
+            line = await asyncio.wait_for(self._reader.readline(), timeout)
+            message = json.loads(line) if line.endswith(b"\n") else None
+        except (OSError, ValueError, RecursionError):
+            return None
+        self._seen = time.monotonic()
+        is_message = isinstance(message, dict) and isinstance(message.get("kind"), str)
+        return message if is_message else None
+
+    async def watch(self, limits: Timeouts, busy: Callable[[], float] = lambda: 0.0) -> None:
+        """Show the other side that this one lives; returns when the other one does not show it.
+
+        The other side hears for how many seconds this one has been `busy`.
+        """
+        last = time.monotonic()
+        while True:
+            self.send("beat", busy=busy())
+            await asyncio.sleep(limits.beat)
+            now = time.monotonic()
+            if now - last > limits.silence / 2:  # this process was stopped itself
+                self._seen = now
+            elif now - self._seen > limits.silence:
+                return
+            last = now

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax
@@ -20,7 +21,6 @@ from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import distinct_devices
-from graphopt.runtime.distributed.compare import Described
 from graphopt.runtime.distributed.group import TrainerGroup
 from graphopt.runtime.distributed.job import strategy_for
 from graphopt.runtime.feeds.split import SplitFeed
@@ -94,7 +94,7 @@ class Session:
         self.keys = Keys()
         self.masked: Bounded[Hashable, Executables] = Bounded(MOST_COMPILED)
         # of executables as long as their program has them
-        self._described: WeakKeyDictionary[Executable, Described] = WeakKeyDictionary()
+        self._described: WeakKeyDictionary[Executable, dict[str, Any]] = WeakKeyDictionary()
 
     def run_uneven(
         self, compilation: Compilation, parts: SplitFeed, scope: Scope
@@ -123,15 +123,13 @@ class Session:
         scheduled = compiled.compilation.program.lr_schedulers
         absent = absent_state(executable, scope)
         newly_set = [name for name in absent if name not in scheduled]
-        described = self._describe(executable, feeds)
+        does = self._describe(executable, feeds)
         if newly_set:
-            described = Described(
-                {**described.parts, "variables set by the script": _few(newly_set)}
-            )
+            does = {**does, "variables set by the script": _few(newly_set)}
         values = {name: _value_text(scope, name) for name in absent if name in scheduled}
         sync = bool(newly_set) or self.keys.must_ask(compiled.is_random)
         raw = self.keys.raw(compiled.plan.steps) if compiled.is_random else [0, 0]
-        step = self.group.begin_step(executable, described, values, raw, sync=sync)
+        step = self.group.begin_step(executable, does, values, raw, sync=sync)
         try:
             executable.state.keys = self.keys
             executable.state.confirm = self.group.confirm
@@ -161,7 +159,7 @@ class Session:
         finally:
             self.group.end_step()
 
-    def _describe(self, executable: Executable, feeds: Mapping[str, Array]) -> Described:
+    def _describe(self, executable: Executable, feeds: Mapping[str, Array]) -> dict[str, Any]:
         """The description of a step that has to be the same for every trainer."""
         known = self._described.get(executable)
         if known is not None:
@@ -171,7 +169,7 @@ class Session:
         kinds = Counter(op.name for op in compiled.module.walk())
         state = [*plan.updated, *plan.read_only, *plan.written]
         flags = compiled.report.context.flags
-        parts = {
+        found = self._described[executable] = {
             "devices": f"{len(compilation.places)} {compilation.places[0].platform}",
             "steps": plan.steps,
             **{f"feed of {name}": f"{a.dtype} {list(a.shape)}" for name, a in feeds.items()},
@@ -182,7 +180,6 @@ class Session:
             "variables set by the script": [],
             "optimised program": hashlib.sha256(str(compiled.module).encode()).hexdigest()[:16],
         }
-        found = self._described[executable] = Described(parts)
         return found
 
 

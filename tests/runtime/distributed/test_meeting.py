@@ -22,11 +22,11 @@ import pytest
 from graphopt.errors import TrainerError
 from graphopt.runtime.distributed.meeting import Meeting
 from graphopt.runtime.distributed.member import Member
-from graphopt.runtime.distributed.wire import MAX_LINE, event_loop, receive, run
+from graphopt.runtime.distributed.wire import MAX_LINE, Wire, event_loop, run
 from graphopt.runtime.distributed.world import Timeouts, World, free_ports, listen
 
 HOST = "127.0.0.1"
-SOFTWARE = {"jax": "1.0", "graphopt": "2.0"}
+SOFTWARE = {"version of jax": "1.0", "version of graphopt": "2.0"}
 LIMITS = Timeouts(start=5.0, silence=5.0, step=5.0)
 
 
@@ -53,7 +53,7 @@ class Job:
             try:
                 software_of = (software or {}).get(world.trainer, SOFTWARE)
                 member = Member(world, self.exits.append)
-                run(member.join(software_of))
+                member.join(values=software_of)
                 return member
             except TrainerError as error:
                 return error
@@ -84,13 +84,13 @@ def close(member: Member) -> None:
     """End a member's connection without a word, and its interest in the job."""
     member._parted = True
     member._lost.set()
-    event_loop().call_soon_threadsafe(member._writer.close)
+    member.wire.close()
 
 
-def step(member: Member, number: int, *, digest: str = "d", **fields: Any) -> None:
+def step(member: Member, number: int, **fields: Any) -> None:
     """Announce a step and go on."""
     member.steps = number
-    member.come(f"step {number}", digest=digest, **{"key": [0, 0], "wait": False, **fields})
+    member.come(f"step {number}", **{"key": [0, 0], "wait": False, **fields})
 
 
 def ask(member: Member, to: str, **fields: Any) -> Any:
@@ -112,7 +112,7 @@ def test_steps_barriers_and_the_end(start: Callable[..., Job]) -> None:
     assert all(isinstance(member, Member) for member in members)
 
     def life(member: Member) -> tuple[Any, bool]:
-        key = ask(member, "step 1", digest="d", key=[member.world.trainer, 7])["key"]
+        key = ask(member, "step 1", key=[member.world.trainer, 7])["key"]
         step(member, 2)
         ask(member, "barrier 1")
         return key, member.leave("")
@@ -130,7 +130,7 @@ def test_all_end_after_the_same_step(start: Callable[..., Job]) -> None:
         for number in range(1, steps + 1):
             assert member.next_step() == number
             step(member, number)
-    members[1].send("end")
+    members[1].wire.send("stop")
     limit = time.monotonic() + 5.0
     while members[1].last_step is None and time.monotonic() < limit:
         time.sleep(0.01)
@@ -189,7 +189,7 @@ def test_a_lost_meeting_is_named(start: Callable[..., Job]) -> None:
     job = start()
     _, one = job.come()
     for peer in job.meeting.peers.values():
-        event_loop().call_soon_threadsafe(peer.writer.close)
+        peer.wire.close()
     assert (
         reason(one)
         == f"trainer 0 ({HOST}:{job.port}) ended without a word: it crashed or was killed"
@@ -200,7 +200,7 @@ def test_a_stalled_trainer_is_named(start: Callable[..., Job]) -> None:
     """One that no longer shows signs of life, in the time that was set."""
     job = start(2, Timeouts(start=5.0, silence=0.6, step=5.0))
     zero, one = job.come()
-    one.send = lambda *_, **__: None  # type: ignore[method-assign]
+    one.wire.send = lambda *_, **__: None  # type: ignore[method-assign]
     began = time.monotonic()
     assert "trainer 1 gave no sign of life for 0.6 s" in reason(zero)
     assert time.monotonic() - began < 3.0
@@ -219,10 +219,10 @@ def test_differences_are_named(start: Callable[..., Job]) -> None:
     """What one trainer's step has and the other's has not."""
     job = start()
     zero, one = job.come()
-    step(zero, 1, digest="a", description={"feed of x": "float32 [8]", "y": "int64 [8]"})
-    step(one, 1, digest="b", description={"feed of x": "float32 [4]", "y": "int64 [8]"})
+    step(zero, 1, does={"feed of x": "float32 [8]", "y": "int64 [8]"})
+    step(one, 1, does={"feed of x": "float32 [4]", "y": "int64 [8]"})
     assert reason(zero) == (
-        "trainer 1 does another step 1 than trainer 0: "
+        "trainer 1 differs from trainer 0 at step 1: "
         "feed of x: float32 [8] on trainer 0, float32 [4] on trainer 1"
     )
 
@@ -264,19 +264,21 @@ def test_who_has_come_to_the_last_step_may_end(start: Callable[..., Job]) -> Non
     )
 
 
-def test_a_failing_script_is_named(start: Callable[..., Job]) -> None:
-    """With its exception; the failing trainer itself has printed it and hears nothing."""
+def test_a_failing_script_is_named(start: Callable[..., Job], capsys: Any) -> None:
+    """With its exception; the failing trainer has printed it itself and says no more."""
     job = start()
     zero, one = job.come()
     assert one.leave("ValueError: no such file") is False
     assert reason(zero) == "trainer 1 failed: ValueError: no such file"
-    assert not one.reason
+    told = capsys.readouterr().err
+    assert "trainer 0 of 2 stops: trainer 1 failed" in told
+    assert "trainer 1 of 2 stops" not in told
 
 
 def test_other_software_is_refused(start: Callable[..., Job]) -> None:
     """Versions have to agree, and are named."""
     job = start()
-    errors = job.come(software={1: {**SOFTWARE, "jax": "9.9"}})
+    errors = job.come(software={1: {**SOFTWARE, "version of jax": "9.9"}})
     for error in errors:
         assert "version of jax: 1.0 on trainer 0, 9.9 on trainer 1" in str(error)
 
@@ -300,12 +302,12 @@ def test_a_stranger_does_no_harm(start: Callable[..., Job]) -> None:
     with socket.create_connection((HOST, job.port)) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert b"refuse" in stranger.recv(1000)
-    whole = {"kind": "hello", "token": "t", "trainer": 1, "trainers": 2, "pid": 1, "host": "h"}
+    whole = {"kind": "hello", "token": "t", "trainer": 1, "trainers": 2, "pid": 1}
     strange = (
-        whole,  # without versions
-        whole | {"versions": [1]},
-        whole | {"versions": {}, "trainer": True},
-        whole | {"versions": {}, "trainer": 10**30},
+        whole,  # without a host
+        whole | {"host": [1]},
+        whole | {"host": "h", "trainer": True},
+        whole | {"host": "h", "trainer": 10**30},
         {"kind": "hello", "token": "\ud800"},
     )
     for hello in strange:
@@ -326,7 +328,7 @@ def test_nobody_listens() -> None:
     with pytest.raises(
         TrainerError, match=r"trainer 0 did not come within 0\.5 s: nothing listens"
     ):
-        run(Member(world).join(SOFTWARE))
+        Member(world).join()
     assert time.monotonic() - began < 3.0
 
 
@@ -336,6 +338,18 @@ def test_somebody_does_not_come(start: Callable[..., Job]) -> None:
     zero, one = job.come(job.world(0), job.world(1))
     for error in (zero, one):
         assert "did not come within 0.6 s: missing trainer 2" in str(error)
+
+
+@pytest.mark.exhaustive
+def test_who_comes_first_may_wait_for_long(start: Callable[..., Job]) -> None:
+    """Longer than a trainer may be silent: it shows that it lives while others are missing."""
+    job = start(2, Timeouts(start=9.0, silence=1.0))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(job.come, job.world(0))
+        time.sleep(2.0)
+        (one,), (zero,) = job.come(job.world(1)), waiting.result()
+    assert isinstance(zero, Member) and not zero.is_lost(0.5)
+    assert isinstance(one, Member) and not one.is_lost()
 
 
 def test_a_port_in_use() -> None:
@@ -350,10 +364,16 @@ def test_messages_are_bounded() -> None:
     """What is no message, or too long, ends the connection."""
 
     async def read(data: bytes) -> Any:
-        reader = asyncio.StreamReader(limit=MAX_LINE)
-        reader.feed_data(data)
-        reader.feed_eof()
-        return await receive(reader)
+        def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(data)
+            writer.close()
+
+        async with await asyncio.start_server(serve, HOST, 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            wire = Wire(*await asyncio.open_connection(HOST, port, limit=MAX_LINE))
+            message = await wire.receive()
+            wire.close()
+            return message
 
     for data in (b"[1]\n", b'{"kind":1}\n', b"\xff\n", b"x" * (1 << 23), b'{"kind":"a"}'):
         assert run(read(data)) is None
