@@ -44,6 +44,8 @@ def set_trainer() -> tuple[int, int]:
 def train(config: dict[str, Any]) -> None:
     """What each worker runs."""
     rank, size = set_trainer()
+    # a worker that starts again compiles nothing
+    os.environ["FLAGS_graphopt_cache_dir"] = str(Path(config["folder"], "compiled"))
 
     import numpy as np
 
@@ -91,6 +93,8 @@ def main() -> None:
     options = parser.parse_args()
     folder = options.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
+    # Ray looks after its workers every 2 seconds by default
+    os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
     config = {"folder": str(folder), "steps": options.steps, "fail_at": options.fail_at}
     failures = ray.train.FailureConfig(max_failures=len(options.fail_at) + 1)
     DataParallelTrainer(
