@@ -35,14 +35,14 @@ _MENDING = (
 
 
 class Started(NamedTuple):
-    """The number of this process among `processes`, and where the first one is to listen.
+    """The number of this process among `processes`, and their endpoints, or only the first one's.
 
     `device` is the one accelerator that is its own, where processes share a machine.
     """
 
     processes: int
     number: int
-    address: str
+    endpoints: tuple[str, ...] = ()
     device: int | None = None
 
 
@@ -76,7 +76,7 @@ def _found_by_jax(engine: str) -> Started | None:
     if address is None or number is None or processes is None or processes < 2:
         return None
     local = devices[0] if devices else None
-    return Started(processes, number, address, own_device(local, os.environ))
+    return Started(processes, number, (address,), own_device(local, os.environ))
 
 
 def _of_open_mpi_5() -> Started | None:
@@ -91,7 +91,7 @@ def _of_open_mpi_5() -> Started | None:
         )
     job = os.environ.get("PMIX_NAMESPACE", "") or str(os.getppid())
     port = os.environ.get("JAX_COORDINATOR_PORT") or 61440 + zlib.crc32(job.encode()) % 4096
-    return Started(int(size), int(rank), f"127.0.0.1:{port}", own_device(int(rank), os.environ))
+    return Started(int(size), int(rank), (f"127.0.0.1:{port}",), own_device(int(rank), os.environ))
 
 
 def own_device(local: int | None, environment: Mapping[str, str]) -> int | None:

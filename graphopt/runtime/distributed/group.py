@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from typing import Any
 
 from graphopt.errors import TrainerError
@@ -66,7 +66,8 @@ class TrainerGroup:
         if self.meeting is not None:
             run(self.meeting.open())
             port = world.jax_port or free_ports(world.meeting_place[0], 1)[0]
-        versions = {f"version of {name}": _version(name) for name in SOFTWARE}
+        found = {name: [each.version for each in distributions(name=name)] for name in SOFTWARE}
+        versions = {f"version of {name}": each[0] for name, each in found.items() if each}
         jax_port = self.member.join(values=versions, key=port)["key"]
         self._watch_exceptions()
         self.stopping = Stopping(lambda: self.member.wire.send("stop"), self._is_between, quit_now)
@@ -232,10 +233,3 @@ class TrainerGroup:
         import jax
 
         jax.distributed.shutdown()
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:  # run from a checkout
-        return "unknown"

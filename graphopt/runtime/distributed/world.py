@@ -167,25 +167,30 @@ def world_of_environment(environment: Mapping[str, str] | None = None) -> World 
     `PADDLE_TRAINERS_NUM=1` makes a process alone, whatever has started it.
     """
     environment = os.environ if environment is None else environment
+    readers = (_of_paddle, _of_jax, _of_torchrun)
+    found = next(filter(None, (read(environment) for read in readers)), None) or started_by()
+    if found is None or found.processes == 1:
+        return None
+    made = world_of(found.processes, found.number, found.endpoints, environment)
+    return replace(made, device=found.device)
+
+
+def _of_paddle(environment: Mapping[str, str]) -> Started | None:
+    """Paddle's own variables; None without a number of trainers."""
     if not environment.get("PADDLE_TRAINERS_NUM", "").strip():
-        found = _of_jax(environment) or _of_torchrun(environment) or started_by()
-        if found is None or found.processes == 1:
-            return None
-        made = world_of(found.processes, found.number, [found.address], environment)
-        return replace(made, device=found.device)
+        return None
     trainers = _number(environment, "PADDLE_TRAINERS_NUM")
     if trainers == 1:
-        return None
-    trainer = _number(environment, "PADDLE_TRAINER_ID")
+        return Started(1, 0)
     listed = environment.get("PADDLE_TRAINER_ENDPOINTS") or environment.get("PADDLE_MASTER", "")
-    endpoints = [part.strip() for part in listed.split(",") if part.strip()]
+    endpoints = tuple(part.strip() for part in listed.split(",") if part.strip())
     if not endpoints:
         raise WorldError(
             f"PADDLE_TRAINERS_NUM is {trainers}, but PADDLE_TRAINER_ENDPOINTS does not say where "
             "the trainers are; give host:port of each, or start the script with "
             f"python -m graphopt.launch --nproc {trainers}"
         )
-    return world_of(trainers, trainer, endpoints, environment)
+    return Started(trainers, _number(environment, "PADDLE_TRAINER_ID"), endpoints)
 
 
 def _of_jax(environment: Mapping[str, str]) -> Started | None:
@@ -194,7 +199,7 @@ def _of_jax(environment: Mapping[str, str]) -> Started | None:
     count, number = "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"
     if not (address and environment.get(count) and environment.get(number)):
         return None
-    return Started(_number(environment, count), _number(environment, number), address)
+    return Started(_number(environment, count), _number(environment, number), (address,))
 
 
 def _of_torchrun(environment: Mapping[str, str]) -> Started | None:
@@ -211,7 +216,7 @@ def _of_torchrun(environment: Mapping[str, str]) -> Started | None:
     return Started(
         _number(environment, "WORLD_SIZE"),
         _number(environment, "RANK"),
-        f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+        (f"[{host}]:{port}" if ":" in host else f"{host}:{port}",),
         own_device(local, environment) if local >= 0 else None,
     )
 
