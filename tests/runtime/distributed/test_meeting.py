@@ -141,6 +141,27 @@ def test_all_end_after_the_same_step(start: Callable[..., Job]) -> None:
         assert all(pool.map(lambda member: member.leave(""), members))
 
 
+def test_who_has_ended_counts_for_the_last_step(start: Callable[..., Job]) -> None:
+    """When a job is told to end, the others come to where a trainer has ended its script."""
+    zero, one = start().come()
+    for number in (1, 2):
+        step(one, number)
+    leaving = threading.Thread(target=one.leave, args=("",), daemon=True)
+    leaving.start()
+    assert zero.next_step() == 1
+    step(zero, 1)
+    zero.wire.send("stop")
+    limit = time.monotonic() + 5.0
+    while zero.last_step is None and time.monotonic() < limit:
+        time.sleep(0.01)
+    assert zero.next_step() == 2
+    step(zero, 2)
+    assert zero.next_step() is None
+    assert zero.leave("")
+    leaving.join(5.0)
+    assert not one.reason and not leaving.is_alive()
+
+
 def test_a_step_that_failed_is_told(start: Callable[..., Job]) -> None:
     """What one trainer says at a barrier all hear, also one that an interrupt made ask again."""
     job = start(2)
