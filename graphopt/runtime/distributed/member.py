@@ -106,7 +106,7 @@ class Member:
             while len(self._answers) >= MAX_ANSWERS:
                 del self._answers[next(iter(self._answers))]
             self._answers[to] = message
-            self._joined, self._parted = True, to == END
+            self._joined, self._parted = True, self._parted or to == END
             if to == LAST:
                 self.last_step = int(message["steps"])
             self._changed.notify_all()

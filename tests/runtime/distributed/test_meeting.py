@@ -162,6 +162,23 @@ def test_who_has_ended_counts_for_the_last_step(start: Callable[..., Job]) -> No
     assert not one.reason and not leaving.is_alive()
 
 
+def test_a_stop_after_the_end_is_no_fault(start: Callable[..., Job], capsys: Any) -> None:
+    """All have parted already when it reaches them, and connections end."""
+    job = start()
+    zero, one = job.come()
+    with ThreadPoolExecutor(2) as pool:
+        assert all(pool.map(lambda member: member.leave(""), (zero, one)))
+    zero.wire.send("stop")
+    limit = time.monotonic() + 5.0
+    while one.last_step is None and time.monotonic() < limit:
+        time.sleep(0.01)
+    assert one.last_step == 0
+    for peer in job.meeting.peers.values():
+        peer.wire.close()
+    assert not one.is_lost(0.2)
+    assert "stops" not in capsys.readouterr().err
+
+
 def test_a_step_that_failed_is_told(start: Callable[..., Job]) -> None:
     """What one trainer says at a barrier all hear, also one that an interrupt made ask again."""
     job = start(2)
