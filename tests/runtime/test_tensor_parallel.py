@@ -194,7 +194,10 @@ def test_random_programs() -> None:
 
 
 WIDTH = 8
-KINDS = ("linear", "pair", "norm", "tied", "skip", "frozen", "twice", "dropout", "heads", "table")
+KINDS = (
+    *("linear", "pair", "norm", "tied", "skip", "frozen", "twice", "dropout", "heads", "table"),
+    *("loop", "branch"),
+)
 DRAWN = st.fixed_dictionaries(
     {
         "layers": st.lists(st.sampled_from(KINDS), min_size=1, max_size=4),
@@ -205,6 +208,17 @@ DRAWN = st.fixed_dictionaries(
         "flags": st.sampled_from(["", "memory_optimize", "fuse_gemm_epilogue", "build_cinn_pass"]),
     }
 )
+
+
+def loop(x: Variable, w: Variable) -> Variable:
+    """Two times the same product."""
+    first = paddle.full([1], 0, "int64")
+    _, out = static.nn.while_loop(
+        lambda index, _: index < 2,
+        lambda index, y: [index + 1, paddle.tanh(paddle.matmul(y, w))],
+        [first, x],
+    )
+    return out
 
 
 def drawn_net(drawn: dict[str, Any]) -> Net:
@@ -223,6 +237,12 @@ def drawn_net(drawn: dict[str, Any]) -> Net:
         if kind == "pair":
             y = functional.relu(paddle.matmul(x, weight(WIDTH, 16)) + weight(16))
             return paddle.matmul(y, weight(16, WIDTH)) + weight(WIDTH)
+        if kind == "loop":
+            return loop(x, weight(WIDTH, WIDTH))
+        if kind == "branch":
+            w, v = weight(WIDTH, WIDTH), weight(WIDTH, WIDTH)
+            other = paddle.mean(x) > 0.0
+            return static.nn.cond(other, lambda: paddle.matmul(x, w), lambda: paddle.matmul(x, v))
         if kind == "table":
             return x + functional.embedding(ids, weight(12, WIDTH))
         if kind == "dropout":
@@ -286,6 +306,27 @@ def test_random_nets_train_as_replicas_of_one_device() -> None:
 
     check()
     assert cut >= COUNT // 2
+
+
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("eager")
+def test_a_loop_reads_whole_parameters() -> None:
+    """What it carries from turn to turn is no parameter; one in front of it may be cut."""
+
+    def make() -> tuple[Variable, Variable]:
+        x = static.data("x", [None, WIDTH], "float32")
+        made = np.random.default_rng(0).normal(size=(3, WIDTH, 16)) / 3
+        y = paddle.nn.functional.relu(paddle.matmul(x, parameter("wide", made[0])))
+        y = paddle.matmul(y, parameter("narrow", made[1].T))
+        out = loop(y, parameter("inner", made[2, :, :WIDTH]))
+        loss = paddle.mean(paddle.square(out - 1.0))
+        paddle.optimizer.Momentum(0.05).minimize(loss)
+        return loss, out
+
+    program = trains_alike(build(make, seed=3), lambda seed: {"x": fed(seed)["x"]}, 2, 2)
+    assert "pd.cut" in module_text(program)
+    shown = program.explain("tensor_parallel_degree")
+    assert "a branch or a loop reads 'inner', and needs all of it" in shown
 
 
 # -- how -------------------------------------------------------------------------------------------

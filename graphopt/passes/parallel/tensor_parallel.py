@@ -158,7 +158,8 @@ class _Cutting:
         return {v: held for v, held in found.items() if UNKNOWN not in shape_of(v.type)}
 
     def _is_state(self, value: SSAValue) -> bool:
-        return isinstance(value, BlockArgument) and self.ports[value].kind == STATE
+        port = self.ports.get(value) if isinstance(value, BlockArgument) else None
+        return port is not None and port.kind == STATE  # a loop's arguments have no ports
 
     def _anchors(self) -> dict[SSAValue, Operation]:
         """The parameters that products read, each with the first of these."""
