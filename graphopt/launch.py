@@ -15,7 +15,6 @@ failed first in the last start (128 + n for signal n, 143 for SIGTERM).
 from __future__ import annotations
 
 import argparse
-import contextlib
 import ctypes
 import math
 import os
@@ -78,8 +77,11 @@ class Trainer:
 
     def signal(self, number: int) -> None:
         """Send a signal to it and to its child processes."""
-        with contextlib.suppress(OSError):
+        try:
             os.killpg(self.process.pid, number)
+        except (OSError, AttributeError):  # it has ended, or Windows, which has no groups
+            if self.code is None:
+                self.process.send_signal(number)
 
 
 def _die_with_parent() -> None:
@@ -125,8 +127,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_arguments(parser)
     options = parser.parse_args(arguments)
     stop = Stop(options.stop_timeout)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop.receive)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):  # Windows has no SIGHUP
+            signal.signal(getattr(signal, name), stop.receive)
     code = _run(options, stop)
     for left in reversed(range(options.max_restarts)):
         if code == 0 or stop.number:
