@@ -469,6 +469,7 @@ def test_what_takes_long_is_announced(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert begun == ["writing", "explaining", "explaining"], said
 
 
+@pytest.mark.exhaustive
 def test_a_model_on_sequences(tmp_path: Path) -> None:
     """The lengths of its sequences are one more input of what is explained, run and written."""
     model = MODELS / "fluid18_text_lod_conv" / "model"

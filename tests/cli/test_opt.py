@@ -109,6 +109,7 @@ def test_strategy_names_its_passes() -> None:
     assert opt(model, "-p", err.strip() + ",dce")[1] == by_flag
 
 
+@pytest.mark.exhaustive
 def test_the_platform_of_the_passes() -> None:
     """The report says which platform it is about; a program without a strategy has passes too."""
     model = str(MODELS / "infer_resnet18" / "model.pdmodel")

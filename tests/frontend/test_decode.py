@@ -43,7 +43,7 @@ def likeliest(table: Any) -> tuple[list[int], float]:
     return list(best), scores[best]
 
 
-@pytest.mark.every(5)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("time_major", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 def test_a_wide_beam_finds_the_best_sequence(time_major: bool) -> None:
     """With as many beams as sequences nothing is lost; the batch is known only when fed."""

@@ -80,7 +80,7 @@ def trained(level: str | None, *args: Any, **kwargs: Any) -> list[Any]:
         return [np.asarray(run([found], **feed)[0], "float64") for _ in range(2)]
 
 
-@pytest.mark.every(5)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "level",
     [pytest.param(n, marks=() if n == "O1" else pytest.mark.exhaustive) for n in LEVELS],

@@ -177,7 +177,7 @@ def test_losses_are_those_of_1_8(case: str) -> None:
     compare(found, RECORDED["fluid_losses"][case], 1e-5)
 
 
-@pytest.mark.every(5)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("level", ["O1", "O2"])
 def test_float16_trains_like_float32(level: str) -> None:
     """Within the precision of float16; at O2 with half parameters and master weights."""

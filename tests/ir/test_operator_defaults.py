@@ -47,6 +47,7 @@ def computed(case: dict[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
     return dict(zip(names, found, strict=True))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("case", RECORDED, ids=[case["type"] for case in RECORDED])
 def test_an_operator_without_optional_attributes(
     case: dict[str, Any], monkeypatch: pytest.MonkeyPatch

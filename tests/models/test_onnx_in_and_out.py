@@ -182,6 +182,7 @@ def test_padding_does_not_need_the_size_of_the_batch(tmp_path: Path) -> None:
     check(path, {"x": floats(3, 2, 5, 6)})
 
 
+@pytest.mark.exhaustive
 def test_maxima_of_windows_that_leave_elements_out(tmp_path: Path) -> None:
     """Along one axis after the other: 80 and 60 parts, not 4,800."""
     path = saved(

@@ -192,6 +192,7 @@ def loosely_bound(x: Any) -> list[Any]:
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("style", ["paddle", "jax"])
 def test_parentheses(style: str, tmp_path: Path) -> None:
     """The text of a call in another one has the numbers of the two calls."""

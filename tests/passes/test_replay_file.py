@@ -121,6 +121,7 @@ def written() -> str:
     return write(sample())
 
 
+@pytest.mark.exhaustive
 @given(st.data())
 def test_mutated_headers(data: st.DataObject) -> None:
     """Read or refused, and nothing else."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass, replace
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -237,13 +238,14 @@ class Step:
 
     @property
     def key(self) -> str:
-        return repr(astuple(self.seen))
+        return repr(self.seen)
 
     def copy(self) -> Step:
-        rival = self.seen.rival
+        seen, rival = copy(self.seen), copy(self.seen.rival)
         if rival is not None:
-            rival = replace(rival, own=[*rival.own], other=[*rival.other])
-        return Step(self.facts, replace(self.seen, rival=rival, ready=[*self.ready]))
+            rival.own, rival.other = [*rival.own], [*rival.other]
+        seen.rival, seen.ready = rival, [*self.ready]
+        return Step(self.facts, seen)
 
     @property
     def ready(self) -> list[str]:
