@@ -39,6 +39,13 @@ def test_a_program_with_python_in_it_starts_no_other(
     assert in_child.has_children() is (executable.endswith("python3.11") and os.name == "posix")
 
 
+def test_a_process_that_ends_at_once_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It leaves no zombie, and its exit code says that there is no entry."""
+    monkeypatch.setattr(in_child, "_START", "raise SystemExit(3)")
+    job = Job(b"more than a pipe holds" * (1 << 16), b"", 0, 1, b"", "", 0)
+    assert in_child.start(job, 0).wait() == 3
+
+
 def training() -> Net:
     def make() -> tuple[Any, Any]:
         x = static.data("x", [None, 4], "float32")

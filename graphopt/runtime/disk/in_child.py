@@ -14,7 +14,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,7 +67,8 @@ def start(job: Job, nicer: int) -> subprocess.Popen[bytes]:
         process_group=0,
     )
     assert process.stdin is not None
-    with process.stdin:
+    # one that has ended says so by its exit code
+    with suppress(BrokenPipeError), process.stdin:
         process.stdin.write(pickle.dumps(tuple(job)))
     return process
 
