@@ -45,6 +45,25 @@ def test_imports_wait(names: str) -> None:
     ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("level", "says"), [(None, False), ("INFO", True)])
+def test_the_log_of_a_script_has_no_lines_of_jax(level: str | None, says: bool) -> None:
+    """Unless the user requests them."""
+    code = (
+        "import logging\n"
+        "logging.basicConfig(level=logging.INFO)\n"
+        "from graphopt.runtime.settings.jax_import import import_jax\n"
+        "import_jax()\n"
+        "logging.getLogger('jax._src.xla_bridge').info('no TPU is there')\n"
+        "logging.info('epoch 1')\n"
+    )
+    environment = os.environ | ({"JAX_LOGGING_LEVEL": level} if level else {})
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert "epoch 1" in found.stderr
+    assert ("no TPU is there" in found.stderr) is says
+
+
 @pytest.mark.slow
 def test_sizes_on_disk_need_no_dialect(tmp_path: Path) -> None:
     """Once a process after the other has compiled them: no xDSL, no pass; and before that, no JAX

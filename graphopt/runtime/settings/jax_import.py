@@ -34,8 +34,14 @@ def import_jax() -> None:
 def _import() -> None:
     state, numpy_state = random.getstate(), np.random.get_state()
     try:
+        import logging
+
         import jax
 
+        # a script that shows its own log has no use for JAX's lines on TPUs that are not there
+        log = logging.getLogger("jax")
+        if log.level == logging.NOTSET:  # JAX_LOGGING_LEVEL sets another one
+            log.setLevel(logging.WARNING)
         jax.config.update("jax_cpu_enable_async_dispatch", False)
     finally:
         random.setstate(state)
