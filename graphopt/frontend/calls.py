@@ -105,16 +105,28 @@ def _publish_class(owner: type) -> None:
                     setattr(base, name, called_from_outside(found))
 
 
-def _name_the_nearest(error: TypeError, function: Callable[..., Any]) -> None:
-    """Add the parameter that a wrong keyword of a call is nearest to, which Python 3.13 does."""
-    from difflib import get_close_matches  # for errors alone
+def _own_names(
+    error: BaseException, function: Callable[..., Any], given: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Arguments of another release by their names here, if these are what a call failed for.
+
+    If not, an error about a keyword names the parameter that is nearest, which Python 3.13 does.
+    """
+    said = str(error) if given and isinstance(error, TypeError) else ""
+    found = re.search(r"got an unexpected keyword argument '(\w+)'$", said)
+    if found is None:
+        return None
+    # for errors alone
+    from difflib import get_close_matches
     from inspect import signature
 
-    said = str(error)
-    found = re.search(r"got an unexpected keyword argument '(\w+)'$", said)
-    if found is not None:
-        near = get_close_matches(found[1], signature(function).parameters, 1)
-        error.args = (f"{said}; did you mean '{near[0]}'?" if near else said,)
+    from graphopt.frontend.parameter_names import with_own_names
+
+    own = with_own_names(function, given)
+    near = get_close_matches(found[1], signature(function).parameters, 1)
+    if own is None and near:
+        error.args = (f"{said}; did you mean '{near[0]}'?",)
+    return own
 
 
 def called_from_outside(
@@ -132,14 +144,16 @@ def called_from_outside(
             found = function(*args, **kwargs)
         except BaseException as error:
             undo.roll_back(start)
-            if kwargs and isinstance(error, TypeError):
-                _name_the_nearest(error, function)
-            kept = error.__traceback__
-            if shorten(error).__traceback__ is kept:
-                raise
-            raise error  # FLAGS_graphopt_full_traceback=1 shows where in graphopt
-        undo.commit(start)
-        return found
+            own = _own_names(error, function, kwargs)
+            if own is None:
+                kept = error.__traceback__
+                if shorten(error).__traceback__ is kept:
+                    raise
+                raise error  # FLAGS_graphopt_full_traceback=1 shows where in graphopt
+        else:
+            undo.commit(start)
+            return found
+        return call(*args, **own)
 
     setattr(call, _PLAIN, function)
     return call

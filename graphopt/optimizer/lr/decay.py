@@ -9,17 +9,23 @@ from graphopt.optimizer.lr.base import LRScheduler, at_least, need_callable
 
 
 class NoamDecay(LRScheduler):
-    """learning_rate * d_model^-0.5 * min(epoch^-0.5, epoch * warmup_steps^-1.5)."""
+    """learning_rate * d_model^-0.5 * min(epoch^-0.5, epoch * warmup_steps^-1.5).
+
+    The two are any numbers, as in Paddle: scripts that state the rate at the end of the warm-up
+    give 1 / (rate^2 * warmup_steps) as `d_model`. Raises ValueError for one that is 0 or less.
+    """
 
     def __init__(
         self,
-        d_model: int,
-        warmup_steps: int,
+        d_model: float,
+        warmup_steps: float,
         learning_rate: float = 1.0,
         last_epoch: int = -1,
         verbose: bool = False,
     ) -> None:
-        self.d_model = at_least(d_model, 1, "d_model", self)
+        if d_model <= 0:
+            raise ValueError(f"NoamDecay(): 'd_model' should be greater than 0, found {d_model}")
+        self.d_model = d_model
         self.warmup_steps = warmup_steps
         super().__init__(learning_rate, last_epoch, verbose)
 
