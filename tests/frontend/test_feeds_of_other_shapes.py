@@ -52,6 +52,8 @@ def declared(shape: Sequence[int]) -> Variable:
         ([-1, 4], (4,), layers.softmax, (4,), 1),
         ([-1, 1], (4,), lambda x: layers.scale(x, 2.0), (4,), 12),
         ([-1, 3, 1], (3, 1), lambda x: layers.scale(x, 2.0), (3, 1), 6),
+        # as in the step of a decoder, whose caches grow
+        ([-1, 1], (6,), lambda x: layers.concat([x, x], 0), (12,), 30),
     ],
 )
 def test_operators_compute_with_the_shape_that_is_fed(
@@ -67,6 +69,19 @@ def test_operators_compute_with_the_shape_that_is_fed(
         (value,) = executor().run(feed={"x": numbers(*fed)}, fetch_list=[out])
     assert value.shape == found
     assert value.sum() == pytest.approx(total)
+
+
+def test_beside_sequences_that_are_padded() -> None:
+    """The program, which could run in buckets of lengths, runs as it is."""
+    with fresh():
+        words = layers.data("words", [1], lod_level=1)
+        out = layers.sequence_pool(words, "sum"), layers.scale(declared([-1, 1]), 2.0)
+        rows = fluid.create_lod_tensor(numbers(5, 1), [[2, 3]], fluid.CPUPlace())
+        for _ in range(2):
+            total, doubled = executor().run(
+                feed={"words": rows, "x": numbers(3)}, fetch_list=list(out)
+            )
+    assert (total.ravel().tolist(), doubled.tolist()) == ([1, 9], [0, 2, 4])
 
 
 def test_lengths_share_what_is_compiled() -> None:

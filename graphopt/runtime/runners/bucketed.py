@@ -20,7 +20,7 @@ from graphopt.passes.padding.masked import LONGEST, Masked, count_name, mask_nam
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import Place
 from graphopt.runtime.feeds.buckets import BATCH, Buckets
-from graphopt.runtime.feeds.feed import single_feed
+from graphopt.runtime.feeds.feed import own_types, single_feed
 from graphopt.runtime.feeds.padded_rows import Rows, count_of, cut, mask_of, misfit
 from graphopt.runtime.feeds.sequence_rows import (
     Dimensions,
@@ -145,9 +145,10 @@ class BucketedRunner(Runner):
                 return found
             if self.decoders is not None and self.decoders.has(program, names):
                 signature = None
-        if not self._applies(program):
+        feeds = _declared_feed(program, feed) if self._applies(program) else None
+        if feeds is None:
             return super()._checked_step(program, feed, names, scope, signature, wait=wait)
-        return self._fed_step(program, single_feed(program, feed), names, scope, wait=wait)
+        return self._fed_step(program, feeds, names, scope, wait=wait)
 
     def _find_decoder(self, program: Program, feed: Feed, names: Names) -> CachedDecoder | None:
         """The decoder that a program is found to be; None if it is none, or not yet."""
@@ -175,8 +176,9 @@ class BucketedRunner(Runner):
                 for executable in each.all()
             ]
             at_once = any(form.startswith(HOST) for form in forms)
-            fed = single_feed(program, feed)
-            return self.decoders.meet(program, fed, names, make, runs_at_once=at_once)
+            fed = _declared_feed(program, feed)
+            if fed is not None:
+                return self.decoders.meet(program, fed, names, make, runs_at_once=at_once)
         return None
 
     def _fed_step(
@@ -410,6 +412,14 @@ class BucketedRunner(Runner):
             proxy(program), feeds, fetches, self.strategy, self.places, axes=dims
         )
         return executables_of(program, compilation, self._kept.reason)
+
+
+def _declared_feed(program: Program, feed: Feed) -> dict[str, Array] | None:
+    """The arrays of a feed; None where one has another shape or dtype than declared."""
+    feeds = single_feed(program, feed, any_shape=True)
+    shapes = {name: array.shape for name, array in feeds.items()}
+    dtypes = {name: array.dtype.name for name, array in feeds.items()}
+    return None if own_types(program, [shapes], dtypes) else feeds
 
 
 def _sizes_of(rows: Rows) -> dict[str, int]:
