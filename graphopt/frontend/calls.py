@@ -137,23 +137,24 @@ def called_from_outside(
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True  # pytest and IPython leave this frame out
-        start = undo.begin()
-        try:
-            for check in checks:
-                check(args, kwargs)
-            found = function(*args, **kwargs)
-        except BaseException as error:
-            undo.roll_back(start)
-            own = _own_names(error, function, kwargs)
-            if own is None:
+        while True:  # once more where a parameter has another name
+            start = undo.begin()
+            try:
+                for check in checks:
+                    check(args, kwargs)
+                found = function(*args, **kwargs)
+            except BaseException as error:
+                undo.roll_back(start)
+                own = _own_names(error, function, kwargs)
+                if own is not None:
+                    kwargs = own
+                    continue
                 kept = error.__traceback__
                 if shorten(error).__traceback__ is kept:
                     raise
                 raise error  # FLAGS_graphopt_full_traceback=1 shows where in graphopt
-        else:
             undo.commit(start)
             return found
-        return call(*args, **own)
 
     setattr(call, _PLAIN, function)
     return call
