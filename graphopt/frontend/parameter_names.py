@@ -40,14 +40,11 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     # numbers
     "end": ("stop",),
     "eps": ("epsilon",),
-    "from": ("min",),
-    "lambd": ("threshold", "lam"),
+    "lambd": ("threshold",),
     "ord": ("p",),
     "steps": ("num",),
-    "to": ("max",),
-    "type": ("dtype",),
     # layers and optimizers
-    "module": ("sublayer", "layer"),
+    "module": ("sublayer",),
     "modules": ("sublayers",),
     "persistent": ("persistable",),
     "recurse": ("include_sublayers",),

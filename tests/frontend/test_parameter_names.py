@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
-from graphopt.frontend.parameter_names import with_own_names
+from graphopt.frontend.parameter_names import SYNONYMS, with_own_names
 from graphopt_tests.frontend.later_names import computed
 
 RECORDED = Path(__file__).parents[1] / "data" / "parameter_names.txt"
@@ -34,6 +34,13 @@ def test_each_name_that_paddle_takes(row: list[str]) -> None:
     wanted = {own: n for n, (_, own) in enumerate(pairs)}
     if len(wanted) == len(pairs):  # not two names for one parameter
         assert with_own_names(function, {other: n for n, (other, _) in enumerate(pairs)}) == wanted
+
+
+def test_each_synonym_is_one_that_paddle_takes() -> None:
+    """The list has no name that no recorded function needs."""
+    taken = {tuple(pair.split("=")) for row in ROWS for pair in row[1:]}
+    listed = {(other, own) for other, owns in SYNONYMS.items() for own in owns}
+    assert listed <= taken, listed - taken
 
 
 def test_they_mean_the_same() -> None:

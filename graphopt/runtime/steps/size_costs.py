@@ -17,8 +17,6 @@ Sizes = Mapping[str, int]
 """The size of each padded dimension."""
 OFTEN = 64
 """The times that a size is wanted before it is compiled where no measured time may decide."""
-
-
 FIRST_EXACT = 2
 """The first sizes of a predictor's inputs, which run as they are."""
 MOST_AT_ONCE = 32
