@@ -15,7 +15,7 @@ from types import ModuleType
 from graphopt.frontend.absent import Absent, AbsentModule
 from graphopt.frontend.finders import own_name, same_module
 from graphopt.frontend.missing import missing_module, paddle_modules, words
-from graphopt.frontend.version import now_fluid
+from graphopt.frontend.version import now_fluid, version_hint
 
 _ROOT = __name__.partition(".")[0]
 
@@ -80,14 +80,14 @@ def forget() -> None:
 
 
 def hint(error: BaseException) -> str | None:
-    """Advice to add to an error about a name that graphopt lacks; None for other errors."""
+    """Advice for an error about a name that graphopt lacks, or a release; None for others."""
     if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
         module, name = error.obj.__name__, error.name
     elif isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError):
         found = re.match(r"cannot import name '(\w+)'", str(error))
         module, name = error.name, found.group(1) if found else ""
     else:
-        return None
+        return version_hint(error)
     if not module or module.partition(".")[0] != _ROOT:
         return None
     full = f"paddle{module.removeprefix(_ROOT)}.{name}".rstrip(".")

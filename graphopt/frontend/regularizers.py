@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
+from graphopt.frontend import arguments
+
 
 class WeightDecayRegularizer:
     """Base of the regularizers; `coeff` is the strength of the penalty."""
 
     def __init__(self, coeff: float = 0.0) -> None:
-        if isinstance(coeff, bool) or not isinstance(coeff, (int, float)):
-            raise TypeError(
-                f"{type(self).__name__}(): 'coeff' must be a number, found {type(coeff).__name__}"
-            )
-        self._coeff = float(coeff)
+        self._coeff = arguments.number(coeff, "coeff", type(self).__name__)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(coeff={self._coeff:f})"

@@ -14,6 +14,7 @@ FLUID = "1.8.5"
 
 _FORM = re.compile(r"\d+(\.\d+){0,3}")
 _shown = OWN
+_asked = ""
 
 
 def version() -> str:
@@ -21,21 +22,36 @@ def version() -> str:
     return _shown
 
 
+def version_hint(error: BaseException) -> str | None:
+    """Advice for an error of a script that wants another release of Paddle; None for others."""
+    text = str(error).lower()
+    if _shown == OWN or not ("paddle" in text and "version" in text):
+        return None
+    return (
+        f"the script was told that this is Paddle {version()}; "
+        "FLAGS_graphopt_paddle_version=2.4.2 in the environment tells it another release"
+    )
+
+
 @contextmanager
 def of_a_script(uses_fluid: bool) -> Iterator[None]:
-    """Say the version whose names a script uses, instead of graphopt's own."""
-    global _shown
-    before, _shown = _shown, FLUID if uses_fluid else PADDLE
+    """Say the version whose names a script uses, or that of the flag, instead of graphopt's own."""
+    # only scripts need the flags, and `graphopt.__version__` is quick without them
+    from graphopt.runtime.settings.flags import paddle_version
+
+    global _shown, _asked
+    before, _asked = (_shown, _asked), paddle_version()
+    _shown = _asked or (FLUID if uses_fluid else PADDLE)
     try:
         yield
     finally:
-        _shown = before
+        _shown, _asked = before
 
 
 def now_fluid() -> None:
     """A script that has seemed not to use fluid does."""
     global _shown
-    if _shown == PADDLE:
+    if _shown == PADDLE and not _asked:
         _shown = FLUID
 
 
@@ -52,6 +68,7 @@ def require(own: str, min_version: str, max_version: str | None) -> None:
     """Raise Exception unless the version `own` is in the range."""
     low = _parts(min_version, "min_version")
     high = None if max_version is None else _parts(max_version, "max_version")
+    own = _asked or own
     numbers = _parts(own, "version")
     if low > numbers or (high is not None and numbers > high):
         wanted = (

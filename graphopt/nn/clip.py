@@ -56,12 +56,6 @@ def _roles(parameter: Parameter, grad: Variable) -> Any:
     return op_attrs(op_role_var=[parameter.name, grad.name])
 
 
-def _positive(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"the argument '{name}' must be a number, found {type(value).__name__}")
-    return float(value)
-
-
 class ClipGradByValue(ClipGradBase):
     """Each element limited to [min, max]; min is -max by default.
 
@@ -69,8 +63,10 @@ class ClipGradByValue(ClipGradBase):
     """
 
     def __init__(self, max: float, min: float | None = None) -> None:
-        self.max = _positive(max, "max")
-        self.min = -self.max if min is None else _positive(min, "min")
+        self.max = arguments.number(max, "max", type(self).__name__)
+        if min is None:
+            min = -self.max
+        self.min = arguments.number(min, "min", type(self).__name__)
 
     def clip(self, chosen: list[tuple[Parameter, Variable]]) -> list[Variable]:
         made: list[Variable] = []
@@ -87,7 +83,7 @@ class ClipGradByNorm(ClipGradBase):
     """
 
     def __init__(self, clip_norm: float) -> None:
-        self.clip_norm = _positive(clip_norm, "clip_norm")
+        self.clip_norm = arguments.number(clip_norm, "clip_norm", type(self).__name__)
 
     def clip(self, chosen: list[tuple[Parameter, Variable]]) -> list[Variable]:
         made: list[Variable] = []
@@ -163,7 +159,7 @@ class ClipGradByGlobalNorm(ClipGradBase):
     def __init__(
         self, clip_norm: float, group_name: str = "default_group", auto_skip_clip: bool = False
     ) -> None:
-        self.clip_norm = _positive(clip_norm, "clip_norm")
+        self.clip_norm = arguments.number(clip_norm, "clip_norm", type(self).__name__)
         self.group_name = group_name
         self.auto_skip_clip = auto_skip_clip
 

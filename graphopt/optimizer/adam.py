@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from graphopt.frontend import arguments
 from graphopt.ir.program import Parameter, Variable
-from graphopt.optimizer.optimizer import Optimizer, check_range, check_required, number
+from graphopt.optimizer.optimizer import Optimizer, check_range, check_required
 
 
 class Moments(Optimizer):
@@ -144,7 +145,7 @@ class AdamW(Adam):
         )
         if lr_ratio is not None and not callable(lr_ratio):
             raise TypeError("AdamW(): 'lr_ratio' must be a function of the parameter")
-        self._coeff = number(weight_decay, "weight_decay")
+        self._coeff = arguments.number(weight_decay, "weight_decay", "AdamW")
         self._lr_ratio = lr_ratio
         self._apply_decay_param_fun = apply_decay_param_fun
 
@@ -153,7 +154,9 @@ class AdamW(Adam):
         ratio = self.option(parameter, "lr_ratio", self._lr_ratio)
         return {
             **super().attributes(parameter),
-            "coeff": number(self.option(parameter, "weight_decay", self._coeff), "weight_decay"),
+            "coeff": arguments.number(
+                self.option(parameter, "weight_decay", self._coeff), "weight_decay", "AdamW"
+            ),
             "with_decay": applies is None or bool(applies(parameter.name)),
             "lr_ratio": 1.0 if ratio is None else float(ratio(parameter)),
         }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from graphopt.frontend import arguments
 from graphopt.frontend.mode import op_attrs
 from graphopt.ir.program import Block, Parameter, Variable
 from graphopt.optimizer.adam import Moments
-from graphopt.optimizer.optimizer import Pairs, number
+from graphopt.optimizer.optimizer import Pairs
 
 
 class Adamax(Moments):
@@ -86,7 +87,7 @@ class NAdam(Moments):
         multi_precision: bool = False,
     ) -> None:
         _check_rate(learning_rate, "NAdam")
-        if number(momentum_decay, "momentum_decay") < 0:
+        if arguments.number(momentum_decay, "momentum_decay", "NAdam") < 0:
             raise ValueError(
                 f"NAdam(): Invalid momentum_decay value: {momentum_decay}, expect "
                 "momentum_decay >= 0."
@@ -173,7 +174,7 @@ class Lamb(Moments):
         super().__init__(learning_rate, beta1, beta2, epsilon, parameters, None, grad_clip, name)
         if exclude_from_weight_decay_fn is not None and not callable(exclude_from_weight_decay_fn):
             raise TypeError("Lamb(): 'exclude_from_weight_decay_fn' must be a function")
-        self._lamb_weight_decay = number(lamb_weight_decay, "lamb_weight_decay")
+        self._lamb_weight_decay = arguments.number(lamb_weight_decay, "lamb_weight_decay", "Lamb")
         self._exclude_from_weight_decay_fn = exclude_from_weight_decay_fn
         self._multi_precision = bool(multi_precision)
         self.always_adapt = bool(always_adapt)

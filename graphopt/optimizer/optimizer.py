@@ -441,7 +441,7 @@ def check_range(kind: str, **fractions: float) -> list[float]:
     """
     made: list[float] = []
     for name, value in fractions.items():
-        found = number(value, name)
+        found = arguments.number(value, name, kind)
         if name == "epsilon" and found < 0:
             raise ValueError(
                 f"{kind}(): Invalid value of epsilon, expect epsilon >= 0, got {value}"
@@ -452,18 +452,6 @@ def check_range(kind: str, **fractions: float) -> list[float]:
             )
         made.append(found)
     return made
-
-
-def number(value: Any, name: str) -> float:
-    """The value as a float; TypeError when it is not a number.
-
-    A Variable that is a constant of its program counts as one.
-    """
-    if isinstance(value, Variable):
-        value = arguments.number(value, name, "Optimizer")
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
-        raise TypeError(f"the argument '{name}' must be a number, found {type(value).__name__}")
-    return float(value)
 
 
 def check_required(kind: str, **values: Any) -> None:

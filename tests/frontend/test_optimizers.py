@@ -358,3 +358,13 @@ def test_weight_norm_starts_at_the_given_weight() -> None:
         assert named == {"w_v": [3, 2], "w_g": shape}
         np.testing.assert_allclose(got, value, rtol=1e-6)
         assert "sgd" not in types(main)
+
+
+def test_strengths_are_numbers_of_any_kind() -> None:
+    """As Paddle takes them: networks pass the `False` of a setting, and numbers of NumPy."""
+    assert paddle.regularizer.L2Decay(False)._coeff == 0.0
+    assert paddle.regularizer.L1Decay(np.float32(0.5))._coeff == 0.5
+    assert paddle.nn.ClipGradByNorm(np.float32(2)).clip_norm == 2.0
+    assert paddle.nn.ClipGradByValue(np.int64(3)).min == -3.0
+    with pytest.raises(TypeError, match=r"L2Decay\(\): the argument 'coeff' must be a number"):
+        paddle.regularizer.L2Decay("1e-4")

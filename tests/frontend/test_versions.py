@@ -42,6 +42,28 @@ def test_scripts_see_the_version_of_their_names(
     assert graphopt.__version__ == graphopt.version.full_version == "0.2.0"
 
 
+def test_a_script_is_told_the_release_of_the_flag(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the flag, the advice names it."""
+    path = tmp_path / "script.py"
+    path.write_text(
+        "import paddle, paddle.fluid as fluid\n"
+        "if paddle.version.major < '2':\n"
+        "    raise Exception('PaddlePaddle version 2.0.0-rc0 or higher is required')\n"
+        "fluid.require_version('2.0')\n"
+        "print(paddle.__version__)\n"
+    )
+    assert run_script(path) == 1
+    assert "FLAGS_graphopt_paddle_version=2.4.2" in capsys.readouterr().err
+    monkeypatch.setenv("FLAGS_graphopt_paddle_version", "2.4.2")
+    assert run_script(path) == 0
+    assert capsys.readouterr().out == "2.4.2\n"
+    monkeypatch.setenv("FLAGS_graphopt_paddle_version", "two")
+    with pytest.raises(ValueError, match="should look like"):
+        run_script(path)
+
+
 def test_ranges_of_versions() -> None:
     require_version("2.0", "2.7")
     fluid.require_version("1.6.0")

@@ -61,6 +61,12 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
         "what `CUDAPlace` means where JAX has no GPU: `strict` for an error, `best` for the best "
         "device there is, with a warning; `is_compiled_with_cuda()` is True then (not Paddle's)",
     ),
+    "graphopt_paddle_version": (
+        "",
+        "the release of Paddle that `paddle.__version__`, `paddle.version` and `require_version` "
+        "say, as `2.4.2`; 1.8.5 in a script with `paddle.fluid` and 2.6.2 in others where it is "
+        "not set. It changes no operator (not Paddle's)",
+    ),
     "graphopt_without": (
         "",
         "passes to leave out, with commas between (not Paddle's)",

@@ -6,6 +6,7 @@ What each does here is in `flag_table`.
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -56,6 +57,7 @@ THREADS = "FLAGS_paddle_num_threads"
 REPEATS = ("FLAGS_cpu_deterministic", "FLAGS_cudnn_deterministic")
 CUDA_PLACE = "FLAGS_graphopt_cuda_place"
 CUDA_PLACES = ("strict", "best")
+PADDLE_VERSION = "FLAGS_graphopt_paddle_version"
 _TRUE, _FALSE = ("1", "t", "true", "y", "yes"), ("0", "f", "false", "n", "no")
 
 
@@ -212,6 +214,14 @@ def replaces_gpus() -> bool:
     return word == "best"
 
 
+def paddle_version() -> str:
+    """The release of Paddle that a script is told, as "2.4.2"; "" for the usual one."""
+    text = str(_value(PADDLE_VERSION))
+    if text and not re.fullmatch(r"\d+\.\d+\.\d+", text):
+        raise FlagError(f"{PADDLE_VERSION} should look like '2.4.2', found {text!r}")
+    return text
+
+
 def checks_ids() -> bool:
     """True, by default, when fed ids are looked at before each step."""
     return _value(IDS) != "off"
@@ -279,7 +289,7 @@ def changed_flags() -> list[tuple[str, str]]:
 
 
 # flags about where programs are kept, how they are reported, and which of their forms runs
-_NOT_COMPILED = (CACHE, PROGRESS, FULL_TRACEBACK, TIER, CUDA_PLACE, LEVEL, SCRATCH)
+_NOT_COMPILED = (CACHE, PROGRESS, FULL_TRACEBACK, TIER, CUDA_PLACE, LEVEL, SCRATCH, PADDLE_VERSION)
 
 
 def _find_flag(name: str) -> Any:
