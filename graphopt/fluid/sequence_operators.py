@@ -98,7 +98,8 @@ ROWS: Mapping[str, SequenceLayer] = {
     "generate_proposal_labels": _row(
         "generate_proposal_labels",
         "RpnRois=rpn_rois GtClasses=gt_classes IsCrowd=is_crowd GtBoxes=gt_boxes ImInfo=im_info"
-        " -> Rois LabelsInt32 BboxTargets BboxInsideWeights BboxOutsideWeights",
+        " MaxOverlap=max_overlap"
+        " -> Rois LabelsInt32 BboxTargets BboxInsideWeights BboxOutsideWeights MaxOverlapWithGT",
         "batch_size_per_im fg_fraction fg_thresh bg_thresh_hi bg_thresh_lo bbox_reg_weights "
         "class_nums use_random is_cls_agnostic is_cascade_rcnn",
     ),

@@ -354,13 +354,17 @@ def generate_proposal_labels(
     use_random: bool = True,
     is_cls_agnostic: bool = False,
     is_cascade_rcnn: bool = False,
+    max_overlap: Variable | None = None,
+    return_max_overlap: bool = False,
 ) -> tuple[Variable, ...]:
     """The proposals that the second stage trains on: boxes, classes, offsets and their weights.
 
     Boxes are [n, 4], classes int32 [n, 1] with 0 for the background, offsets and two weights
-    [n, 4 class_nums]. The objects `gt_boxes` are proposals too, unless `is_cascade_rcnn`. One that
-    overlaps with an object by `fg_thresh` or more has its class, one from `bg_thresh_lo` up to
-    `bg_thresh_hi` is background. Paddle page: fluid.layers.generate_proposal_labels.
+    [n, 4 class_nums]. The objects `gt_boxes` are proposals too, unless `is_cascade_rcnn` without
+    `max_overlap`. One that overlaps with an object by `fg_thresh` or more has its class, one from
+    `bg_thresh_lo` up to `bg_thresh_hi` is background. As in Paddle 2.0, `return_max_overlap` adds
+    how much each box overlaps with an object [n], and a later stage of a cascade takes that as
+    `max_overlap`. Paddle page: fluid.layers.generate_proposal_labels.
     """
     function = "generate_proposal_labels"
     given = {
@@ -375,6 +379,8 @@ def generate_proposal_labels(
     }
     inputs["RoiLengths"] = of_one_level(rpn_rois, function, "rpn_rois")
     inputs[SLOT] = of_one_level(gt_boxes, function, "gt_boxes")
+    if max_overlap is not None:
+        inputs["MaxOverlap"] = arguments.variable(max_overlap, "max_overlap", function)
     attrs = {
         "batch_size_per_im": arguments.integer(batch_size_per_im, "batch_size_per_im", function),
         "fg_fraction": arguments.number(fg_fraction, "fg_fraction", function),
@@ -388,10 +394,12 @@ def generate_proposal_labels(
         "is_cascade_rcnn": arguments.flag(is_cascade_rcnn, "is_cascade_rcnn", function),
     }
     slots = ("Rois", "LabelsInt32", "BboxTargets", "BboxInsideWeights", "BboxOutsideWeights")
-    outs = (*slots, "OutLengths")
+    outs = (*slots, "MaxOverlapWithGT", "OutLengths")
     *made, counts = LayerHelper(function).emit_all(
         function, inputs, attrs, outs, stop_gradient=True
     )
+    if not arguments.flag(return_max_overlap, "return_max_overlap", function):
+        del made[-1]
     return tuple(note(each, [counts.name]) for each in made)
 
 

@@ -59,7 +59,7 @@ SAMPLES = {
     GenerateProposalLabels: [
         sample(
             *(f32(BOXES), i32([[2], [1], [1]]), GIVEN[0], f32(OBJECTS), GIVEN[1]),
-            *(i64([3, 2]), LENGTHS),
+            *(i64([3, 2]), LENGTHS, None),
             batch_size_per_im=3,
             fg_fraction=0.7,
             fg_thresh=0.3,
@@ -71,12 +71,12 @@ SAMPLES = {
                 [OBJECTS[0], BOXES[0], BOXES[2], [1, 5.5, 4.5, 9], BOXES[3], BOXES[4]],
                 [[2], [2], [0], [1], [0], [0]],
                 *_at_classes(2, 2, 0, 1, 0, 0, offsets={1: [1, 1, 0, 0]}),
-                [3, 3],
+                *([1, 0.680672, 0.04712, 1, 0, 0], [3, 3]),
             )
         ),
         sample(
             *(f32(BOXES[:3]), i32([[2], [1]]), i32([[0], [1]]), f32(OBJECTS[:2])),
-            *(f32([[20, 20, 1.0]]), i64([3]), i64([2])),
+            *(f32([[20, 20, 1.0]]), i64([3]), i64([2]), None),
             fg_thresh=0.3,
             bg_thresh_hi=0.3,
             class_nums=3,
@@ -87,7 +87,26 @@ SAMPLES = {
                 [BOXES[0], BOXES[2]],
                 [[2], [0]],
                 *_at_classes(2, 0, offsets={0: [1, 1, 0, 0]}),
-                [2],
+                *([0.680672, 0.04712], [2]),
+            )
+        ),
+        # of Paddle 2.6.2: without the object itself and the box without sides, one of zeros instead
+        sample(
+            f32([[0, 0, 9, 9], [0, 0, 9, 11], [30, 30, 20, 20], [50, 50, 59, 59], [0, 0, 9, 9]]),
+            *(i32([[1], [2], [1]]), i32([[0], [0], [1]])),
+            f32([[0, 0, 9, 9], [20, 20, 39, 39], [0, 0, 9, 9]]),
+            *(f32([[64, 64, 1], [64, 64, 1]]), i64([4, 1]), i64([2, 1])),
+            f32([1, 0.5, 0.5, 0, 1]),
+            fg_thresh=0.5,
+            class_nums=3,
+            use_random=False,
+            is_cascade_rcnn=True,
+        ).gives(
+            lambda *_: (
+                [[0, 0, 9, 9], [20, 20, 39, 39], [0, 0, 9, 11], [50, 50, 59, 59], [0] * 4],
+                [[1], [2], [1], [0], [0]],
+                *_at_classes(1, 2, 1, 0, 0, offsets={2: [0, -0.833333, 0, -0.911608]}),
+                *([1, 1, 0.833333, 0, 0.01], [4, 1]),
             )
         ),
     ],

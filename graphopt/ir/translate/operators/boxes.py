@@ -259,7 +259,7 @@ def rpn_target_assign(emit: Emitter) -> Written:
 @translates("generate_proposal_labels")
 def generate_proposal_labels(emit: Emitter) -> Written:
     slots = ("RpnRois", "GtClasses", "IsCrowd", "GtBoxes", "ImInfo")
-    emit.only(*slots, SLOT, "RoiLengths")
+    emit.only(*slots, SLOT, "RoiLengths", "MaxOverlap")
     names = (
         *("batch_size_per_im", "fg_fraction", "fg_thresh", "bg_thresh_hi", "bg_thresh_lo"),
         *("bbox_reg_weights", "class_nums", "use_random", "is_cls_agnostic", "is_cascade_rcnn"),
@@ -269,9 +269,13 @@ def generate_proposal_labels(emit: Emitter) -> Written:
         GenerateProposalLabels,
         *(emit.input(slot) for slot in slots),
         *lengths,
+        emit.optional("MaxOverlap"),
         **{name: emit.attr(name) for name in names},
     )
-    outs = ("Rois", "LabelsInt32", "BboxTargets", "BboxInsideWeights", "BboxOutsideWeights")
+    outs = (
+        *("Rois", "LabelsInt32", "BboxTargets", "BboxInsideWeights", "BboxOutsideWeights"),
+        "MaxOverlapWithGT",
+    )
     return emit.results(**dict(zip(outs, made, strict=True)), OutLengths=counts)
 
 

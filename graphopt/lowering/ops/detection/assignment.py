@@ -130,6 +130,12 @@ def _inside(anchors: Numbers, image: Numbers, margin: float) -> Numbers:
     return np.flatnonzero(low & high)
 
 
+def _imperfect(boxes: Numbers, overlaps: Numbers) -> Numbers:
+    """The boxes with sides that overlap with no object wholly; one of zeros where there is none."""
+    kept = boxes[(boxes[:, 2:] - boxes[:, :2] + 1 > 0).all(1) & (overlaps < 1)]
+    return kept if len(kept) else np.zeros((1, 4), boxes.dtype)
+
+
 @lowers(GenerateProposalLabels)
 def generate_proposal_labels(
     rpn_rois: Array,
@@ -139,6 +145,7 @@ def generate_proposal_labels(
     im_info: Array,
     roi_lengths: Array,
     lengths: Array,
+    max_overlap: Array | None,
     batch_size_per_im: int,
     fg_fraction: float,
     fg_thresh: float,
@@ -153,19 +160,24 @@ def generate_proposal_labels(
 ) -> tuple[Array, ...]:
     sizes = concrete(lengths, _WHAT)
     proposals = parts_of(concrete(rpn_rois, _WHAT), concrete(roi_lengths, _WHAT))
+    if is_cascade_rcnn and max_overlap is not None:
+        earlier = parts_of(concrete(max_overlap, _WHAT).reshape(-1), concrete(roi_lengths, _WHAT))
+        proposals = [_imperfect(*pair) for pair in zip(proposals, earlier, strict=True)]
     objects = parts_of(concrete(gt_boxes, _WHAT), sizes)
     crowds = parts_of(concrete(is_crowd, _WHAT).reshape(-1), sizes)
     classes = parts_of(concrete(gt_classes, _WHAT).reshape(-1), sizes)
     draw = _generator(key, use_random)
-    rois, labels, targets = ([] for _ in range(3))
+    rois, labels, targets, shares = ([] for _ in range(4))
     for image, own, crowd, kinds, boxes in zip(
         concrete(im_info, _WHAT), objects, crowds, classes, proposals, strict=True
     ):
-        # a cascade's boxes begin with as many as there are objects, in the size of the objects
-        first, rest = np.split(boxes, [len(own)]) if is_cascade_rcnn else (own, boxes)
+        # in 1.8 a cascade's boxes begin with as many as there are objects, in the size of those
+        keeps_first = is_cascade_rcnn and max_overlap is None
+        first, rest = np.split(boxes, [len(own)]) if keeps_first else (own, boxes)
         boxes = np.concatenate([first, rest / image[2]])
         overlaps = box_overlaps(boxes, own)
         best = overlaps.max(1, initial=0)
+        share = best.copy()
         best[: len(own)][crowd[: len(boxes)] != 0] = -1
         if is_cascade_rcnn:
             best[(boxes[:, 2:] - boxes[:, :2] + 1 <= 0).any(1)] = -np.inf
@@ -176,8 +188,10 @@ def generate_proposal_labels(
             finds = _sample(finds, math.floor(batch_size_per_im * fg_fraction), draw)
             misses = _sample(misses, batch_size_per_im - len(finds), draw)
         found = near[finds].argmax(1) if len(own) else np.zeros(0, int)
-        chosen = boxes[np.concatenate([finds, misses])]
+        trained = np.concatenate([finds, misses])
+        chosen = boxes[trained]
         rois.append(chosen * image[2])
+        shares.append(share[trained])
         labels.append(np.concatenate([kinds[found], np.zeros(len(misses), kinds.dtype)]))
         offsets = np.zeros_like(chosen)
         offsets[: len(finds)] = _offsets(boxes[finds], own[found], bbox_reg_weights)
@@ -192,5 +206,6 @@ def generate_proposal_labels(
         jnp.asarray(label[:, None], "int32"),
         jnp.asarray(wide, rpn_rois.dtype),
         *(weight, weight),
+        jnp.asarray(join_rows(shares), rpn_rois.dtype),
         jnp.asarray([len(own) for own in rois], "int64"),
     )

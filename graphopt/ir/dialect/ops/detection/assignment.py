@@ -84,12 +84,14 @@ class RpnTargetAssign(RandomOp, DataSizedOp):
 class GenerateProposalLabels(RandomOp, DataSizedOp):
     """The proposals of each image that are trained, with their classes and offsets.
 
-    Objects are proposals too, unless `is_cascade_rcnn`. One that overlaps with an object by
-    `fg_thresh` or more has its class; one between `bg_thresh_lo` and `bg_thresh_hi` is background,
-    class 0. `batch_size_per_im` are taken, `fg_fraction` of them at most with an object: the first
-    ones, or others by chance; with `is_cascade_rcnn` all. Results: boxes [n, 4], classes [n, 1],
-    offsets at the place of their class [n, 4 class_nums], their weights twice, and how many boxes
-    each image has. Paddle: generate_proposal_labels.
+    Objects are proposals too, unless `is_cascade_rcnn` without `max_overlap`. One that overlaps
+    with an object by `fg_thresh` or more has its class; one between `bg_thresh_lo` and
+    `bg_thresh_hi` is background, class 0. `batch_size_per_im` are taken, `fg_fraction` of them at
+    most with an object: the first ones, or others by chance; with `is_cascade_rcnn` all. There,
+    `max_overlap` [proposals] leaves out those that overlap with an object wholly, as the objects
+    of an earlier stage do. Results: boxes [n, 4], classes [n, 1], offsets at the place of their
+    class [n, 4 class_nums], their weights twice, how much each box overlaps with an object [n],
+    and how many boxes each image has. Paddle: generate_proposal_labels.
     """
 
     name = "pd.generate_proposal_labels"
@@ -100,11 +102,13 @@ class GenerateProposalLabels(RandomOp, DataSizedOp):
     im_info = operand_def(TENSOR)
     roi_lengths = operand_def(TENSOR)
     lengths = operand_def(TENSOR)
+    max_overlap = opt_operand_def(TENSOR)
     rois = result_def(TENSOR)
     labels = result_def(TENSOR)
     bbox_targets = result_def(TENSOR)
     bbox_inside_weights = result_def(TENSOR)
     bbox_outside_weights = result_def(TENSOR)
+    overlaps = result_def(TENSOR)
     counts = result_def(TENSOR)
     batch_size_per_im = integer(256)
     fg_fraction = number(0.25)
@@ -136,4 +140,5 @@ class GenerateProposalLabels(RandomOp, DataSizedOp):
         wide = like(rpn_rois, shape=(UNKNOWN, 4 * class_nums))
         counts = tensor((shape_of(im_info)[0],), "int64")
         rois, labels = like(rpn_rois, shape=(UNKNOWN, 4)), tensor((UNKNOWN, 1), "int32")
-        return rois, labels, wide, wide, wide, counts
+        overlaps = like(rpn_rois, shape=(UNKNOWN,))
+        return rois, labels, wide, wide, wide, overlaps, counts
