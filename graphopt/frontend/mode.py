@@ -141,7 +141,12 @@ def get_default_dtype() -> DType:
 
 
 def seed(seed: int) -> Generator:
-    """Seed the generator of programs without a seed of their own, and return it (paddle.seed)."""
+    """Seed the generator of programs without a seed of their own, and return it (paddle.seed).
+
+    False is 0, as in Paddle: settings without a seed say so.
+    """
+    if isinstance(seed, bool):
+        seed = int(seed)
     return default_generator().manual_seed(arguments.integer(seed, "seed", "seed"))
 
 

@@ -191,6 +191,10 @@ def test_a_seed_is_an_integer() -> None:
         static.Program().random_seed = "seed"  # type: ignore[assignment]
 
 
+def test_a_setting_without_a_seed_is_seed_zero() -> None:
+    assert paddle.seed(False).initial_seed() == 0
+
+
 def test_a_file_finds_nothing_private_in_its_package() -> None:
     with pytest.raises(AttributeError, match="_STUB"):
         paddle.tensor.math._STUB  # noqa: B018
