@@ -189,11 +189,11 @@ class Keys:
     def __init__(self) -> None:
         self._fresh = True
         self._word = self._count = 0
-        self._seed = default_generator().initial_seed
+        self._seed = default_generator().initial_seed()
 
     def must_ask(self, is_random: bool) -> bool:
         """True when trainer 0 must be asked: at first, and after paddle.seed with another seed."""
-        seed = default_generator().initial_seed
+        seed = default_generator().initial_seed()
         changed = is_random and (self._fresh or seed != self._seed)
         self._seed = seed
         return changed

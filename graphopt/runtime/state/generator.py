@@ -23,11 +23,15 @@ class Generator:
     def manual_seed(self, seed: int) -> Generator:
         """Restart from this seed (an integer of up to 64 bits)."""
         self.seeded = True
-        self.initial_seed = int(seed)
+        self._seed = int(seed)
         # the low 32 bits and the high ones both count
-        self._word = (self.initial_seed ^ (self.initial_seed >> 32) * 0x9E3779B1) & 0xFFFFFFFF
+        self._word = (self._seed ^ (self._seed >> 32) * 0x9E3779B1) & 0xFFFFFFFF
         self._step = 0
         return self
+
+    def initial_seed(self) -> int:
+        """The seed that it was given."""
+        return self._seed
 
     def next_key(self, runs: int = 1) -> HostArray:
         """Two uint32 words, different at every call; the second one counts the runs so far.
