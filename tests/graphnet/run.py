@@ -4,9 +4,9 @@
 
 Each folder in FOLDER that has a `model.py` is a graph. PYTHON, which has Paddle 3, runs it and
 saves it; graphopt reads it, verifies it, optimises it with every flag, runs it plain and optimised,
-and compares with Paddle's outputs. What is found is kept under `out/graphnet`, where a later run
-goes on, and shown in `docs/reference/graphnet.md`. The graphs come from the repository
-PaddlePaddle/GraphNet and are not kept here.
+and compares with Paddle's outputs. What is found is written into `docs/reference/graphnet.md` after
+each graph. A later run goes on with the graphs that the page has not, from this folder or another.
+The graphs come from the repository PaddlePaddle/GraphNet and are not kept here.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -30,7 +31,6 @@ from typing import Any
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PAGE = ROOT / "docs" / "reference" / "graphnet.md"
-KEPT = ROOT / "out" / "graphnet"
 TOLERANCE = 1e-3
 """The largest difference of equal outputs, as a share of the output's largest number."""
 GRAPHS_OF_A_WORKER = 40
@@ -133,9 +133,9 @@ def examine(graph: Path, paddle: Worker, ours: Worker) -> dict[str, Any]:
             return {**found, "error": str(error)}
 
 
-def is_equal(found: Found) -> bool:
-    """Whether all outputs that were compared are Paddle's."""
-    return all(found[name] <= TOLERANCE for name in ("plain", "flags") if name in found)
+def difference(found: Found) -> float:
+    """The largest difference to Paddle's outputs, with and without flags."""
+    return max((found[name] for name in ("plain", "flags") if name in found), default=0.0)
 
 
 def slowness(found: Found) -> float:
@@ -150,9 +150,9 @@ def describe(found: Found) -> str:
         return f"Paddle: {found['paddle']}"
     if "error" in found:
         return str(found["error"])
-    if not is_equal(found):
+    if difference(found) > TOLERANCE:
         return "other numbers"
-    words = ["draws random numbers: compared with the run without flags"] * bool(found.get("draws"))
+    words = [DRAWS] * bool(found.get("draws"))
     if slowness(found) > SLOWER:
         words.append(f"with flags {slowness(found):.2f} of the time without")
     return "; ".join(words)
@@ -162,6 +162,7 @@ def summary(rows: Mapping[str, Found], listed: int) -> list[str]:
     """The lines of counts."""
     taken = [found for found in rows.values() if "paddle" not in found]
     ran = [found for found in taken if "flags" in found]
+    equal = [value for value in map(difference, ran) if value <= TOLERANCE]
     timed = [found for found in ran if "ms" in found]
     counts = {
         "graphs": listed,
@@ -170,16 +171,14 @@ def summary(rows: Mapping[str, Found], listed: int) -> list[str]:
         "read and verified": sum("read" in found for found in taken),
         "optimised with every flag": sum("optimised" in found for found in taken),
         "ran plain and optimised": len(ran),
-        f"equal, within {TOLERANCE:g} of the output's largest number": sum(map(is_equal, ran)),
+        f"equal, within {TOLERANCE:g} of the output's largest number": len(equal),
         "timed plain and optimised": len(timed),
         f"slower with flags by more than {SLOWER - 1:.0%}": sum(
             slowness(f) > SLOWER for f in timed
         ),
     }
     lines = ["| | graphs |", "|---|---|", *(f"| {name} | {n} |" for name, n in counts.items()), ""]
-    differences = [found[name] for found in ran for name in ("plain", "flags") if name in found]
-    if differences:
-        equal = [value for value in differences if value <= TOLERANCE]
+    if ran:
         lines.append(f"The largest difference of equal outputs is {max(equal, default=0.0):.1e}.")
     if timed:
         middle = statistics.geometric_mean(map(slowness, timed))
@@ -187,57 +186,111 @@ def summary(rows: Mapping[str, Found], listed: int) -> list[str]:
     return lines
 
 
-def count_table(title: str, rows: Mapping[str, Found], key: str) -> list[str]:
-    """A table of passes or reasons: how often, and in how many graphs."""
-    times: Counter[str] = Counter()
-    graphs: Counter[str] = Counter()
-    for found in rows.values():
-        times.update(found.get(key, {}))
-        graphs.update(dict.fromkeys(found.get(key, {}), 1))
-    lines = ["", f"| {title} | times | graphs |", "|---|---|---|"]
-    return lines + [f"| {name} | {n} | {graphs[name]} |" for name, n in times.most_common()]
+INTRODUCTION = """# Model graphs of GraphNet
+
+Written by `make graphnet SOURCES=FOLDER`, where FOLDER has the samples for Paddle of the
+repository PaddlePaddle/GraphNet: graphs of real models, in operators of Paddle 3. Those
+at odd places are taken, in the order of their paths. Paddle 3.3.1 runs each with random
+parameters of the recorded ranges and saves it. graphopt reads and verifies it, runs it
+without flags and with every flag of BuildStrategy, and compares with Paddle's outputs.
+Several runs wrote this page: each adds the graphs that the page had not.
+"""
+DRAWS = "draws random numbers: compared with the run without flags"
+TABLES = {"fired": "pass that fired", "declined": "pass that declined: reason"}
 
 
-def write_page(rows: Mapping[str, Found], listed: int, page: Path) -> None:
-    """Write the report as Markdown."""
-    lines = [
-        "# Model graphs of GraphNet",
-        "",
-        "Written by `make graphnet SOURCES=FOLDER`, where FOLDER has the samples for Paddle of the",
-        "repository PaddlePaddle/GraphNet: graphs of real models, in operators of Paddle 3. Those",
-        "at odd places are taken, in the order of their paths. Paddle 3.3.1 runs each with random",
-        "parameters of the recorded ranges and saves it. graphopt reads and verifies it, runs it",
-        "without flags and with every flag of BuildStrategy, and compares with Paddle's outputs.",
-        "",
-        *summary(rows, listed),
-        *count_table("pass that fired", rows, "fired"),
-        *count_table("pass that declined: reason", rows, "declined"),
-        "",
-        "| graph | ops | with flags | difference | time | |",
-        "|---|---|---|---|---|---|",
+@dataclass
+class Page:
+    """What is found: a row for each graph, and how often each pass fired or declined."""
+
+    rows: dict[str, Found] = field(default_factory=dict)
+    passes: dict[str, dict[str, tuple[int, int]]] = field(
+        default_factory=lambda: {key: {} for key in TABLES}
+    )
+    """Times and graphs, by the key of a table and the name of a row."""
+
+    def add(self, graph: str, found: Found) -> None:
+        """Add a graph that the page has not."""
+        assert graph not in self.rows
+        self.rows[graph] = found
+        for key, counts in self.passes.items():
+            for name, more in found.get(key, {}).items():
+                times, graphs = counts.get(name, (0, 0))
+                counts[name] = times + more, graphs + 1
+
+    def write(self, file: Path, graphs: int) -> None:
+        """Write the page, of which so many graphs are known, as Markdown."""
+        lines = [INTRODUCTION, *summary(self.rows, graphs)]
+        for key, title in TABLES.items():
+            counts = sorted(self.passes[key].items(), key=lambda row: (-row[1][0], row[0]))
+            lines += ["", f"| {title} | times | graphs |", "|---|---|---|"]
+            lines += [f"| {name} | {times} | {graphs} |" for name, (times, graphs) in counts]
+        lines += ["", "| graph | ops | with flags | difference | time | |"]
+        lines += ["|---|---|---|---|---|---|"]
+        for graph in sorted(self.rows, key=os.fsencode):
+            lines.append(f"| {graph} | {' | '.join(cells_of(self.rows[graph]))} |")
+        file.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def cells_of(found: Found) -> list[str]:
+    """The cells of a graph's row; a difference is there when both forms ran."""
+    return [
+        str(found.get("ops", "")),
+        str(found.get("ops_after", "")),
+        f"{difference(found):.1e}" if "flags" in found else "",
+        f"{slowness(found):.2f}" if "ms" in found else "",
+        " ".join(describe(found).replace("|", "\\|").replace(f"{ROOT}/", "").split()),
     ]
-    for graph, found in rows.items():
-        worst = [found[name] for name in ("plain", "flags") if name in found]
-        cells = (
-            found.get("ops", ""),
-            found.get("ops_after", ""),
-            f"{max(worst):.1e}" if worst else "",
-            f"{slowness(found):.2f}" if "ms" in found else "",
-            describe(found).replace("|", "\\|").replace(f"{ROOT}/", ""),
-        )
-        lines.append(f"| {graph} | " + " | ".join(map(str, cells)) + " |")
-    page.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def found_of(cells: Sequence[str]) -> Found:
+    """What a row says of its graph; `cells_of` gives the same cells again."""
+    ops, ops_after, difference, time, words = cells
+    words = words.replace("\\|", "|")
+    if words.startswith("Paddle: "):
+        return {"paddle": words.removeprefix("Paddle: ")}
+    found: dict[str, Any] = {}
+    if ops:
+        found |= {"read": True, "ops": int(ops)}
+    if ops_after:
+        found |= {"optimised": True, "ops_after": int(ops_after)}
+    if difference:
+        found["flags"] = float(difference)
+    if time:
+        found["ms"] = (1.0, float(time))
+    found["draws"] = words.startswith(DRAWS)
+    return found if describe(found) == words else {**found, "error": words}
+
+
+def read_page(file: Path) -> Page:
+    """The page that `Page.write` wrote; an empty one where no file is."""
+    page = Page()
+    if not file.exists():
+        return page
+    keys = {title: key for key, title in TABLES.items()}
+    table = ""
+    for line in file.read_text("utf-8").splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if len(cells) < 2 or cells[0].startswith("---"):
+            table = table if cells else ""
+        elif not table:
+            table = cells[0] or "summary"
+        elif table in keys:
+            page.passes[keys[table]][cells[0]] = int(cells[1]), int(cells[2])
+        elif table == "graph":
+            page.rows[cells[0]] = found_of(cells[1:])
+    return page
 
 
 def main() -> int:
-    """Examine the graphs that no earlier run has, and write the page."""
+    """Examine the graphs that the page has not, and write it after each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("sources", type=Path)
     parser.add_argument("--paddle", required=True, help="the Python that has Paddle 3")
     parser.add_argument("--half", choices=("odd", "even", "all"), default="odd")
     parser.add_argument("--only", default="", help="graphs whose paths contain this text")
     parser.add_argument("--untimed", action="store_true", help="do not time the runs")
-    parser.add_argument("--again", action="store_true", help="examine those of earlier runs too")
+    parser.add_argument("--again", action="store_true", help="begin a new page")
     parser.add_argument("--seconds", type=float, default=600, help="the limit of a process")
     parser.add_argument("--memory", type=int, default=32, help="the limit of a process in GiB")
     parser.add_argument("--page", type=Path, default=PAGE)
@@ -246,21 +299,19 @@ def main() -> int:
     if not graphs:
         parser.error(f"{args.sources} has no folder with a model.py")
     sizes = {graph: (args.sources / graph / "model.py").stat().st_size for graph in graphs}
+    page = Page() if args.again else read_page(args.page)
     paddle = Worker([args.paddle, str(HERE / "in_paddle.py")], args.seconds, args.memory)
     command = [sys.executable, str(HERE / "in_graphopt.py"), *["--untimed"] * args.untimed]
     ours = Worker(command, args.seconds, args.memory)
+    known = len(page.rows.keys() | set(graphs))
     for graph in sorted(graphs, key=sizes.__getitem__):  # the small ones first
-        kept = KEPT / f"{graph}.json"
-        if args.only in graph and (args.again or not kept.exists()):
+        if args.only in graph and graph not in page.rows:
             found = examine(args.sources / graph, paddle, ours)
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(json.dumps(found), "utf-8")
+            page.add(graph, found)
+            page.write(args.page, known)
             print(f"{graph}: {describe(found) or 'equal'}", flush=True)
     paddle.end()
     ours.end()
-    files = {graph: KEPT / f"{graph}.json" for graph in graphs}
-    rows = {g: json.loads(f.read_text("utf-8")) for g, f in files.items() if f.exists()}
-    write_page(rows, len(graphs), args.page)
     return 0
 
 

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from graphopt_tests.graphnet.in_graphopt import compare
-from graphopt_tests.graphnet.run import Worker, describe, folders_of, write_page
+from graphopt_tests.graphnet.run import (
+    PAGE,
+    Worker,
+    cells_of,
+    describe,
+    folders_of,
+    found_of,
+    read_page,
+    summary,
+)
 
 EQUAL = {"read": True, "optimised": True, "ops": 9, "ops_after": 3, "plain": 1e-6, "flags": 2e-6}
 
@@ -59,14 +68,57 @@ def test_words_of_a_row(found: dict[str, object], words: str) -> None:
 
 def test_page(tmp_path: Path) -> None:
     """The counts, and a row for each graph that was taken."""
-    page = tmp_path / "page.md"
-    rows = {"a": {**EQUAL, "fired": {"cse": 2}}, "b": {"paddle": "ended with -11"}}
-    write_page(rows, 3, page)
-    text = page.read_text("utf-8")
+    file = tmp_path / "page.md"
+    page = read_page(file)
+    page.add("a", {**EQUAL, "fired": {"cse": 2}})
+    page.add("b", {"paddle": "ended with -11"})
+    page.write(file, 3)
+    text = file.read_text("utf-8")
     assert "| graphs | 3 |" in text
     assert "| saved by Paddle | 1 |" in text
     assert "| cse | 2 | 1 |" in text
     assert "| b |  |  |  |  | Paddle: ended with -11 |" in text
+
+
+def test_a_later_run_adds_to_the_page(tmp_path: Path) -> None:
+    """Two runs write what one over all of their graphs would."""
+    first = {"b": {**EQUAL, "ms": (2.0, 3.0), "fired": {"cse": 2}, "declined": {"cse: sizes": 1}}}
+    second = {
+        "a": {**EQUAL, "fired": {"cse": 1, "simplify": 4}},
+        "c": {"read": True, "ops": 3, "plain": 0.5, "error": "FeedError: a|b"},
+    }
+    for name, parts in (("one", [{**first, **second}]), ("two", [first, second])):
+        for part in parts:
+            page = read_page(tmp_path / name)
+            for graph, found in part.items():
+                page.add(graph, found)
+            page.write(tmp_path / name, 3)
+    assert (tmp_path / "one").read_text("utf-8") == (tmp_path / "two").read_text("utf-8")
+
+
+def test_the_page_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """The page of the repository, which earlier runs wrote, loses nothing in the next one."""
+    read_page(PAGE).write(tmp_path / "page.md", 491)
+    assert (tmp_path / "page.md").read_text("utf-8") == PAGE.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        EQUAL,
+        {**EQUAL, "draws": True, "ms": (2.0, 3.0)},
+        {**EQUAL, "flags": 0.5, "ms": (2.0, 1.0)},
+        {**EQUAL, "error": "took longer than 600 s"},
+        {"read": True, "ops": 9, "error": "FeedError: no"},
+        {"paddle": "RuntimeError: a|b"},
+        {"error": "ParseError: no"},
+    ],
+)
+def test_a_row_says_what_was_found(found: dict[str, object]) -> None:
+    """What is read from a row gives that row, and the same counts."""
+    again = found_of(cells_of(found))
+    assert cells_of(again) == cells_of(found)
+    assert summary({"a": again}, 1) == summary({"a": found}, 1)
 
 
 def test_a_worker_that_ends() -> None:
