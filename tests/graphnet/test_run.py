@@ -33,7 +33,7 @@ def test_halves(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "difference"),
+    ("ours", "theirs", "share"),
     [
         ([1.0, np.nan, np.inf], [1.0, np.nan, np.inf], 0.0),
         ([2.0, 4.0], [2.0, 5.0], 0.2),
@@ -41,9 +41,9 @@ def test_halves(tmp_path: Path) -> None:
         ([1.0], [[1.0]], np.inf),
     ],
 )
-def test_differences(ours: list[float], theirs: list[float], difference: float) -> None:
+def test_differences(ours: list[float], theirs: list[float], share: float) -> None:
     """Relative to the largest number; special values and shapes have to be the same."""
-    assert compare([np.array(ours)], [np.array(theirs)]) == pytest.approx(difference)
+    assert compare([np.array(ours)], [np.array(theirs)]) == pytest.approx(share)
 
 
 def test_share_of_whole_numbers() -> None:
