@@ -72,6 +72,9 @@ def test_fused_ops_are_of_their_pass_and_block(resnet: Optimization) -> None:
     assert {node.made for node in graph.nodes if node.name == "conv2d"} == {""}
     labels = [cluster.label for cluster in graph.clusters]
     assert "residual blocks 1 to 2: each 2 conv2d, 2 batch_norm, 2 relu, add" in labels
+    # the first convolution, and the last product: the ops alone between them have no box
+    layers = dict.fromkeys(label for label in labels if label.startswith("layer"))
+    assert [label.partition(":")[0] for label in layers] == ["layer 1", "layer 2"]
 
 
 @pytest.mark.exhaustive

@@ -65,7 +65,8 @@ class RefusedFusion:
 class CodeBlock:
     """A layer or block: the kinds of its ops in their order, and the fusions in it.
 
-    `number` is its place among those of its kind, `location` the user's line that made its last op.
+    `number` is its place among those of its kind, where single ops, which pages draw without a box,
+    are counted apart; `location` is the user's line that made its last op.
     """
 
     number: int
@@ -128,13 +129,14 @@ def blocks_of(module: ModuleOp) -> Iterator[tuple[CodeBlock, list[PdOp]]]:
         flow = _Flow.of(module)
     except ValueError:  # a fragment, without a function @main whose arguments have roles
         return
-    numbers = Counter[str]()
+    numbers = Counter[tuple[str, bool]]()
     for ops in _merge_layers(flow, _cut(flow)):
         names = _names([*ops, *_inside(ops)]) or tuple(map(_short, ops))
         line = next((line for op in ops[::-1] if (line := source_line(op.location))), "")
         kind = _kind(flow, ops)
-        numbers[kind] += 1
-        yield CodeBlock(numbers[kind], kind, names, line), ops
+        counted = kind, len(ops) > 1
+        numbers[counted] += 1
+        yield CodeBlock(numbers[counted], kind, names, line), ops
 
 
 def _names(ops: Sequence[PdOp]) -> tuple[str, ...]:

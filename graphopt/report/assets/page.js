@@ -147,15 +147,21 @@
     return count ? `${count} fused` : "";
   };
   const BADGE = 6.4; // of a character
-  // its ops in words: before the passes those of its label, after them what has become of these
+  // its ops in words: before the passes those of its label, after them what has become of these;
+  // of several that are alike, those of each
   const opsIn = cluster => {
-    if (isBefore(cluster)) return wrapped(stage.clusters[cluster].label)[1];
+    const [name, ops] = wrapped(stage.clusters[cluster].label);
+    if (isBefore(cluster)) return ops;
+    const [, first, last] = name.match(/(\d+) to (\d+)$/) ?? [, 1, 1];
+    const alike = last - first + 1;
     const {counts} = contentsOf(cluster);
+    const each = [...counts.values()].every(count => count % alike === 0) ? alike : 1;
     const weight = ([name]) => (name.startsWith("fused") || name.startsWith("fusion") ? 0 : 1);
     const words = [...counts].sort((a, b) => weight(a) - weight(b) || b[1] - a[1])
-      .map(([name, count]) => (count > 1 ? `${count} ${name}` : name));
-    return words.length && wrapped(stage.clusters[cluster].label)[1] ? shortened(words.join(", "), 58) : "";
+      .map(([name, count]) => (count > each ? `${count / each} ${name}` : name));
+    return words.length && ops ? shortened(`${each > 1 ? "each " : ""}${words.join(", ")}`, MOST_WORDS) : "";
   };
+  const MOST_WORDS = 64; // characters of ops in words
   const shortened = (words, most) => (words.length > most ? `${words.slice(0, most - 1)}…` : words);
   const below = node => (node.u ? shortened(node.u, 44) : node.r || "");
 
@@ -211,7 +217,7 @@
   // a label in at most two lines: the words before the colon, and those after it
   const wrapped = label => {
     const at = label.indexOf(": ");
-    return at < 0 ? [label, ""] : [label.slice(0, at), label.slice(at + 2, at + 60)];
+    return at < 0 ? [label, ""] : [label.slice(0, at), shortened(label.slice(at + 2), MOST_WORDS)];
   };
 
   // -- drawing ------------------------------------------------------------------------------------
