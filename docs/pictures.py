@@ -88,9 +88,6 @@ COMMANDS = (
     "report today.pdmodel --against yesterday.pdmodel -o against.html",
 )
 # what is done on a page of a report before its picture is taken
-SECOND = (
-    "const all = document.getElementById('program'); all.value = 1; all.onchange({target: all});"
-)
 FIND = """
 const field = document.getElementById('search');
 field.value = 'fused_bn_add';
@@ -98,13 +95,16 @@ field.dispatchEvent(new Event('input'));
 document.querySelector('#matches button').click();
 """
 OPEN_BLOCK = """
-document.querySelector('header').hidden = document.getElementById('stages').hidden = true;
-for (const group of document.querySelectorAll('[data-cluster]')) {
-  if (group.ariaLabel.startsWith('residual block 1')) {
-    group.dispatchEvent(new MouseEvent('click', {bubbles: true}));
-    break;
-  }
-}
+for (const id of ['stages', 'legend', 'zoom']) document.getElementById(id).style.display = 'none';
+document.querySelector('header').style.display = 'none';
+document.querySelector('[data-cluster][aria-label^="residual block 1"]')
+  .dispatchEvent(new MouseEvent('click', {bubbles: true}));
+"""
+FILL_WIDTH = """
+const canvas = document.getElementById('canvas');
+const {x, y, width} = canvas.getBBox();
+const scale = innerWidth / (width + 12);
+canvas.setAttribute('transform', `scale(${scale}) translate(${6 - x},${6 - y})`);
 """
 
 
@@ -115,13 +115,13 @@ def view(name: str) -> str:
 
 # a page in out, its width and height, and what is done on it
 OF_REPORTS = {
-    "before-after": ("passes.html", 754, 510, [OPEN_BLOCK]),
+    "before-after": ("passes.html", 754, 510, [OPEN_BLOCK, FILL_WIDTH]),
     "report-against": ("pictures/against.html", 1000, 497, [view("against")]),
-    "report-compilations": ("pictures/resnet.html", 1200, 277, [SECOND, view("compilations")]),
-    "report-desktop": ("pictures/resnet.html", 1200, 637, [SECOND]),
-    "report-numbers": ("pictures/resnet.html", 1000, 497, [SECOND, view("numbers")]),
-    "report-phone": ("pictures/resnet.html", 390, 800, [SECOND, FIND]),
-    "report-time": ("pictures/resnet-run.html", 1200, 637, [SECOND]),
+    "report-compilations": ("pictures/resnet.html", 1200, 277, [view("compilations")]),
+    "report-desktop": ("pictures/resnet.html", 1200, 637, []),
+    "report-numbers": ("pictures/resnet.html", 1000, 497, [view("numbers")]),
+    "report-phone": ("pictures/resnet.html", 390, 800, [FIND]),
+    "report-time": ("pictures/resnet-run.html", 1200, 637, []),
 }
 LOADED = "return document.readyState === 'complete'"
 DRAWN = "return document.body.dataset.ready && document.getElementById('busy').hidden"

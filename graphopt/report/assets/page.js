@@ -161,7 +161,7 @@
       .map(([name, count]) => (count > each ? `${count / each} ${name}` : name));
     return words.length && ops ? shortened(`${each > 1 ? "each " : ""}${words.join(", ")}`, MOST_WORDS) : "";
   };
-  const MOST_WORDS = 64; // characters of ops in words
+  const MOST_WORDS = 72; // characters of ops in words
   const shortened = (words, most) => (words.length > most ? `${words.slice(0, most - 1)}…` : words);
   const below = node => (node.u ? shortened(node.u, 44) : node.r || "");
 
@@ -672,7 +672,8 @@
     const reasons = [...counts].sort((a, b) => b[1] - a[1]).map(([why, count]) => `${count} for ${why}`).join(", ");
     const programs = new Set(found.map(({at}) => at)).size;
     const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
-    const short = seconds => (seconds * 1e3).toFixed(1);
+    const short = seconds => (seconds * 1e3).toFixed(seconds < 1 ? 1 : 0);
+    const long = seconds => (seconds < 10 ? `${short(seconds)} ms` : `${seconds.toFixed(1)} s`);
     const used = PARTS.filter(part => found.some(({seconds}) => seconds[part]));
     const cell = (words, right) => make("td", {className: right ? "right" : ""}, words);
     const rows = found.map(one => make("tr", {className: one.why === "new program" ? "" : "again"},
@@ -686,9 +687,9 @@
     const th = (label, right) => make("th", {className: right ? "right" : ""}, label);
     const head = make("tr", {}, th("program"), th("why"), th("feeds"), th("ms", true),
       ...used.map(part => th(part, true)), th("so that it is not needed again"));
-    const whole = short(found.reduce((all, one) => all + sum(one), 0));
+    const whole = long(found.reduce((all, one) => all + sum(one), 0));
     $("view-compilations").replaceChildren(
-      make("p", {}, `${plural(found.length, "executable")} of ${plural(programs, "program")}: ${reasons}; ${whole} ms in all.`),
+      make("p", {}, `${plural(found.length, "executable")} of ${plural(programs, "program")}: ${reasons}; ${whole} in all.`),
       make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
   };
 
