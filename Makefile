@@ -171,7 +171,7 @@ docs: $(VENV)/.dev $(DOCS_VENV)/.installed ## write the reference pages and stub
 	@echo "out/site; to read it with its search: $(BIN)/python -m http.server --bind 127.0.0.1 -d out/site"
 
 .PHONY: pictures
-pictures: $(VENV)/.browser demo docs ## what visitors see first, in headless Chromium: README, report, site, playground
+pictures: $(VENV)/.browser demo docs ## what visitors see first, in headless Chromium: README, report, site, playground; writes those of docs
 	$(BIN)/python docs/pictures.py
 	@echo "out/pictures; look at each"
 

@@ -254,6 +254,10 @@ def test_it_opens_on_what_fused(browser: Browser) -> None:
     assert (shown == "before | after") == is_wide
     assert [side.split(" ")[0] for side in sides] == (["before", "after"] if is_wide else [])
     assert any(text.endswith(" fused") for text in browser.texts("#canvas .badge"))
+    if name == "resnet":  # a box of several that are alike: the ops of each, on both sides
+        boxes = browser.texts("#canvas .folded")
+        assert any("each 3 conv2d, 3 batch_norm, 3 relu, add" in text for text in boxes) == is_wide
+        assert any("each 3 fused_batch_norm_act" in text for text in boxes), boxes
     tops = browser.driver.execute_script(
         "return [...document.querySelectorAll('#canvas > .title')]"
         ".map(each => Math.round(each.getBoundingClientRect().top))"
