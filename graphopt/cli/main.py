@@ -39,7 +39,7 @@ COMMANDS = {
     "diff": (diff, "compare two programs, or one before and after passes"),
     "convert": (convert, "write a model as StableHLO, for JAX alone, for Paddle, ..."),
     "compile": (compile, "write a model with executables for chosen sizes, as one file"),
-    "tune": (tune, "measure which kernels are quicker at a model, on this machine"),
+    "tune": (tune, "measure which kernels run a model faster, on this machine"),
     "bisect": (
         bisect,
         "find the rewrite that makes results wrong, and a small program that shows it",

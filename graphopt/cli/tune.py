@@ -1,4 +1,4 @@
-"""graphopt tune: measure whether oneDNN or XLA is quicker at a model on this machine.
+"""graphopt tune: measure whether oneDNN or XLA runs a model faster on this machine.
 
 A program that runs for long measures this by itself. Here the model runs on its inputs until the
 outcome is known, which takes a quarter of a minute or more. It is stored beside the compiled
