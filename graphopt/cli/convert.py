@@ -165,7 +165,8 @@ def _by_iree(exported: Exported) -> str:
     inputs = " ".join(f"--input={_mlir_type(entry)}" for entry in arguments)
     return (
         f"iree-compile {path} --iree-input-type=stablehlo --iree-hal-target-backends=llvm-cpu "
-        f"--iree-llvmcpu-target-cpu=host -o {code} && iree-run-module --module={code} --function=main {inputs}"
+        f"--iree-llvmcpu-target-cpu=host -o {code} && "
+        f"iree-run-module --module={code} --function=main {inputs}"
     )
 
 
