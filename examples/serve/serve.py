@@ -114,7 +114,9 @@ def main() -> None:
     given = parser.parse_args()
     warm = [dict(np.load(path, allow_pickle=False)) for path in given.warm]
     model = Model(given.model, warm, given.at_once)
-    make_server(model, given.host, given.port).serve_forever()
+    server = make_server(model, given.host, given.port)
+    print(f"http://{given.host}:{given.port}: GET /health says when it is warm", flush=True)
+    server.serve_forever()
 
 
 if __name__ == "__main__":

@@ -209,6 +209,18 @@ def test_blocks_can_be_typed() -> None:
                 )
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_name_files_that_are_there(page: str) -> None:
+    """In a clone, where they can be pasted: a model may be named without its suffix."""
+    for block in blocks(page):
+        lines = block.text.splitlines() if block.language in ("sh", "console") else []
+        commands = [line for line in lines if block.language == "sh" or line.startswith("$ ")]
+        for word in " ".join(commands).split():
+            path = ROOT / word.removeprefix("@")
+            if word.startswith(("@", "tests/", "examples/")):
+                assert any(path.parent.glob(f"{path.name}*")), f"{page}:{block.line}: {word}"
+
+
 def prose(page: str) -> str:
     """A page without its fenced blocks, or the prose of a notebook."""
     source = (DOCS / page).read_text("utf-8")
