@@ -86,3 +86,10 @@ def test_nothing_is_no_element() -> None:
     """Parts of a page without content are not there."""
     assert Page(["", Table((), ()), "a"]).html() == "<div><pre>a</pre></div>"
     assert Page(["", Table((), ()), "a"]).text() == "a"
+
+
+def test_numbers_stay_in_one_line() -> None:
+    """Also on a page that is narrower than its table."""
+    table = Table((Column("flag", wraps=True), Column("ops", right=True)), [["a flag", "41 -> 38"]])
+    assert '<td style="text-align:right;white-space:nowrap;">41 -&gt; 38</td>' in table.html()
+    assert '<td style="text-align:left;">a flag</td>' in table.html()

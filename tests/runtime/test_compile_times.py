@@ -46,6 +46,8 @@ def test_each_pass_is_a_part() -> None:
     report.parts.append(CompilationPart(EXPLAIN, 2, "near misses"))
     assert time_line(report) == line
     assert report_line(report) == "this report: 2000.0 ms more, for near misses"
+    report.parts.append(CompilationPart(EXPLAIN, 1, "near misses"))
+    assert report_line(report) == "this report: 3000.0 ms more, for near misses"
     assert time_rows(report)[-1].kind == EXPLAIN
 
 
