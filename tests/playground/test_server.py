@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from graphopt.playground import server, work
 from graphopt.playground.server import LARGEST, Playground, examples
+from graphopt_tests.report.test_report import data_of
 
 MODELS = Path(__file__).parents[1] / "data" / "models"
 FLAGS = "fuse_gemm_epilogue,fuse_bn_act_ops,fuse_dot_product_attention"
@@ -71,10 +73,16 @@ def test_the_page_has_the_examples() -> None:
 
 @pytest.mark.parametrize("name", examples())
 def test_examples(name: str, tmp_path: Path) -> None:
-    """Each has a fusion, or a reason against it, and outputs."""
+    """Each has a fusion of the flag that its comment names, or a reason against it, and outputs."""
     request = {"text": examples()[name], "flags": FLAGS}
     found = work.analyse(request, tmp_path)
     assert found["page"].startswith("<!DOCTYPE html>") and found["inputs"]
+    (program,) = data_of(found["page"])["programs"]
+    flag = re.match(r"//.*?(fuse_\w+)", examples()[name])
+    assert flag is not None
+    fired = re.search(rf">{flag[1]}<.*?>(\d+) of (\d+)<", program["overview"])
+    assert fired is not None
+    assert (int(fired[1]) > 0) == (name != "declined") and int(fired[2]) > 0
     ran = work.run({**request, "seed": 1, "size": 2}, tmp_path)
     assert all(each["values"] for each in ran["outputs"]) and ran["random"]
 

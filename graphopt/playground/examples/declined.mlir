@@ -1,4 +1,4 @@
-// A fetched value stays: the activation is fused, but not with the batch norm, whose result is read.
+// fuse_bn_act_ops takes a batch norm with its relu. Not here: the result of the norm is fetched, so it stays.
 func.func @main(
   feed %image: tensor<2x3x8x8xf32>,
   state %mean: tensor<3xf32>,
