@@ -11,6 +11,7 @@ import numpy as np
 
 from graphopt.errors import AssertedError, UnsupportedError
 from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
 from graphopt.ir.dialect.shapes import broadcast_shapes
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign, full
@@ -204,14 +205,16 @@ def unflatten(x: Variable, axis: int, shape: Any, name: str | None = None) -> Va
 
 
 def view(x: Variable, shape_or_dtype: Any, name: str | None = None) -> Variable:
-    """The elements in another shape (paddle.view).
+    """The elements in another shape, or their bytes as another dtype (paddle.view).
 
-    Raises UnsupportedError for a dtype: the bytes of a tensor are not laid out before it runs.
+    Where numbers of that dtype are longer or shorter, the last axis has fewer or more of them.
+    Raises ProgramError where its bytes are no whole number of them.
     """
     arguments.variable(x, "x", "view")
-    if not isinstance(shape_or_dtype, (list, tuple)):
-        raise UnsupportedError("view(): only a shape is supported; use cast for another dtype")
-    return reshape(x, shape_or_dtype, name)
+    if isinstance(shape_or_dtype, (list, tuple)):
+        return reshape(x, shape_or_dtype, name)
+    dtype = arguments.dtype(shape_or_dtype, "shape_or_dtype", "view")
+    return emit("view_dtype", {"input": x}, {"dtype": dtype.code}, out="out", name=name)
 
 
 def view_as(x: Variable, other: Variable, name: str | None = None) -> Variable:

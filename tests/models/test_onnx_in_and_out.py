@@ -16,6 +16,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnx_ir")
 runtime = pytest.importorskip("onnxruntime")
 from onnx import helper, numpy_helper  # noqa: E402  (needs the package)
+from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(0)
@@ -31,6 +32,7 @@ def saved(
     kind: int = 1,
     results: int = 1,
     domain: str = "",
+    opset: int = 17,
     **attrs: Any,
 ) -> Path:
     """A file with one node, which reads these names."""
@@ -43,7 +45,7 @@ def saved(
         [helper.make_empty_tensor_value_info(name) for name in outputs],
         [numpy_helper.from_array(array, name) for name, array in tensors.items()],
     )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     path = folder / "m.onnx"
     path.write_bytes(model.SerializeToString())
@@ -57,12 +59,19 @@ def by_runtime(path: Path, feed: dict[str, Array]) -> list[Array]:
     return runtime.InferenceSession(str(path), options).run(None, feed)
 
 
-def check(path: Path, *feeds: dict[str, Array], **options: Any) -> tuple[ImportedModel, Any]:
-    """Numbers of a run, and of the model that is written again, as in ONNX Runtime."""
+def by_reference(path: Path, feed: dict[str, Array]) -> list[Array]:
+    """What onnx's reference evaluator computes."""
+    return ReferenceEvaluator(str(path)).run(None, feed)  # pyright: ignore
+
+
+def check(
+    path: Path, *feeds: dict[str, Array], oracle: Any = by_runtime, **options: Any
+) -> tuple[ImportedModel, Any]:
+    """Numbers of a run, and of the model that is written again, as the oracle has them."""
     model, again = read_model(path), path.with_name("again.onnx")
     model.export(again, **options)
     for feed in feeds:
-        wanted = by_runtime(path, feed)
+        wanted = oracle(path, feed)
         for found in (model.run(feed), by_runtime(again, feed)):
             for new, old in zip(found, wanted, strict=True):
                 assert (new.dtype, new.shape) == (old.dtype, old.shape)
@@ -230,3 +239,106 @@ def test_sizes_are_given_where_they_cannot_stay_open(tmp_path: Path) -> None:
     with pytest.raises(OpenSizeError, match="are open"):
         read_model(path).export(tmp_path / "again.onnx")
     check(path, {"x": floats(3, 1, 4)}, sizes={"x": (3, 1, 4)})
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("aligned", [0, 1])
+@pytest.mark.parametrize("padding", ["reflection", "zeros", "border"])
+def test_images_read_between_sixteen_pixels(padding: str, aligned: int, tmp_path: Path) -> None:
+    """Points in the image, at its edges and beyond."""
+    path = saved(
+        *(tmp_path, "GridSample", {"x": ["n", 2, 4, 5], "g": ["n", "h", "w", 2]}, {}, ["x", "g"]),
+        mode="bicubic",
+        padding_mode=padding,
+        align_corners=aligned,
+    )
+    points = np.concatenate([floats(2, 3, 4, 2), np.full((2, 3, 1, 2), -1, np.float32)], 2)
+    check(path, {"x": floats(2, 2, 4, 5), "g": points}, {"x": floats(1, 2, 4, 5), "g": points[:1]})
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "gated_delta",
+        *(pytest.param(r, marks=pytest.mark.exhaustive) for r in ("linear", "gated", "delta")),
+    ],
+)
+def test_attention_with_a_state(rule: str, tmp_path: Path) -> None:
+    """Two heads of queries for each of the keys, any batch and any number of steps."""
+    given: dict[str, Sequence[int | str]] = {
+        "q": ["n", "t", 12],
+        "k": ["n", "t", 6],
+        "v": ["n", "t", 8],
+    }
+    given["s"] = ["n", 2, 3, 4]
+    decay = beta = ""
+    if "gated" in rule:
+        given["d"], decay = ["n", "t", 2 if rule == "gated" else 6], "d"
+    if "delta" in rule:
+        given["b"], beta = ["n", "t", 1], "b"
+    path = saved(
+        *(tmp_path, "LinearAttention", given, {}, ["q", "k", "v", "s", decay, beta]),
+        results=2,
+        opset=27,
+        q_num_heads=4,
+        kv_num_heads=2,
+        update_rule=rule,
+    )
+
+    def feed(n: int, t: int) -> dict[str, Array]:
+        sizes = {"n": n, "t": t}
+        own = {
+            k: [sizes[d] if isinstance(d, str) else d for d in dims] for k, dims in given.items()
+        }
+        return {name: floats(*shape) / 2 for name, shape in own.items()}
+
+    check(path, feed(2, 5), feed(1, 1), oracle=by_reference)
+
+
+@pytest.mark.parametrize("length", [3, pytest.param(1, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("has_past", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
+def test_a_convolution_of_the_steps_so_far(has_past: bool, length: int, tmp_path: Path) -> None:
+    """Of fewer steps than the filter is long, too."""
+    given: dict[str, Sequence[int | str]] = {"x": ["n", 4, "t"]}
+    if has_past:
+        given["p"] = ["n", 4, length - 1]
+    path = saved(
+        *(tmp_path, "CausalConvWithState", given, {"w": floats(4, 1, length), "b": floats(4)}),
+        ["x", "w", "b", "p" if has_past else ""],
+        results=2,
+        opset=27,
+        activation="silu",
+    )
+    feeds = [{"x": floats(2, 4, t), "p": floats(2, 4, length - 1)} for t in (5, 1)]
+    check(path, *({k: f[k] for k in given} for f in feeds), oracle=by_reference)
+
+
+def test_windows_of_volumes_add_up(tmp_path: Path) -> None:
+    tensors = {"s": np.array([4, 3, 5]), "k": np.array([2, 1, 3])}
+    path = saved(
+        *(tmp_path, "Col2Im", {"x": ["n", 12, 32]}, tensors, ["x", "s", "k"]),
+        opset=18,
+        pads=[1, 0, 0, 0, 0, 1],
+        strides=[1, 2, 1],
+    )
+    check(path, {"x": floats(2, 12, 32)}, oracle=by_reference)
+
+
+def test_sequences_that_are_turned_have_open_sizes(tmp_path: Path) -> None:
+    tensors = {"l": np.array([3, 1, 2])}
+    given = {"x": ["batch", "time", 2]}
+    path = saved(
+        *(tmp_path, "ReverseSequence", given, tensors, ["x", "l"]), batch_axis=0, time_axis=1
+    )
+    check(path, {"x": floats(3, 4, 2)}, {"x": floats(3, 3, 2)})
+
+
+@pytest.mark.exhaustive
+def test_steps_written_to_a_cache_have_open_sizes(tmp_path: Path) -> None:
+    given = {"x": ["batch", "heads", "time", 2], "u": ["batch", "heads", "new", 2]}
+    path = saved(
+        *(tmp_path, "TensorScatter", given, {"s": np.array([3, 1])}, ["x", "u", "s"]),
+        opset=24,
+        mode="circular",
+    )
+    check(path, {"x": floats(2, 3, 4, 2), "u": floats(2, 3, 2, 2)}, oracle=by_reference)

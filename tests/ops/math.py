@@ -110,6 +110,13 @@ SAMPLES = {
         sample(u8([1, 0, 5]), scale=-1.0, bias=3.0).gives(lambda x: [2, 3, 254]),
         sample(bf16(0)),
     ],
+    ops.ViewDtype: [
+        sample(i32([0x3F800000, -0x3FE00000]), dtype="float32").gives(lambda x: [1, -2.5]),
+        sample(i64(2, 3), dtype="float64").gives(lambda x: x.view(np.float64)),
+        sample(i32(2, 3), dtype="uint8").gives(lambda x: x.view(np.uint8)),
+        sample(u8([[1, 0, 128, 63]]), dtype="float32").gives(lambda x: x.view(np.float32)),
+        sample(u8([1, 0]), dtype="bool").gives(lambda x: [True, False]),
+    ],
     ops.Cast: [
         sample(f32(2, 3), dtype="float64").gives(lambda x: x),
         sample(f64(3), dtype="float64").gives(lambda x: x),

@@ -209,6 +209,19 @@ def cast(x: Array, dtype: DType) -> Array:
     return _cut(x, dtype) if is_floating(x) and dtype.is_whole else x.astype(dtype.numpy)
 
 
+@lowers(ops.ViewDtype)
+def view_dtype(x: Array, dtype: DType) -> Array:
+    x = x.astype(np.uint8) if x.dtype == np.bool_ else x
+    wanted = np.dtype(np.uint8) if dtype == "bool" else dtype.numpy
+    longer = wanted.itemsize // x.dtype.itemsize
+    if longer > 1:
+        x = x.reshape(*x.shape[:-1], x.shape[-1] // longer, longer)
+    out = lax.bitcast_convert_type(x, wanted)
+    if wanted.itemsize < x.dtype.itemsize:
+        out = out.reshape(*x.shape[:-1], -1)
+    return out != 0 if dtype == "bool" else out
+
+
 def _cut(x: Array, dtype: DType) -> Array:
     """Floats as integers like `convert_as_x86` of `ir/dtypes.py`, where XLA keeps them in range."""
     x, whole = wide(x), dtype.cut_in  # a narrow float has no such bound

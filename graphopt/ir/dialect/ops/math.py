@@ -15,6 +15,7 @@ from graphopt.ir.dialect.ops.base import (
     Declare,
     FloatUnary,
     OneTensor,
+    OpaqueOp,
     PureOp,
     Unary,
 )
@@ -22,6 +23,7 @@ from graphopt.ir.dialect.ops.complex import real_of
 from graphopt.ir.dialect.traits import Elementwise, Linear
 from graphopt.ir.dialect.types import (
     TENSOR,
+    UNKNOWN,
     Tensor,
     broadcast_shapes,
     dtype_of,
@@ -30,6 +32,7 @@ from graphopt.ir.dialect.types import (
     same_shape,
     shape_of,
 )
+from graphopt.ir.dtypes import DType
 
 elementwise = Declare(__name__)
 
@@ -173,6 +176,32 @@ class Cast(OneTensor, PureOp):
     @staticmethod
     def infer(x: Tensor, dtype: str) -> Tensor:
         return like(x, dtype=dtype)
+
+
+@irdl_op_definition
+class ViewDtype(OneTensor, OpaqueOp):
+    """The bytes of x as numbers of another type. Paddle: view_dtype.
+
+    Where these are longer or shorter the last axis has fewer or more of them.
+    """
+
+    name = "pd.view_dtype"
+    dtype = dtype_property()
+
+    @staticmethod
+    def infer(x: Tensor, dtype: str) -> Tensor:
+        shape, kinds = shape_of(x), (dtype_of(x), DType(dtype))
+        if any(kind.is_complex or kind.endswith(("int2", "int4")) for kind in kinds):
+            raise OperandError(f"the bytes of {kinds[0]!s} cannot be numbers of {kinds[1]!s}")
+        old, new = (kind.numpy.itemsize for kind in kinds)
+        if old == new:
+            return like(x, dtype=dtype)
+        if not shape or (shape[-1] != UNKNOWN and shape[-1] * old % new):
+            raise ProgramError(
+                f"{list(shape)} numbers of {old} bytes are no numbers of {new} along the last axis"
+            )
+        last = UNKNOWN if shape[-1] == UNKNOWN else shape[-1] * old // new
+        return like(x, shape=(*shape[:-1], last), dtype=dtype)
 
 
 @irdl_op_definition

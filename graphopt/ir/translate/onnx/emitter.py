@@ -13,14 +13,25 @@ from graphopt.errors import OpenSizeError, UnsupportedError
 from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import Scan, Yield
-from graphopt.ir.dialect.ops.creation import AssignValue, Full, FullLike
+from graphopt.ir.dialect.ops.creation import Arange, AssignValue, Full, FullLike
 from graphopt.ir.dialect.ops.math import Add, Cast, LogicalOr, Scale
-from graphopt.ir.dialect.ops.shape import Expand, Reshape, ShapeOf, Squeeze, Transpose, Unsqueeze
+from graphopt.ir.dialect.ops.shape import (
+    Concat,
+    Expand,
+    Reshape,
+    ShapeOf,
+    Slice,
+    Squeeze,
+    Transpose,
+    Unsqueeze,
+)
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of, tensor
 from graphopt.ir.dtypes import DType
 from graphopt.ir.translate.onnx.naming import OPSET, element_type
 from graphopt.ir.translate.operators.emitter import Emitter
 
+END = 2**31 - 1
+"""The end of any axis, for Slice."""
 # Whole numbers up to this one are floats, too.
 _EXACT = 2**53
 
@@ -117,6 +128,17 @@ class OnnxEmitter(Emitter):
         wanted = dtype_of(like.type) if dtype is None else dtype
         return self(FullLike, like, value=float(value), dtype=wanted)
 
+    def zeros(self, shape: Sequence[int], x: SSAValue, axis: int) -> SSAValue:
+        """Zeros in the dtype of x; the size -1 of their shape is that of x along an axis."""
+        size, kind = shape_of(x.type)[axis], dtype_of(x.type)
+        known = tuple(size if each == UNKNOWN else each for each in shape)
+        if UNKNOWN not in known:
+            return self(Full, shape=known, value=0.0, dtype=kind)
+        own = self(Slice, self.shape(x), axes=(0,), starts=(axis,), ends=(axis + 1,))
+        parts = [own if each == UNKNOWN else self.constant([each], "int64") for each in shape]
+        attrs = {"value": 0.0, "dtype": kind}
+        return self.dynamic(Full, [], attrs, {"shape": self(Concat, parts, axis=0)})[0]
+
     # Ops with a region -----------------------------------------------------------------------
 
     def scan(
@@ -154,6 +176,19 @@ class OnnxEmitter(Emitter):
     def shape(self, x: SSAValue) -> SSAValue:
         """The sizes of x as int64, as ONNX has them."""
         return self(Cast, self(ShapeOf, x), dtype="int64")
+
+    def size(self, x: SSAValue, axis: int) -> SSAValue | int:
+        """The size of x along an axis, a value without axes where it is open."""
+        if shape_of(x.type)[axis] != UNKNOWN:
+            return shape_of(x.type)[axis]
+        cut = {"axes": (0,), "starts": (axis,), "ends": (axis + 1,), "decrease_axis": (0,)}
+        return self(Slice, self.shape(x), **cut)
+
+    def numbers_to(self, length: SSAValue | int) -> SSAValue:
+        """0, 1, 2, ... below a length, int64."""
+        if isinstance(length, int):
+            return self(Arange, start=0.0, end=float(length))
+        return self.emit_with_tensor(Arange, [], "end", length)
 
     def transpose(self, x: SSAValue, perm: Sequence[int]) -> SSAValue:
         """x with its axes in another order."""

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops import conv as ops
+from graphopt.ir.dialect.ops.activation import Silu
 from graphopt.ir.dialect.ops.math import Add, FloorDivide, Maximum, Multiply, Subtract
 from graphopt.ir.dialect.ops.rearrange import Pad
 from graphopt.ir.dialect.ops.shape import Concat, Slice, Stack
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.ir.translate.onnx.emitter import OnnxEmitter, rank, shape
+from graphopt.ir.translate.onnx.emitter import END, OnnxEmitter, rank, shape
 from graphopt.ir.translate.onnx.registry import reads
 
 Pairs = tuple[tuple[int, int], ...]
@@ -251,3 +252,29 @@ def deform_conv(
         groups=group,
     )
     return with_bias(emit, out, bias)
+
+
+@reads("CausalConvWithState")
+def causal_conv_with_state(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    filter: SSAValue,
+    bias: SSAValue | None = None,
+    past: SSAValue | None = None,
+    *,
+    activation: str = "none",
+) -> Sequence[SSAValue]:
+    """Each channel over its own steps and those of the call before, the last of which are kept."""
+    kind = emit.one_of(activation, ("none", "silu", "swish"))
+    channels, _, length = emit.sizes(filter, "the sizes of its filter")
+    if past is None:
+        steps = emit(Pad, x, paddings=(0, 0, 0, 0, length - 1, 0))
+    else:
+        steps = emit(Concat, [past, x], axis=2)
+    out = convolve(emit, steps, filter, "NOTSET", None, channels, None, None)
+    out = with_bias(emit, out, bias)
+    kept = (
+        {"starts": (1 - length,), "ends": (END,)} if length > 1 else {"starts": (0,), "ends": (0,)}
+    )
+    present = emit(Slice, steps, axes=(2,), **kept)
+    return [out if kind == "none" else emit(Silu, out), present]

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops.creation import Arange, Eye, Full
-from graphopt.ir.dialect.ops.math import Cast, Clip
+from graphopt.ir.dialect.ops.math import Cast, Clip, ViewDtype
 from graphopt.ir.dialect.ops.rearrange import TriangleOf
 from graphopt.ir.dtypes import DType
 from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype
@@ -118,6 +118,14 @@ def convert(
         x = x if dtype(x).is_floating else emit.cast(x, "float32")
         x = emit(Clip, x, min=-LARGEST[kind], max=LARGEST[kind])
     return emit.cast(x, kind)
+
+
+@reads("BitCast")
+def bit_cast(emit: OnnxEmitter, x: SSAValue, *, to: int) -> SSAValue:
+    kind = emit.element_type(to)
+    if kind.numpy.itemsize != dtype(x).numpy.itemsize:
+        raise emit.refuse(f"{dtype(x)!s} has other bits than {kind!s}")
+    return emit(ViewDtype, x, dtype=kind)
 
 
 @reads("Optional")

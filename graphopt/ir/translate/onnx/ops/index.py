@@ -14,7 +14,7 @@ from graphopt.ir.dialect.ops.math import Add, Cast, LessThan, Multiply, Remainde
 from graphopt.ir.dialect.ops.reduce import Sum
 from graphopt.ir.dialect.ops.shape import Concat, Reshape, Slice, Squeeze, Unsqueeze
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
+from graphopt.ir.translate.onnx.emitter import END, OnnxEmitter, dtype, rank, shape
 from graphopt.ir.translate.onnx.registry import reads
 
 
@@ -28,7 +28,7 @@ def gather(emit: OnnxEmitter, x: SSAValue, indices: SSAValue, *, axis: int = 0) 
         number = int(numbers[0])
         if size != UNKNOWN and not -size <= number < size:
             raise emit.refuse(f"element {number} of an axis of {size}")
-        end = number + 1 or 2**31 - 1
+        end = number + 1 or END
         cut = {"axes": (at,), "starts": (number,), "ends": (end,)}
         return emit(Slice, x, **cut, decrease_axis=(at,))
     if numbers is not None and any(number < 0 for number in numbers):
@@ -333,16 +333,16 @@ def reverse_sequence(
 ) -> SSAValue:
     """Step t of a sequence of n steps is step n - 1 - t, and t from n on."""
     batch, time = emit.axis(batch_axis, rank(x)), emit.axis(time_axis, rank(x))
-    sizes = emit.sizes(x)
-    dims = [1] * rank(x)
-    dims[time] = sizes[time]
-    steps = emit.to_shape(emit(Arange, start=0.0, end=float(sizes[time])), dims)
-    dims = [1] * rank(x)
-    dims[batch] = sizes[batch]
-    counts = emit.to_shape(emit.cast(lengths, "int64"), dims)
+    steps = emit.along(emit.numbers_to(emit.size(x, time)), rank(x), time)
+    counts = emit.along(emit.cast(lengths, "int64"), rank(x), batch)
     mirrored = emit(Subtract, emit.plus(counts, -1), steps)
     index = emit(Where, emit(LessThan, steps, counts), mirrored, steps)
-    return emit(scatter.TakeAlongAxis, x, emit.expand(index, sizes), axis=time)
+    return emit(scatter.TakeAlongAxis, x, _expand_like(emit, index, x), axis=time)
+
+
+def _expand_like(emit: OnnxEmitter, index: SSAValue, x: SSAValue) -> SSAValue:
+    """An index with a number for each element of x."""
+    return emit.expand(index, emit.shape(x) if UNKNOWN in shape(x) else shape(x))
 
 
 @reads("TensorScatter")
@@ -357,14 +357,12 @@ def tensor_scatter(
 ) -> SSAValue:
     """Steps of each sequence of a batch written to its cache, from a place of its own on."""
     at = emit.axis(axis, rank(cache))
-    sizes, new = emit.sizes(cache), emit.sizes(update, "the sizes of its update")
-    dims = [1] * rank(cache)
-    dims[at] = new[at]
-    places = emit.to_shape(emit(Arange, start=0.0, end=float(new[at])), dims)
+    places = emit.along(emit.numbers_to(emit.size(update, at)), rank(cache), at)
     if starts is not None:
-        first = emit.to_shape(emit.cast(starts, "int64"), (sizes[0], *(1,) * (rank(cache) - 1)))
-        places = emit(Add, places, first)
+        places = emit(Add, places, emit.along(emit.cast(starts, "int64"), rank(cache), 0))
     if emit.one_of(mode, ("linear", "circular")) == "circular":
-        places = emit(Remainder, places, emit.constant([sizes[at]], "int64", ()))
-    index = emit.expand(places, new)
+        size = emit.size(cache, at)
+        whole = size if isinstance(size, SSAValue) else emit.constant([size], "int64", ())
+        places = emit(Remainder, places, whole)
+    index = _expand_like(emit, places, update)
     return emit(scatter.PutAlongAxis, cache, index, update, axis=at)

@@ -26,10 +26,8 @@ from graphopt.ir.dialect.ops.rearrange import Pad
 from graphopt.ir.dialect.ops.reduce import Mean, PNorm
 from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
+from graphopt.ir.translate.onnx.emitter import END, OnnxEmitter, dtype, rank, shape
 from graphopt.ir.translate.onnx.registry import reads
-
-_END = 2**31 - 1
 
 
 @reads("BatchNormalization")
@@ -166,7 +164,7 @@ def lrn(
     around[2:4] = [(size - 1) // 2, size - 1 - (size - 1) // 2]
     squares = emit(Pad, emit(Square, x), paddings=tuple(around))
     near = [
-        emit(Slice, squares, axes=(1,), starts=(i,), ends=(i + 1 - size or _END,))
+        emit(Slice, squares, axes=(1,), starts=(i,), ends=(i + 1 - size or END,))
         for i in range(size)
     ]
     middle = emit.scale(emit(AddN, near), alpha / size, bias)

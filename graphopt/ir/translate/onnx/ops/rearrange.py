@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.math import Multiply, NotEqual, Where
 from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.ops.rearrange import Pad
+from graphopt.ir.dialect.ops.scatter import ScatterNdAdd
 from graphopt.ir.dialect.ops.shape import Assign, Slice
 from graphopt.ir.dialect.ops.vision import Fold, PixelShuffle
-from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank
+from graphopt.ir.dialect.types import UNKNOWN
+from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
 from graphopt.ir.translate.onnx.registry import reads
 
 _MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
@@ -166,8 +169,42 @@ def col2im(
 ) -> SSAValue:
     sizes = tuple(map(int, emit.numbers(image, "sizes")))
     kernel = tuple(map(int, emit.numbers(block, "sizes of windows")))
-    if len(sizes) != 2:
-        raise emit.refuse(f"images of {len(sizes)} dimensions, and 2 are supported")
-    around = tuple(pads or (0, 0, 0, 0))
-    attrs = {"strides": tuple(strides or (1, 1)), "dilations": tuple(dilations or (1, 1))}
-    return emit(Fold, x, output_sizes=sizes, kernel_sizes=kernel, paddings=around, **attrs)
+    count = len(sizes)
+    around = tuple(pads or (0,) * (2 * count))
+    attrs = {
+        "strides": tuple(strides or (1,) * count),
+        "dilations": tuple(dilations or (1,) * count),
+    }
+    if count == 2:
+        return emit(Fold, x, output_sizes=sizes, kernel_sizes=kernel, paddings=around, **attrs)
+    pairs = tuple(zip(around[:count], around[count:], strict=True))
+    return _add_up(emit, x, sizes, kernel, pairs, **attrs)
+
+
+def _add_up(
+    emit: OnnxEmitter,
+    x: SSAValue,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> SSAValue:
+    """The windows of volumes added up, each element by its number in the padded volume."""
+    whole = [size + sum(pair) for size, pair in zip(sizes, pads, strict=True)]
+    emit.check_bound("elements of all windows", *whole, *kernel)
+    within, first = np.zeros((), np.int64), np.zeros((), np.int64)
+    for size, k, step, apart in zip(whole, kernel, strides, dilations, strict=True):
+        starts = np.arange(0, size - apart * (k - 1), step)
+        within = np.add.outer(within * size, np.arange(k) * apart)
+        first = np.add.outer(first * size, starts)
+    numbers = np.add.outer(within, first).reshape(-1, 1)
+    channels, windows = shape(x)[1] // within.size, first.size
+    values = emit.transpose(emit.reshape(x, 0, channels, within.size * windows), (2, 0, 1))
+    zeros = emit.zeros((int(np.prod(whole)), UNKNOWN, channels), x, 0)
+    total = emit(ScatterNdAdd, zeros, emit.constant(numbers, "int64"), values)
+    out = emit.reshape(emit.transpose(total, (1, 2, 0)), 0, channels, *whole)
+    cut = [(before, before + size) for (before, _), size in zip(pads, sizes, strict=True)]
+    starts, ends = zip(*cut, strict=True)
+    axes = tuple(range(2, 2 + len(sizes)))
+    return emit(Slice, out, axes=axes, starts=starts, ends=ends)

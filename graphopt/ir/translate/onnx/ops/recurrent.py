@@ -16,7 +16,7 @@ from graphopt.ir.dialect.ops.reduce import Cumsum
 from graphopt.ir.dialect.ops.sequence.recurrent import Rnn
 from graphopt.ir.dialect.ops.shape import Concat, Slice, Stack
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
+from graphopt.ir.translate.onnx.emitter import END, OnnxEmitter, dtype, rank, shape
 from graphopt.ir.translate.onnx.ops.activation import (
     elu,
     hard_sigmoid,
@@ -102,22 +102,8 @@ def _states(
     hidden: int,
 ) -> list[SSAValue]:
     """The states before the first step: zeros where they are not given."""
-    return [_zeros(emit, x, directions, hidden) if each is None else each for each in given]
-
-
-def _zeros(emit: OnnxEmitter, x: SSAValue, directions: int, hidden: int) -> SSAValue:
-    """The state before the first step."""
-    batch = shape(x)[1]
-    if batch != UNKNOWN:
-        return emit(Full, shape=(directions, batch, hidden), value=0.0, dtype=dtype(x))
-    cut = {"axes": (0,), "starts": (1,), "ends": (2,)}
-    parts = [
-        emit.constant([directions], "int64"),
-        emit(Slice, emit.shape(x), **cut),
-        emit.constant([hidden], "int64"),
-    ]
-    attrs = {"value": 0.0, "dtype": dtype(x)}
-    return emit.dynamic(Full, [], attrs, {"shape": emit(Concat, parts, axis=0)})[0]
+    sizes = (directions, UNKNOWN, hidden)
+    return [emit.zeros(sizes, x, 1) if each is None else each for each in given]
 
 
 def _is_paddles(network: _Network) -> bool:
@@ -233,7 +219,7 @@ def _direction(network: _Network, at: int, *, is_back: bool) -> tuple[SSAValue, 
     every, *stacked = emit.scan(memories, [cell.project(x), *masks], step, is_back=goes_back)
     if lengths is not None and is_back and is_joint:
         every = reverse_sequence(emit, every, lengths)
-    ends = {"starts": (0,), "ends": (1,)} if goes_back else {"starts": (-1,), "ends": (2**31 - 1,)}
+    ends = {"starts": (0,), "ends": (1,)} if goes_back else {"starts": (-1,), "ends": (END,)}
     return every, [emit(Slice, x, axes=(0,), decrease_axis=(0,), **ends) for x in stacked]
 
 

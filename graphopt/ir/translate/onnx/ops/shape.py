@@ -13,10 +13,8 @@ from graphopt.ir.dialect.ops.math import Maximum
 from graphopt.ir.dialect.ops.rearrange import Flip, StridedSlice, Tile
 from graphopt.ir.dialect.ops.reduce import Numel
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
+from graphopt.ir.translate.onnx.emitter import END, OnnxEmitter, dtype, rank, shape
 from graphopt.ir.translate.onnx.registry import reads
-
-_FAR = 2**31 - 1
 
 
 @reads("Identity")
@@ -225,8 +223,8 @@ def _cut(
     if not axes:
         return x
     steps = [1] * len(axes) if steps is None else [int(step) for step in steps]
-    first = [max(min(int(n), _FAR), -_FAR) for n in starts]
-    last = [max(min(int(n), _FAR), -_FAR) for n in ends]
+    first = [max(min(int(n), END), -END) for n in starts]
+    last = [max(min(int(n), END), -END) for n in ends]
     order = sorted(range(len(axes)), key=lambda i: axes[i])
     first, last = [first[i] for i in order], [last[i] for i in order]
     steps, found = [steps[i] for i in order], tuple(axes[i] for i in order)
@@ -236,7 +234,7 @@ def _cut(
         whole = shape(x)[axis]
         if whole != UNKNOWN:
             bounds = slice(first[i], last[i], steps[i]).indices(whole)
-            first[i], last[i] = bounds[0], bounds[1] if bounds[1] >= 0 else -_FAR
+            first[i], last[i] = bounds[0], bounds[1] if bounds[1] >= 0 else -END
             if steps[i] > 0:
                 last[i] = max(last[i], first[i])
     return emit(

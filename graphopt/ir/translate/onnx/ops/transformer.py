@@ -1,4 +1,4 @@
-"""Attention and rotary embeddings."""
+"""Attention, that of a state over the steps, and rotary embeddings."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops.activation import Softmax, Tanh
-from graphopt.ir.dialect.ops.creation import Arange
 from graphopt.ir.dialect.ops.index import Gather
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.math import (
     Add,
     Equal,
+    Exp,
     GreaterEqual,
     LessEqual,
     LessThan,
@@ -26,7 +26,7 @@ from graphopt.ir.dialect.ops.rearrange import Pad, RepeatInterleave, StridedSlic
 from graphopt.ir.dialect.ops.reduce import Max
 from graphopt.ir.dialect.ops.shape import Concat, Slice
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
+from graphopt.ir.translate.onnx.emitter import END, OnnxEmitter, dtype, rank, shape
 from graphopt.ir.translate.onnx.registry import reads
 
 _NEVER = float("-inf")
@@ -74,7 +74,7 @@ def attention(
         k, v = (_heads(emit, value, kv_num_heads) for value in (k, v))
     before: SSAValue | int = 0
     if past_key is not None and past_value is not None:
-        before = _length(emit, past_key)
+        before = emit.size(past_key, 2)
         k = emit(Concat, [past_key, k], axis=2)
         v = emit(Concat, [past_value, v], axis=2)
     present = k, v
@@ -114,14 +114,6 @@ def _heads(emit: OnnxEmitter, x: SSAValue, count: int | None) -> SSAValue:
     return emit.transpose(emit.reshape(x, 0, 0, count, shape(x)[2] // count), (0, 2, 1, 3))
 
 
-def _length(emit: OnnxEmitter, x: SSAValue) -> SSAValue | int:
-    """The number of steps of [batch, heads, length, size], as a value where it is open."""
-    if shape(x)[2] != UNKNOWN:
-        return shape(x)[2]
-    cut = {"axes": (0,), "starts": (2,), "ends": (3,), "decrease_axis": (0,)}
-    return emit(Slice, emit.shape(x), **cut)
-
-
 def _bias(
     emit: OnnxEmitter,
     q: SSAValue,
@@ -135,19 +127,19 @@ def _bias(
     kept = dtype(q)
     bias: SSAValue | None = None
     if mask is not None:
-        bias = _to_bias(emit, _widen_mask(emit, mask, _length(emit, k)), kept)
+        bias = _to_bias(emit, _widen_mask(emit, mask, emit.size(k, 2)), kept)
     if not frontier.is_open:
-        queries, keys = (_numbers(emit, _length(emit, value)) for value in (q, k))
+        queries, keys = (emit.numbers_to(emit.size(value, 2)) for value in (q, k))
         places = emit.unsqueeze(queries, 1)
         offset = before if isinstance(before, SSAValue) else emit.constant([before], "int64", ())
         if lengths is not None:
-            own = emit(Subtract, emit.cast(lengths, "int64"), _as_value(emit, _length(emit, q)))
+            own = emit(Subtract, emit.cast(lengths, "int64"), _as_value(emit, emit.size(q, 2)))
             offset = emit.reshape(own, -1, 1, 1, 1)
         places = emit(Add, places, offset)
         sees = _sees(emit, places, keys, frontier)
         bias = _sum(emit, bias, _to_bias(emit, sees, kept))
     if lengths is not None:
-        keys = _numbers(emit, _length(emit, k))
+        keys = emit.numbers_to(emit.size(k, 2))
         counts = emit.reshape(emit.cast(lengths, "int64"), -1, 1, 1, 1)
         bias = _sum(emit, bias, _to_bias(emit, emit(LessThan, keys, counts), kept))
     return bias
@@ -192,13 +184,6 @@ def _sum(emit: OnnxEmitter, x: SSAValue | None, y: SSAValue) -> SSAValue:
     return y if x is None else emit(Add, x, y)
 
 
-def _numbers(emit: OnnxEmitter, length: SSAValue | int) -> SSAValue:
-    """0, 1, 2, ... up to a length."""
-    if isinstance(length, int):
-        return emit(Arange, start=0.0, end=float(length))
-    return emit.emit_with_tensor(Arange, [], "end", length)
-
-
 def _as_value(emit: OnnxEmitter, length: SSAValue | int) -> SSAValue:
     return length if isinstance(length, SSAValue) else emit.constant([length], "int64", ())
 
@@ -208,6 +193,63 @@ def _without_blind(emit: OnnxEmitter, weights: SSAValue, bias: SSAValue) -> SSAV
     most = emit(Max, bias, axis=(rank(bias) - 1,), keepdim=True)
     is_blind = emit(Equal, most, emit.constant([_NEVER], dtype(bias), ()))
     return emit(Where, is_blind, emit.number(0, weights), weights)
+
+
+@reads("LinearAttention")
+def linear_attention(
+    emit: OnnxEmitter,
+    q: SSAValue,
+    k: SSAValue,
+    v: SSAValue,
+    past: SSAValue | None = None,
+    decay: SSAValue | None = None,
+    beta: SSAValue | None = None,
+    *,
+    chunk_size: int = 64,
+    kv_num_heads: int,
+    q_num_heads: int,
+    scale: float = 0.0,
+    update_rule: str = "gated_delta",
+) -> Sequence[SSAValue]:
+    """A state [batch, heads, keys, values] that each step forgets a part of, and adds to."""
+    rule = emit.one_of(update_rule, ("linear", "gated", "delta", "gated_delta"))
+    for name, value in (("gated", decay), ("delta", beta)):
+        if (name in rule) != (value is not None):
+            raise emit.refuse(f"{update_rule!r} {'with' if value else 'without'} its operand")
+    if kv_num_heads < 1 or q_num_heads % kv_num_heads:
+        raise emit.refuse(f"{q_num_heads} heads of queries for {kv_num_heads} of keys")
+    kept, state_kind = dtype(q), dtype(q if past is None else past)
+    wide = "float64" if kept == "float64" else "float32"
+
+    def by_step(x: SSAValue, *split: int) -> SSAValue:
+        """[batch, length, all] as [length, batch, *split]."""
+        apart = emit.transpose(emit.cast(x, wide), (1, 0, 2))
+        return emit.reshape(apart, 0, 0, *split)
+
+    keys, values = (shape(x)[2] // kv_num_heads for x in (k, v))
+    queries = by_step(q, kv_num_heads, q_num_heads // kv_num_heads, keys)
+    items = [queries, by_step(k, kv_num_heads, keys, 1), by_step(v, kv_num_heads, 1, values)]
+    if decay is not None:  # one number of each head, or of each key
+        items.append(by_step(decay, kv_num_heads, shape(decay)[2] // kv_num_heads, 1))
+    if beta is not None:  # one number of each head, or one for all
+        items.append(by_step(beta, shape(beta)[2], 1, 1))
+    start = emit.zeros((UNKNOWN, kv_num_heads, keys, values), q, 0) if past is None else past
+
+    def step(state: SSAValue, *now: SSAValue) -> Sequence[SSAValue]:
+        query, key, value, *gates = now
+        if decay is not None:
+            state = emit(Multiply, state, emit(Exp, gates[0]))
+        if beta is not None:
+            known = emit(Matmul, key, state, transpose_x=True)
+            value = emit(Multiply, gates[-1], emit(Subtract, value, known))
+        state = emit(Add, state, emit(Multiply, key, value))
+        return [state, emit(Matmul, query, state), state]
+
+    found, states = emit.scan([emit.cast(start, wide)], items, step)
+    out = emit.scale(found, scale or keys**-0.5)
+    out = emit.reshape(emit.transpose(out, (1, 0, 2, 3, 4)), 0, 0, q_num_heads * values)
+    last = {"axes": (0,), "starts": (-1,), "ends": (END,), "decrease_axis": (0,)}
+    return [emit.cast(out, kept), emit.cast(emit(Slice, states, **last), state_kind)]
 
 
 @reads("RotaryEmbedding")

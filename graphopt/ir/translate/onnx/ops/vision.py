@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import product
 from math import floor
 from typing import Any
 
@@ -11,9 +13,10 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops import vision as ops
+from graphopt.ir.dialect.ops.elementary import Floor
 from graphopt.ir.dialect.ops.index import Gather
-from graphopt.ir.dialect.ops.math import Add, Multiply, Where
-from graphopt.ir.dialect.ops.shape import Slice
+from graphopt.ir.dialect.ops.math import Add, Multiply, Subtract, Where
+from graphopt.ir.dialect.ops.shape import Concat, Slice
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.ir.translate.onnx.emitter import OnnxEmitter, dtype, rank, shape
 from graphopt.ir.translate.onnx.registry import reads
@@ -331,9 +334,57 @@ def grid_sample(
     padding_mode: str = "zeros",
 ) -> SSAValue:
     names = {"bilinear": "bilinear", "linear": "bilinear", "nearest": "nearest"}
-    kind = names[emit.one_of(mode, tuple(names))]
+    names |= {"bicubic": "cubic", "cubic": "cubic"}
+    kind, grid = names[emit.one_of(mode, tuple(names))], emit.cast(grid, dtype(x))
+    if kind == "cubic":
+        return _sample_cubic(emit, x, grid, padding_mode, is_aligned=bool(align_corners))
     attrs = {"mode": kind, "padding_mode": padding_mode, "align_corners": bool(align_corners)}
-    return emit(ops.GridSample, x, emit.cast(grid, dtype(x)), **attrs)
+    return emit(ops.GridSample, x, grid, **attrs)
+
+
+def _sample_cubic(
+    emit: OnnxEmitter, x: SSAValue, grid: SSAValue, padding_mode: str, *, is_aligned: bool
+) -> SSAValue:
+    """The sum of the four pixels around a point along each axis, each read by itself."""
+    sizes = emit.sizes(x, along=range(2, rank(x)))[2:]
+    # what is reflected depends on where the corners are, other pixels are where they are
+    counts_ends = is_aligned and padding_mode == "reflection"
+    attrs = {"mode": "nearest", "padding_mode": padding_mode, "align_corners": counts_ends}
+    taps: list[list[tuple[SSAValue, SSAValue]]] = []
+    for i, size in enumerate(reversed(sizes)):  # a point has its column first
+        at = emit(Slice, grid, axes=(rank(x) - 1,), starts=(i,), ends=(i + 1,))
+        place = emit.scale(at, (size - is_aligned) / 2, (size - 1) / 2)
+        first = emit(Floor, place)
+        over = emit(Subtract, place, first)
+        length = max(size - counts_ends, 1)
+        taps.append(
+            [
+                (
+                    emit.scale(first, 2 / length, (2 * d + 1 - counts_ends) / length - 1),
+                    _cubic_weight(emit, emit.scale(over, -1 if d > 0 else 1, abs(d)), d),
+                )
+                for d in (-1, 0, 1, 2)
+            ]
+        )
+    total: SSAValue | None = None
+    for chosen in product(*taps):
+        points = emit(Concat, [point for point, _ in chosen], axis=rank(x) - 1)
+        weight = reduce(lambda a, b: emit(Multiply, a, b), [weight for _, weight in chosen])
+        weight = emit.unsqueeze(emit.squeeze(weight, rank(x) - 1), 1)
+        part = emit(Multiply, emit(ops.GridSample, x, points, **attrs), weight)
+        total = part if total is None else emit(Add, total, part)
+    assert total is not None
+    return total
+
+
+def _cubic_weight(emit: OnnxEmitter, distance: SSAValue, place: int) -> SSAValue:
+    """The weight of a pixel by its distance, which is below 1 for those at the places 0 and 1."""
+    a = -0.75
+    terms = (a + 2, -(a + 3), 0.0, 1.0) if place in (0, 1) else (a, -5 * a, 8 * a, -4 * a)
+    found = emit.scale(distance, *terms[:2])
+    for term in terms[2:]:
+        found = emit.plus(emit(Multiply, found, distance), term)
+    return found
 
 
 @reads("AffineGrid")
