@@ -33,6 +33,7 @@ FUNCTIONS: list[tuple[Callable[..., Any], Any, Any]] = [
     (lambda x: paddle.moveaxis(paddle.unsqueeze(x, 0), [0, 2], [2, 0]), X, X.T[:, :, None]),
     (lambda x: paddle.rot90(x, 3), X, np.rot90(X, 3)),
     (lambda x: paddle.unflatten(x, -1, [3, -1]), X, X[..., None]),
+    (lambda x: paddle.view(x, "int32"), X, X.view(np.int32)),
     (lambda x: paddle.as_strided(x, [2, 2], [1, 2], 1), X, [[-2, 0.5], [3, 4]]),
     (lambda x: x.unfold(1, 2, 1), X, np.stack([X[:, :2], X[:, 1:]], 1)),
     (lambda x: paddle.block_diag([x, x[0]])[2], X, [0, 0, 0, *X[0]]),

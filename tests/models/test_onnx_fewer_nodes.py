@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
+from graphopt import static
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnx_ir")
@@ -18,7 +19,7 @@ from onnx import helper  # noqa: E402  (needs the package)
 
 from graphopt_tests import fuzz_onnx  # noqa: E402
 from graphopt_tests.models.test_onnx import X, operators, program  # noqa: E402
-from graphopt_tests.models.test_onnx_in import made, read, tensor, value  # noqa: E402
+from graphopt_tests.models.test_onnx_in import BOOL, INT64, made, read, tensor, value  # noqa: E402
 from graphopt_tests.runtime.test_export import check_outputs  # noqa: E402
 
 RANDOM = np.random.default_rng(0)
@@ -235,3 +236,74 @@ def test_equal_nodes_are_one_but_for_drawn_numbers(tmp_path: Path) -> None:
     assert found.count("Shape") == found.count("Gather") == 1, found
     drawn = program(lambda x: (paddle.bernoulli(x), paddle.bernoulli(x)), X)
     assert operators(drawn.export(tmp_path / "m.onnx")).count("RandomUniformLike") == 2
+
+
+def inner_operators(path: Path) -> list[str]:
+    """The operators in the body of the only loop of a model."""
+    (loop,) = [node for node in onnx.load(path).graph.node if node.op_type == "Loop"]
+    (body,) = [attribute.g for attribute in loop.attribute if attribute.name == "body"]
+    return [node.op_type for node in body.node]
+
+
+@pytest.mark.parametrize(
+    ("first", "reads", "is_collected"),
+    [
+        (1, False, True),
+        pytest.param(0, False, False, marks=pytest.mark.exhaustive),
+        pytest.param(1, True, False, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_a_loop_collects_what_it_appends(
+    first: int, reads: bool, is_collected: bool, tmp_path: Path
+) -> None:
+    """Without a copy of the array in each step; not where it writes over, or reads the array."""
+
+    def build(x: Any, steps: Any) -> Any:
+        i = paddle.zeros([1], "int64")
+        array = paddle.tensor.array_write(x * 1, i)
+
+        def step(i: Any, y: Any, array: Any) -> Any:
+            y = y * 2 + (paddle.tensor.array_read(array, i) if reads else 0)
+            return [i + 1, y, paddle.tensor.array_write(y, i + first, array)]
+
+        _, y, array = static.nn.while_loop(lambda i, *_: i < steps, step, [i, x, array])
+        return y, paddle.tensor.array.tensor_array_to_tensor(array, 0, use_stack=True)[0]
+
+    model = program(build, ("x", [2, 3], "float32"), ("steps", [1], "int64"))
+    exported = model.export(tmp_path / "m.onnx")
+    assert ("Concat" not in inner_operators(exported.path)) == is_collected
+    for steps in (5, 1):
+        feeds = {"x": numbers(2, 3), "steps": np.array([steps])}
+        check_outputs(exported, model, (feeds, model.run(feeds)))
+
+
+def test_what_a_loop_collects_is_collected_again(tmp_path: Path) -> None:
+    """And a sequence that is turned as a whole, whose size is open, is cut from its end."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["s", "item"], ["next"]),
+            helper.make_node("Mul", ["next", "item"], ["each"]),
+            helper.make_node("Identity", ["going"], ["still"]),
+        ],
+        "body",
+        [value("i", [], INT64), value("going", [], BOOL), value("s", [2])],
+        [value("still", [], BOOL), value("next", [2]), value("each", [2])],
+    )
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["item"], keepdims=0, axes=[0]),
+        helper.make_node("Loop", ["n", "", "item"], ["last", "all"], body=body),
+        helper.make_node("Shape", ["x"], ["sizes"]),
+        helper.make_node("Gather", ["sizes", "zero"], ["time"]),
+        helper.make_node("Gather", ["sizes", "one"], ["batch"]),
+        helper.make_node("Expand", ["time", "batch"], ["lengths"]),
+        helper.make_node("ReverseSequence", ["x", "lengths"], ["turned"]),
+    ]
+    model = made(
+        nodes,
+        [value("x", ["t", 2]), value("n", [], INT64)],
+        [value("last", [2]), value("all", ["k", 2]), value("turned", ["t", 2])],
+        [tensor("zero", [0], "int64"), tensor("one", [1], "int64")],
+    )
+    feeds = {"x": numbers(3, 2), "n": np.array(4)}
+    again(tmp_path, model, ["ReduceMax", "Less", "And", "Loop", "Slice"], **feeds)
+    assert "Concat" not in inner_operators(tmp_path / "again.onnx")

@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.op import PdOp, bind_groups, class_of
 from graphopt.ir.dialect.ops.control import Yield
-from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties, group_operands
+from graphopt.ir.dialect.ops.dynamic import ArrayWrite, Dynamic, decode_properties, group_operands
 from graphopt.ir.dialect.signature import FEED, STATE, Port, main_function, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.models.export.onnx import rules as rules  # every rule is registered
@@ -48,6 +48,7 @@ class Writer(RegionWriter):
     )
     values: dict[SSAValue, Any] = field(default_factory=dict[SSAValue, Any])
     names: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    collected: set[Operation] = field(default_factory=set[Operation])
 
     def block(self, emit: Nodes, block: Block) -> list[Value]:
         """Write the ops of a block; the values that it ends with."""
@@ -79,6 +80,8 @@ class Writer(RegionWriter):
             if op_class in REGIONS:
                 _check_real(op)
                 return tuple(REGIONS[op_class](self, emit, op))
+        if isinstance(op, ArrayWrite) and op in self.collected:
+            return (self.values[op.x],)
         together = as_one(emit, op, self.values)
         if together is not None:
             return (together,)
@@ -121,13 +124,17 @@ class Writer(RegionWriter):
         block: Block,
         first: Sequence[Value] = (),
         flags: Sequence[int] = (),
+        collected: Sequence[int] = (),
     ) -> ir.Graph:
         """A region as a graph; its inputs are `first`, then the arguments of the block.
 
-        Results at the places in `flags` are conditions, which have no dimensions.
+        Results at the places in `flags` are conditions, which have no dimensions. Arguments at
+        those in `collected` are arrays: the graph has no such inputs, and their new elements are
+        its last results.
         """
         own = Nodes(self.shared)
-        arguments = [self.argument(value) for value in block.args]
+        kept = [at for at in range(len(block.args)) if at not in collected]
+        arguments = [self.argument(block.args[at]) for at in kept]
         results = self.block(own, block)
         given: set[Value] = set()
         for at, value in enumerate(results):
@@ -138,6 +145,8 @@ class Writer(RegionWriter):
             if value.producer() not in own.nodes or value in given:
                 results[at] = copy_value(own, value)
             given.add(results[at])
+        if collected:
+            results = [results[0], *(results[1 + at] for at in (*kept, *collected))]
         return ir.Graph(
             [*first, *arguments], results, nodes=finish_nodes(own.nodes, results), name="region"
         )

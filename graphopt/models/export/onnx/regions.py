@@ -7,10 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
+from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import control as ops
+from graphopt.ir.dialect.ops.dynamic import ArrayWrite
+from graphopt.ir.dialect.ops.math import Add, Cast, Scale
+from graphopt.ir.dialect.ops.shape import Assign, Reshape
+from graphopt.ir.dialect.types import shape_of
 from graphopt.models.export.onnx.nodes import Nodes, Value, dtype_of
 
 
@@ -18,6 +23,8 @@ class RegionWriter(ABC):
     """The part of the writer of a graph that the rules of regions need."""
 
     values: dict[SSAValue, Value]
+    collected: set[Operation]
+    """The ops that write arrays of which Loop collects the elements."""
 
     @abstractmethod
     def block(self, emit: Nodes, block: Block) -> list[Value]: ...
@@ -29,6 +36,7 @@ class RegionWriter(ABC):
         block: Block,
         first: Sequence[Value] = (),
         flags: Sequence[int] = (),
+        collected: Sequence[int] = (),
     ) -> ir.Graph: ...
 
     def read(self, values: Sequence[SSAValue]) -> list[Value]:
@@ -58,11 +66,61 @@ def _while(write: RegionWriter, emit: Nodes, op: Any) -> Sequence[Value]:
     condition = _flag(emit, write.values[op.condition])
     number = _scalar(emit, "iteration", ir.DataType.INT64)
     going = _scalar(emit, "condition", ir.DataType.BOOL)
-    body = write.subgraph(emit, op.body.block, (number, going), flags=(0,))
-    dtypes = [dtype_of(value) for value in carried]
+    grown = _grown_arrays(op)
+    write.collected |= set(grown.values())
+    body = write.subgraph(emit, op.body.block, (number, going), flags=(0,), collected=[*grown])
     if not carried:
         return ()
-    return emit.all("Loop", None, condition, *carried, dtypes=dtypes, body=body)
+    kept = [at for at in range(len(carried)) if at not in grown]
+    dtypes = [dtype_of(value) for value in body.outputs[1:]]
+    start = [carried[at] for at in kept]
+    found = emit.all("Loop", None, condition, *start, dtypes=dtypes, body=body)
+    results = dict(zip([*kept, *grown], found, strict=True))
+    for at in grown:
+        if shape_of(op.carried[at].type)[0]:
+            results[at] = emit("Concat", carried[at], results[at], axis=0)
+    return [results[at] for at in range(len(carried))]
+
+
+def _grown_arrays(op: Any) -> dict[int, Operation]:
+    """The arrays that a loop only appends an element to in each step, with the op that does.
+
+    Loop collects such elements itself: to copy an array in each step takes time by its square.
+    """
+    block = op.body.block
+    after = block.last_op.operands[1:]
+    found: dict[int, Operation] = {}
+    for at, (start, array, grown) in enumerate(zip(op.carried, block.args, after, strict=True)):
+        write, count = grown.owner, shape_of(start.type)[:1]
+        if not isinstance(write, ArrayWrite) or write.array is not array:
+            continue
+        place, offset = _counted_from(write.position)
+        if place not in block.args or not (array.has_one_use() and grown.has_one_use()):
+            continue
+        first = known_numbers(op.carried[place.index]) or ()
+        begins = count == tuple(number + offset for number in first)
+        if begins and _counted_from(after[place.index]) == (place, 1):
+            found[at] = write
+    return found
+
+
+def _counted_from(value: SSAValue) -> tuple[Any, float]:
+    """The value that constants were added to for this one, and their sum."""
+    total = 0.0
+    while isinstance(op := value.owner, Assign | Cast | Reshape | Scale | Add):
+        at, number = 0, 0.0
+        if isinstance(op, Scale):
+            if op.attr("scale") != 1:
+                break
+            number = op.attr("bias")
+        elif isinstance(op, Add):
+            known = [known_numbers(each) or () for each in op.operands]
+            at = next((i for i in (0, 1) if len(known[1 - i]) == 1), -1)
+            if at < 0:
+                break
+            (number,) = known[1 - at]
+        value, total = op.operands[at], total + number
+    return value, total
 
 
 def _scalar(emit: Nodes, name: str, type_: ir.DataType) -> Value:

@@ -7,12 +7,23 @@ from math import prod
 
 from xdsl.ir import BlockArgument, SSAValue
 
+from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.ops import dynamic, scatter, sort
 from graphopt.ir.dialect.ops import index as ops
 from graphopt.ir.dialect.ops.creation import Arange
+from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.math import Add, Cast, LessThan, Multiply, Remainder, Subtract, Where
+from graphopt.ir.dialect.ops.rearrange import Flip
 from graphopt.ir.dialect.ops.reduce import Sum
-from graphopt.ir.dialect.ops.shape import Concat, Reshape, Slice, Squeeze, Unsqueeze
+from graphopt.ir.dialect.ops.shape import (
+    Concat,
+    Expand,
+    Reshape,
+    ShapeOf,
+    Slice,
+    Squeeze,
+    Unsqueeze,
+)
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.ir.translate.onnx.emitter import END, OnnxEmitter, dtype, rank, shape
 from graphopt.ir.translate.onnx.registry import reads
@@ -333,11 +344,30 @@ def reverse_sequence(
 ) -> SSAValue:
     """Step t of a sequence of n steps is step n - 1 - t, and t from n on."""
     batch, time = emit.axis(batch_axis, rank(x)), emit.axis(time_axis, rank(x))
+    if _is_size(lengths, x, time):
+        return emit(Flip, x, axis=(time,))
     steps = emit.along(emit.numbers_to(emit.size(x, time)), rank(x), time)
     counts = emit.along(emit.cast(lengths, "int64"), rank(x), batch)
     mirrored = emit(Subtract, emit.plus(counts, -1), steps)
     index = emit(Where, emit(LessThan, steps, counts), mirrored, steps)
     return emit(scatter.TakeAlongAxis, x, _expand_like(emit, index, x), axis=time)
+
+
+def _is_size(value: SSAValue, x: SSAValue, axis: int) -> bool:
+    """True where every element is the size of x along an axis, which is open."""
+    while isinstance(owner := value.owner, (Cast, Dynamic, Expand, Reshape, Squeeze, Unsqueeze)):
+        if isinstance(owner, Dynamic) and owner.attr("op") != Expand.name:
+            return False
+        value = owner.operands[0]
+    if not isinstance(owner, (Slice, ops.Gather)):
+        return False
+    if isinstance(owner, Slice):
+        place = owner.attr("starts") if owner.attr("decrease_axis") else ()
+    else:
+        place = known_numbers(owner.operands[1])
+    sizes = owner.operands[0].owner
+    sizes = sizes.operands[0].owner if isinstance(sizes, Cast) else sizes
+    return place == (axis,) and isinstance(sizes, ShapeOf) and sizes.operands[0] is x
 
 
 def _expand_like(emit: OnnxEmitter, index: SSAValue, x: SSAValue) -> SSAValue:
