@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import graphopt as paddle
 from graphopt import fluid
 from graphopt.errors import UnsupportedError
 from graphopt.fluid import layers
@@ -136,3 +138,19 @@ def test_sequences_in_an_array() -> None:
         value = fluid.create_lod_tensor(np.ones((3, 1), "float32"), [[1, 2]], CPU)
         (found,) = fluid.Executor(CPU).run(feed={"x": value}, fetch_list=[sums])
     assert found.tolist() == [[1], [2]]
+
+
+@pytest.mark.exhaustive
+def test_a_saved_search_names_its_lengths_and_goes_nowhere_else(tmp_path: Path) -> None:
+    """Those of both levels of what is fed; formats without sizes that data decide say so."""
+    pytest.importorskip("onnx_ir")
+    with fresh():
+        outs, exe = decoder(2), fluid.Executor(CPU)
+        exe.run(fluid.default_startup_program())
+        feeds = ["context", "ids", "scores"]
+        fluid.io.save_inference_model(str(tmp_path / "m"), feeds, list(outs), exe)
+        model = paddle.import_model(tmp_path / "m")
+    levels = [f"{name}@lens{level}" for name in feeds[1:] for level in (0, "")]
+    assert model.fed_names == [*feeds, *levels]
+    with pytest.raises(UnsupportedError, match=r"pd.beam_search .*\n.*\n.*depend on data"):
+        model.export(tmp_path / "m.onnx")

@@ -11,6 +11,7 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.tensor import array as arrays
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnx_ir")
@@ -260,14 +261,14 @@ def test_a_loop_collects_what_it_appends(
 
     def build(x: Any, steps: Any) -> Any:
         i = paddle.zeros([1], "int64")
-        array = paddle.tensor.array_write(x * 1, i)
+        array = arrays.array_write(x * 1, i)
 
         def step(i: Any, y: Any, array: Any) -> Any:
-            y = y * 2 + (paddle.tensor.array_read(array, i) if reads else 0)
-            return [i + 1, y, paddle.tensor.array_write(y, i + first, array)]
+            y = y * 2 + (arrays.array_read(array, i) if reads else 0)
+            return [i + 1, y, arrays.array_write(y, i + first, array)]
 
         _, y, array = static.nn.while_loop(lambda i, *_: i < steps, step, [i, x, array])
-        return y, paddle.tensor.array.tensor_array_to_tensor(array, 0, use_stack=True)[0]
+        return y, arrays.tensor_array_to_tensor(array, 0, use_stack=True)[0]
 
     model = program(build, ("x", [2, 3], "float32"), ("steps", [1], "int64"))
     exported = model.export(tmp_path / "m.onnx")
@@ -307,3 +308,28 @@ def test_what_a_loop_collects_is_collected_again(tmp_path: Path) -> None:
     feeds = {"x": numbers(3, 2), "n": np.array(4)}
     again(tmp_path, model, ["ReduceMax", "Less", "And", "Loop", "Slice"], **feeds)
     assert "Concat" not in inner_operators(tmp_path / "again.onnx")
+
+
+@pytest.mark.parametrize("size", [5, "n"])
+@pytest.mark.parametrize("kind", ["float32", "int64"])
+def test_numbers_that_count_from_the_end_are_one_node(
+    kind: str, size: int | str, tmp_path: Path
+) -> None:
+    """ONNX counts so itself; what else a program adds stays, such as two to an axis of five."""
+    number = INT64 if kind == "int64" else 1
+    nodes = [helper.make_node("Neg", ["i"], ["at"]), helper.make_node("Gather", ["x", "at"], ["y"])]
+    ports = [value("x", [size, 2], number), value("i", [3], INT64)]
+    model = made(nodes, ports, [value("y", [3, 2], number)])
+    feeds = {"x": numbers(5, 2).astype(kind), "i": np.array([1, -4, 5])}
+    again(tmp_path, model, ["Mul", "Gather"], **feeds)
+
+
+def test_numbers_that_another_size_is_added_to(tmp_path: Path) -> None:
+    def build(x: Any, i: Any) -> Any:
+        return paddle.gather(x, paddle.where(i < 0, i + 2, i))
+
+    model = program(build, ("x", [5, 2], "float32"), ("i", [3], "int64"))
+    exported = model.export(tmp_path / "m.onnx")
+    assert operators(exported) == ["Less", "Add", "Where", "Gather"]
+    feeds = {"x": numbers(5, 2), "i": np.array([-1, 4, -2])}
+    check_outputs(exported, model, (feeds, model.run(feeds)))

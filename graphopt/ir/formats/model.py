@@ -54,8 +54,11 @@ class LoadedModel:
     def fed_names(self) -> list[str]:
         """The inputs, and after them those that have the lengths of their sequences."""
         variables = self.program.global_block().vars
-        lengths = {name: f"{name}{LENGTHS}" for name in self.feed_names}
-        return [*lengths, *(name for name in lengths.values() if name in variables)]
+        lengths = [name for name in variables if LENGTHS in name]
+        of_feed = {name: f"{name}{LENGTHS}" for name in self.feed_names}
+        # the innermost level has no number
+        levels = [n for own in of_feed.values() for n in lengths if n.rstrip("0123456789") == own]
+        return [*of_feed, *levels]
 
 
 class ReplacedError(FormatError):

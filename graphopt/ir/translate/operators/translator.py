@@ -46,6 +46,8 @@ def _translation(type: str) -> Translation:
         return Emitter.by_row
     near = get_close_matches(type, {*TRANSLATIONS, *BY_TYPE}, 1, 0.75)
     hint = f"; did you mean '{near[0]}'?" if near else ""
+    if type.startswith("onnx.") and not near:
+        hint = "; cut the model before it, or write it by other operators"
     raise UnsupportedError(f"operator type '{type}' has no translation{hint}")
 
 

@@ -13,7 +13,9 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.dialect.op import PdOp, bind_groups, class_of
+from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.control import Yield
 from graphopt.ir.dialect.ops.dynamic import ArrayWrite, Dynamic, decode_properties, group_operands
 from graphopt.ir.dialect.signature import FEED, STATE, Port, main_function, signature_of
@@ -241,14 +243,17 @@ def _write_module(
 def refusal_error(refusals: Mapping[tuple[str, str], Sequence[str]]) -> str:
     """One message with everything that cannot be written."""
     lines = [
-        f"{name} ({', '.join(values[:3])}{', ...' if len(values) > 3 else ''}): {reason}"
+        f"  {name} ({', '.join(values[:3])}{', ...' if len(values) > 3 else ''}): {reason}"
         for (name, reason), values in refusals.items()
     ]
-    return (
-        "the program cannot be written as ONNX:\n  "
-        + "\n  ".join(lines)
-        + "\nwrite .jaxexport or .stablehlo, which have them, or compute this outside of the model"
-    )
+    sized = [name for name, _ in refusals if issubclass(BY_NAME.get(name, PdOp), DataSizedOp)]
+    advice = "write .jaxexport or .stablehlo, which have them, or compute this outside of the model"
+    if sized:
+        advice = (
+            f"compute what {sized[0]} gives outside of the model, or keep that as .pdmodel: its "
+            "sizes depend on data"
+        )
+    return "\n".join(["the program cannot be written as ONNX:", *lines, advice])
 
 
 REAL = {"complex64": np.dtype("float32"), "complex128": np.dtype("float64")}

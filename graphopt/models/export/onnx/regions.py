@@ -114,11 +114,11 @@ def _counted_from(value: SSAValue) -> tuple[Any, float]:
                 break
             number = op.attr("bias")
         elif isinstance(op, Add):
-            known = [known_numbers(each) or () for each in op.operands]
+            known = [list(known_numbers(each) or ()) for each in op.operands]
             at = next((i for i in (0, 1) if len(known[1 - i]) == 1), -1)
             if at < 0:
                 break
-            (number,) = known[1 - at]
+            number = known[1 - at][0]
         value, total = op.operands[at], total + number
     return value, total
 

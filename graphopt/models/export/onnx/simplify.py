@@ -127,7 +127,7 @@ _COMPUTED: Mapping[str, Callable[..., Array]] = {
 }
 
 
-def _made_by(value: ir.Value | None, *ops: str) -> ir.Node | None:
+def made_by(value: ir.Value | None, *ops: str) -> ir.Node | None:
     """The node that made a value, if it is of one of these operators."""
     node = None if value is None else value.producer()
     return node if node is not None and node.op_type in ops else None
@@ -154,9 +154,9 @@ def _axes_of(value: ir.Value | None, rank: int | None) -> list[int] | None:
 
 def _of_cast(operands: Operands, attributes: Attributes) -> Simpler:
     """Sizes are whole numbers of either kind."""
-    before = _made_by(operands[0], "Cast")
+    before = made_by(operands[0], "Cast")
     first = None if before is None else before.inputs[0]
-    if first is None or attributes["to"] != ir.DataType.INT64 or not _made_by(first, "Shape"):
+    if first is None or attributes["to"] != ir.DataType.INT64 or not made_by(first, "Shape"):
         return None
     return first
 
@@ -172,7 +172,7 @@ def _of_reshape(operands: Operands, attributes: Attributes) -> Simpler:
         return x
     if 0 in sizes:
         return None
-    before = _made_by(x, "Reshape", "Squeeze", "Unsqueeze")
+    before = made_by(x, "Reshape", "Squeeze", "Unsqueeze")
     if before is None or (-1 in sizes and _attribute(before, "allowzero", 0)):
         return None
     return Instead("Reshape", (before.inputs[0], operands[1]), attributes)
@@ -183,7 +183,7 @@ def _of_squeeze(operands: Operands, attributes: Attributes) -> Simpler:
     axes = _axes_of(operands[1], _rank(x)) if len(operands) > 1 else None
     if axes is None or x is None:
         return None
-    before = _made_by(x, "Unsqueeze")
+    before = made_by(x, "Unsqueeze")
     if before is not None and _axes_of(before.inputs[1], _rank(x)) == axes:
         return before.inputs[0]
     return _of_flat_conv(x, axes)
@@ -191,8 +191,8 @@ def _of_squeeze(operands: Operands, attributes: Attributes) -> Simpler:
 
 def _of_flat_conv(x: ir.Value, axes: Sequence[int]) -> Simpler:
     """A convolution over images of one row, or a transposed one, as one over lines."""
-    before = _made_by(x, "Conv", "ConvTranspose")
-    lines = None if before is None else _made_by(before.inputs[0], "Unsqueeze")
+    before = made_by(x, "Conv", "ConvTranspose")
+    lines = None if before is None else made_by(before.inputs[0], "Unsqueeze")
     if before is None or lines is None or len(axes) != 1:
         return None
     (axis,), filter = axes, before.inputs[1]
@@ -226,14 +226,14 @@ def _of_unsqueeze(operands: Operands, attributes: Attributes) -> Simpler:
     x, axes = operands[0], _axes_of(operands[1], None)
     if x is None or axes is None:
         return None
-    before = _made_by(x, "Squeeze")
+    before = made_by(x, "Squeeze")
     if before is not None and len(before.inputs) > 1:
         return (
             before.inputs[0]
             if _axes_of(before.inputs[1], _rank(before.inputs[0])) == axes
             else None
         )
-    before = _made_by(x, "Gather")
+    before = made_by(x, "Gather")
     place = None if before is None else array_of(before.inputs[1])
     if before is None or place is None or place.ndim or axes != [_attribute(before, "axis", 0)]:
         return None
@@ -241,7 +241,7 @@ def _of_unsqueeze(operands: Operands, attributes: Attributes) -> Simpler:
 
 
 def _of_transpose(operands: Operands, attributes: Attributes) -> Simpler:
-    before = _made_by(operands[0], "Transpose")
+    before = made_by(operands[0], "Transpose")
     if before is None:
         return None
     first = _attribute(before, "perm", ())
@@ -271,11 +271,11 @@ def _of_slice(operands: Operands, attributes: Attributes) -> Simpler:
 
 def _of_expand(operands: Operands, attributes: Attributes) -> Simpler:
     """Sizes that are at least those of the tensor: the operator sees to that itself."""
-    x, larger = operands[0], _made_by(operands[1], "Max")
+    x, larger = operands[0], made_by(operands[1], "Max")
     if larger is None or len(larger.inputs) != 2:
         return None
     for own, other in (larger.inputs, larger.inputs[::-1]):
-        shape = _made_by(own, "Shape")
+        shape = made_by(own, "Shape")
         if shape is not None and shape.inputs[0] is x and not shape.attributes:
             return Instead("Expand", (x, other), {})
     return None

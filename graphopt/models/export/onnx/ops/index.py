@@ -13,11 +13,12 @@ from graphopt.ir.dtypes import DType
 from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.ops.linalg.matrices import place_on_diagonal
 from graphopt.models.export.onnx.registry import exports
+from graphopt.models.export.onnx.simplify import array_of, made_by
 
 
 @exports(ops.Embedding)
 def embedding(emit: Nodes, x: Value, weight: Value, padding_idx: int) -> Value:
-    rows = emit("Gather", weight, x, axis=0)
+    rows = emit("Gather", weight, _as_counted(emit, x, weight, 0), axis=0)
     if padding_idx == -1:  # Paddle's spelling of none
         return rows
     padding = emit("Equal", x, emit.number(padding_idx, x))
@@ -41,8 +42,48 @@ def one_hot(emit: Nodes, x: Value, depth: int | Value, dtype: DType) -> Value:
 def gather(emit: Nodes, x: Value, index: Value, axis: int | Value) -> Value:
     if isinstance(axis, Value):
         raise NotInOnnx("'axis' is known only when the model runs")
-    rows = emit.reshape(index, [-1]) if len(sizes_of(index)) > 1 else index
+    rows = _as_counted(emit, index, x, axis)
+    rows = emit.reshape(rows, [-1]) if len(sizes_of(index)) > 1 else rows
     return emit("Gather", x, rows, axis=axis)
+
+
+def _as_counted(emit: Nodes, index: Value, x: Value, axis: int) -> Value:
+    """The index before the size was added to numbers below zero, as ONNX does itself."""
+    node = index.producer()
+    if node is not None and node.op_type == "Reshape":
+        given, shape = node.inputs[:2]
+        assert given is not None
+        before = _as_counted(emit, given, x, axis)
+        return index if before is given else emit("Reshape", before, shape)
+    if node is None or node.op_type != "Where":
+        return index
+    below, moved, own = node.inputs
+    is_below, add = made_by(below, "Less"), made_by(moved, "Add")
+    if own is None or is_below is None or add is None or add.inputs[0] is not own:
+        return index
+    zero = array_of(is_below.inputs[1])
+    fits = is_below.inputs[0] is own and zero is not None and not zero.any()
+    return own if fits and _is_size(add.inputs[1], x, axis) else index
+
+
+def _is_size(value: Value | None, x: Value, axis: int) -> bool:
+    """True for the size of x along an axis, as a constant or as it is computed."""
+    cast = made_by(value, "Cast")
+    value = value if cast is None else cast.inputs[0]
+    known = array_of(value)
+    at = normalize_axis(axis, len(sizes_of(x)))
+    if known is not None:
+        return known.size == 1 and int(known.reshape(())) == sizes_of(x)[at]
+    place = made_by(value, "Gather")
+    if place is None or (shape := made_by(place.inputs[0], "Shape")) is None:
+        return False
+    number = array_of(place.inputs[1])
+    return (
+        shape.inputs[0] is x
+        and not shape.attributes
+        and number is not None
+        and number.tolist() in (at, [at])
+    )
 
 
 @exports(ops.Multiplex)
