@@ -67,7 +67,7 @@ def _as_counted(emit: Nodes, index: Value, x: Value, axis: int) -> Value:
 
 
 def _is_size(value: Value | None, x: Value, axis: int) -> bool:
-    """True for the size of x along an axis, as a constant or as it is computed."""
+    """True for the size of x along an axis, constant or computed."""
     cast = made_by(value, "Cast")
     value = value if cast is None else cast.inputs[0]
     known = array_of(value)
