@@ -75,11 +75,11 @@ def run(command: Sequence[Any], **environment: str) -> str:
 
 def model_files(case: Path) -> tuple[Path, Path | None]:
     """The program, of Paddle 3 if there is one, and its parameters."""
-    program = next(
-        case / f"model.{s}" for s in ("json", "pdmodel") if (case / f"model.{s}").exists()
-    )
-    names = ["model.pdiparams"]
-    names[:0] = ["model_pir.pdiparams"] if program.suffix == ".json" else []
+    names = ("model.json", "model_pir_v3.json", "model.pdmodel")
+    program = next(case / name for name in names if (case / name).exists())
+    names = ("model.pdiparams",)
+    if program.suffix == ".json":
+        names = ("model_pir.pdiparams", *names)
     return program, next((case / name for name in names if (case / name).exists()), None)
 
 
