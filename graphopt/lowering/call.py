@@ -6,7 +6,7 @@ lockstep (one program, no mapped axis).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -19,7 +19,11 @@ from graphopt.ir.dialect.families import family_of
 from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.comm import Collective, WeighByRows
-from graphopt.ir.dialect.ops.random import RandomOp
+from graphopt.ir.dialect.ops.elementary import Polygamma
+from graphopt.ir.dialect.ops.random import Dropout, RandomOp
+from graphopt.ir.dialect.ops.sequence.layers import SequenceReverse
+from graphopt.ir.dialect.ops.update.basic import Update
+from graphopt.ir.dialect.traits import Elementwise, Movement, Reduction
 from graphopt.lowering.collectives import AXIS, Replicas
 from graphopt.lowering.registry import RULES
 
@@ -27,6 +31,7 @@ Array = Any
 Lanes = tuple[Array, ...]
 Environment = dict[Any, Any]
 """The lanes of each SSA value, and the pullbacks of ops with regions by op."""
+_WITH_LOOPS = (Polygamma, SequenceReverse)
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,26 @@ class Call:
             return True
         return ("sync", True) in self.attrs or ("in_parts", True) in self.attrs
 
+    @property
+    def is_short(self) -> bool:
+        """True for an op whose rule is a few operators of JAX, without a loop."""
+        traits = (Elementwise, Movement, Reduction)
+        short = issubclass(self.op_class, (Update, Dropout)) or any(
+            self.op_class.has_trait(trait) for trait in traits
+        )
+        return short and not issubclass(self.op_class, _WITH_LOOPS)
+
+    def jit(self, function: Callable[..., Any]) -> Any:
+        """A function that computes this op or its derivative, which JAX traces once.
+
+        JAX traces and lowers a function in the time of five to ten operators, and `a * b` in a rule
+        is one. A short op leaves none in the program: neither its own nor those of its rule. A
+        `lax.scan` in its rule would be written out, step by step.
+        """
+        if not self.is_short:
+            return jax.jit(function)
+        return jax.jit(jax.disable_jit()(function), inline=True)
+
     def on_lanes(
         self, lanes: Sequence[Sequence[Array]], keys: Sequence[Array | None]
     ) -> list[tuple[Array, ...]]:
@@ -99,13 +124,13 @@ def _read_by_rules(op: PdOp) -> dict[str, Any]:
 @lru_cache(maxsize=4096)
 def jit_call(call: Call) -> Any:
     """The call as a function that JAX traces once for all ops with operands of the same types."""
-    return jax.jit(call.on_lanes)
+    return call.jit(call.on_lanes)
 
 
 @lru_cache(maxsize=4096)
 def jitted_pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
     """`pullback`, jitted: one trace serves all equal calls."""
-    return jax.jit(pullback(call, ins, outs))
+    return call.jit(pullback(call, ins, outs))
 
 
 def pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
@@ -149,6 +150,7 @@ def _keys(draws: list[_Draw], step: Array) -> tuple[Array, Array]:
     return tuple(jnp.where(seeds != 0, *pair) for pair in zip(own, key, strict=True))  # pyright: ignore
 
 
+@jax.disable_jit()  # else JAX makes a function of each operator first
 def _threefry(key: Any, first: Array, second: Array) -> tuple[Array, Array]:
     """The hash of counters of two uint32 words, written out: one kernel computes all rounds."""
     words = (*key, key[0] ^ key[1] ^ PARITY)

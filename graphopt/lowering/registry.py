@@ -23,7 +23,11 @@ RULES: dict[type[PdOp], Rule] = {}
 
 
 def lowers(*op_classes: type[PdOp]) -> Callable[[R], R]:
-    """Register the decorated function as the lowering rule of these op classes."""
+    """Register the decorated function as the lowering rule of these op classes.
+
+    A rule of an elementwise op, of one that moves elements or of a reduction is traced within
+    `jax.disable_jit()`, which writes out a `lax.scan` step by step (`Call.jit`).
+    """
 
     def register(rule: R) -> R:
         for op_class in op_classes:
