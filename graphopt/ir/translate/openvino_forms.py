@@ -100,6 +100,8 @@ def _choose(rewriter: Rewriter, op: Operator) -> None:
     (mask,), (no, yes) = op.input("Mask"), op.input("X")
     attrs = {"in_dtype": _dtype(rewriter, mask), "out_dtype": DType("bool")}
     condition = rewriter.add("cast", {"X": mask}, attrs)
+    if rewriter.shape(condition) == (1,) and not (rewriter.shape(no) or rewriter.shape(yes)):
+        condition = rewriter.add("squeeze2", {"X": condition}, {"axes": [0]})  # the result is []
     become(op, "where", {"Condition": [condition], "X": [yes], "Y": [no]})
     rewriter.broadcast(op, ("Condition", "X", "Y"))
 
