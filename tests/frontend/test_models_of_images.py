@@ -83,6 +83,45 @@ def test_features_without_a_classifier() -> None:
             models.vgg11(pretrained=True)
 
 
+def test_networks_of_the_parts_of_a_resnet() -> None:
+    """A block and a network of one's own, with another normalisation and dilated layers."""
+
+    class Block(models.resnet.BottleneckBlock):
+        def __init__(
+            self,
+            inplanes: int,
+            planes: int,
+            stride: int = 1,
+            downsample: Any = None,
+            groups: int = 1,
+            base_width: int = 64,
+            dilation: int = 1,
+            norm_layer: Any = None,
+        ) -> None:
+            parts = (groups, base_width, dilation, norm_layer)
+            super().__init__(inplanes, planes, stride, downsample, *parts)
+
+    class Network(models.ResNet):
+        def __init__(self) -> None:
+            super().__init__(Block, 50, num_classes=0, with_pool=False)
+            self._norm_layer = lambda channels: paddle.nn.GroupNorm(4, channels)
+            self.inplanes = 64
+            self.layer3 = self._make_layer(Block, 8, 1)
+            self.layer4 = self._make_layer(Block, 8, 2, stride=2, dilate=True)
+
+        def forward(self, x: Any) -> Any:
+            return self.layer4(self.layer3(self.maxpool(self.conv1(x))))
+
+    with fresh():
+        network = Network()
+        assert network(static.data("x", [1, 3, 32, 32], "float32")).shape == (1, 32, 8, 8)
+        assert isinstance(network.layer4[0].bn1, paddle.nn.GroupNorm) and network.dilation == 2
+        block = models.resnet.BottleneckBlock(8, 2, dilation=3)
+        assert block(static.data("y", [1, 8, 9, 9], "float32")).shape == (1, 8, 9, 9)
+        with pytest.raises(NotImplementedError, match="Dilation > 1 not supported in BasicBlock"):
+            models.resnet.BasicBlock(8, 8, dilation=2)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

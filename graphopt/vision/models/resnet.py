@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from graphopt.nn.layer.common import Linear
@@ -14,9 +15,15 @@ from graphopt.tensor.manipulation import flatten
 from graphopt.tensor.math import add
 from graphopt.vision.models.pretrained import with_weights
 
+Normalize = Callable[[int], Layer]
+"""Makes the normalisation of some channels."""
+
 
 class BasicBlock(Layer):
-    """Two convolutions beside an identity; for `groups` 1 and `base_width` 64 only."""
+    """Two convolutions beside an identity; `groups` and `base_width` are for the other block.
+
+    NotImplementedError for a `dilation` above 1.
+    """
 
     expansion = 1
 
@@ -28,14 +35,22 @@ class BasicBlock(Layer):
         downsample: Layer | None = None,
         groups: int = 1,
         base_width: int = 64,
+        dilation: int = 1,
+        norm_layer: Normalize | None = None,
     ) -> None:
         super().__init__()
+        if dilation > 1:
+            raise NotImplementedError(
+                "BasicBlock(): Dilation > 1 not supported in BasicBlock; BottleneckBlock has it"
+            )
+        normalize = norm_layer or BatchNorm2D
         self.conv1 = Conv2D(inplanes, planes, 3, stride, 1, bias_attr=False)
-        self.bn1 = BatchNorm2D(planes)
+        self.bn1 = normalize(planes)
         self.relu = ReLU()
         self.conv2 = Conv2D(planes, planes, 3, padding=1, bias_attr=False)
-        self.bn2 = BatchNorm2D(planes)
+        self.bn2 = normalize(planes)
         self.downsample = downsample
+        self.stride = stride
 
     def forward(self, x: Any) -> Any:
         out = self.relu(self.bn1(self.conv1(x)))
@@ -56,18 +71,22 @@ class BottleneckBlock(Layer):
         downsample: Layer | None = None,
         groups: int = 1,
         base_width: int = 64,
+        dilation: int = 1,
+        norm_layer: Normalize | None = None,
     ) -> None:
         super().__init__()
+        normalize = norm_layer or BatchNorm2D
         width = int(planes * (base_width / 64.0)) * groups
         outputs = planes * self.expansion
         self.conv1 = Conv2D(inplanes, width, 1, bias_attr=False)
-        self.bn1 = BatchNorm2D(width)
-        self.conv2 = Conv2D(width, width, 3, stride, 1, groups=groups, bias_attr=False)
-        self.bn2 = BatchNorm2D(width)
+        self.bn1 = normalize(width)
+        self.conv2 = Conv2D(width, width, 3, stride, dilation, dilation, groups, bias_attr=False)
+        self.bn2 = normalize(width)
         self.conv3 = Conv2D(width, outputs, 1, bias_attr=False)
-        self.bn3 = BatchNorm2D(outputs)
+        self.bn3 = normalize(outputs)
         self.relu = ReLU()
         self.downsample = downsample
+        self.stride = stride
 
     def forward(self, x: Any) -> Any:
         out = self.relu(self.bn1(self.conv1(x)))
@@ -76,6 +95,7 @@ class BottleneckBlock(Layer):
         return self.relu(add(out, x if self.downsample is None else self.downsample(x)))
 
 
+Block = type[BasicBlock] | type[BottleneckBlock]
 _BLOCKS = {
     18: (2, 2, 2, 2),
     34: (3, 4, 6, 3),
@@ -88,12 +108,13 @@ _BLOCKS = {
 class ResNet(Layer):
     """A residual network of blocks, for images [n, 3, 224, 224] (paddle.vision.models.ResNet).
 
-    Without `with_pool` the features stay images; `num_classes` 0 leaves the classifier out.
+    `depth` is 18, 34, 50, 101 or 152; without `with_pool` the features stay images, and
+    `num_classes` 0 leaves the classifier out.
     """
 
     def __init__(
         self,
-        block: type[BasicBlock] | type[BottleneckBlock],
+        block: Block,
         depth: int = 50,
         width: int = 64,
         num_classes: int = 1000,
@@ -103,34 +124,47 @@ class ResNet(Layer):
         super().__init__()
         self.num_classes = num_classes
         self.with_pool = with_pool
+        self.groups, self.base_width = groups, width
+        self.inplanes, self.dilation = 64, 1
+        self._norm_layer = BatchNorm2D
         self.conv1 = Conv2D(3, 64, 7, 2, 3, bias_attr=False)
         self.bn1 = BatchNorm2D(64)
         self.relu = ReLU()
         self.maxpool = MaxPool2D(3, 2, 1)
-        inplanes = 64
-        for number, count in enumerate(_BLOCKS[depth]):
-            planes, stride = 64 << number, 2 if number else 1
-            outputs = planes * block.expansion
-            downsample = None
-            if stride != 1 or inplanes != outputs:
-                downsample = Sequential(
-                    Conv2D(inplanes, outputs, 1, stride, bias_attr=False), BatchNorm2D(outputs)
-                )
-            first = block(inplanes, planes, stride, downsample, groups, width)
-            more = [
-                block(outputs, planes, groups=groups, base_width=width) for _ in range(count - 1)
-            ]
-            self.add_sublayer(f"layer{number + 1}", Sequential(first, *more))
-            inplanes = outputs
+        counts = _BLOCKS[depth]
+        self.layer1 = self._make_layer(block, 64, counts[0])
+        self.layer2 = self._make_layer(block, 128, counts[1], stride=2)
+        self.layer3 = self._make_layer(block, 256, counts[2], stride=2)
+        self.layer4 = self._make_layer(block, 512, counts[3], stride=2)
         if with_pool:
             self.avgpool = AdaptiveAvgPool2D((1, 1))
         if num_classes > 0:
             self.fc = Linear(512 * block.expansion, num_classes)
 
+    def _make_layer(
+        self, block: Block, planes: int, blocks: int, stride: int = 1, dilate: bool = False
+    ) -> Sequential:
+        """The blocks of one size; networks that are made of this one call it, too.
+
+        With `dilate` the first block keeps the size, and the first of the next ones is dilated.
+        """
+        normalize, dilation = self._norm_layer, self.dilation
+        if dilate:
+            self.dilation, stride = self.dilation * stride, 1
+        inputs, outputs = self.inplanes, planes * block.expansion
+        downsample = None
+        if stride != 1 or inputs != outputs:
+            downsample = Sequential(
+                Conv2D(inputs, outputs, 1, stride, bias_attr=False), normalize(outputs)
+            )
+        shared = {"groups": self.groups, "base_width": self.base_width, "norm_layer": normalize}
+        first = block(inputs, planes, stride, downsample, dilation=dilation, **shared)
+        self.inplanes = outputs
+        return Sequential(first, *(block(outputs, planes, **shared) for _ in range(blocks - 1)))
+
     def forward(self, x: Any) -> Any:
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
-        for number in range(1, 5):
-            x = getattr(self, f"layer{number}")(x)
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         x = self.avgpool(x) if self.with_pool else x
         return self.fc(flatten(x, 1)) if self.num_classes > 0 else x
 
