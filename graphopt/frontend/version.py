@@ -23,13 +23,13 @@ def version() -> str:
 
 
 def version_hint(error: BaseException) -> str | None:
-    """Advice for an error of a script that wants another release of Paddle; None for others."""
+    """Advice for an error of a script that needs another release of Paddle; None for others."""
     text = str(error).lower()
     if _shown == OWN or not ("paddle" in text and "version" in text):
         return None
     return (
-        f"the script was told that this is Paddle {version()}; "
-        "FLAGS_graphopt_paddle_version=2.4.2 in the environment tells it another release"
+        f"paddle.__version__ is {version()} in this script; "
+        "FLAGS_graphopt_paddle_version=2.4.2 in the environment makes it another one"
     )
 
 

@@ -42,7 +42,7 @@ def test_scripts_see_the_version_of_their_names(
     assert graphopt.__version__ == graphopt.version.full_version == "0.2.0"
 
 
-def test_a_script_is_told_the_release_of_the_flag(
+def test_a_script_sees_the_release_of_the_flag(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the flag, the advice names it."""

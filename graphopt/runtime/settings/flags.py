@@ -215,7 +215,7 @@ def replaces_gpus() -> bool:
 
 
 def paddle_version() -> str:
-    """The release of Paddle that a script is told, as "2.4.2"; "" for the usual one."""
+    """The release of Paddle for `paddle.__version__`, as "2.4.2"; "" for the usual one."""
     text = str(_value(PADDLE_VERSION))
     if text and not re.fullmatch(r"\d+\.\d+\.\d+", text):
         raise FlagError(f"{PADDLE_VERSION} should look like '2.4.2', found {text!r}")
