@@ -79,7 +79,7 @@ def test_no_image_has_no_targets() -> None:
             *(anchors, boxes, None, whole, info, whole), 256, 0.0, 0.25, 0.7, 0.3, False, key
         )
         labelled = generate_proposal_labels(
-            *(boxes, whole, whole, boxes, info, whole, whole),
+            *(boxes, whole, whole, boxes, info, whole, whole, None),
             *(256, 0.25, 0.5, 0.5, 0.0, (0.1, 0.1, 0.2, 0.2), 3, False, False, False, key),
         )
     assert [np.shape(part) for part in sampled[:5]] == [(0,), (0,), (0, 1), (0, 4), (0, 4)]
