@@ -296,7 +296,7 @@ def test_a_changed_op_is_verified_again() -> None:
 # Text -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @each_op()
 def test_print_and_parse(op_class: type[PdOp], samples: Samples) -> None:
     """A module with the op is the same after printing and parsing, in the first sample of a form.
@@ -369,7 +369,7 @@ def is_given(op_class: type[PdOp], sample: Sample) -> bool:
     return op_class not in WITHOUT_RULE and sample.expected is not None
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @each_op(is_given)
 def test_numbers(op_class: type[PdOp], samples: Samples) -> None:
     """Two samples give what their NumPy formulas give; one in bfloat16 too, to one rounding."""
@@ -464,7 +464,7 @@ def is_smooth(op_class: type[PdOp], sample: Sample) -> bool:
     return is_traced(op_class, sample) and has_gradient(op_class, sample)
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(8)
 @each_op(is_smooth)
 def test_gradient(op_class: type[PdOp], samples: Samples) -> None:
     """In the first sample, derivatives of both modes agree with differences in one direction."""

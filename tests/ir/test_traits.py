@@ -242,7 +242,7 @@ def broken(found: Iterator[tuple[type[PdOp], Sample, Check]]) -> list[str]:
     return wrong
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_an_op_says_holds(family: str) -> None:
     """For all samples of the ops of a family."""

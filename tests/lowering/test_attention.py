@@ -60,6 +60,7 @@ def whole(operands: AttentionOperands) -> Any:
 WAYS = [(False, 2**16, 0), (False, 13, 0), (True, 0, 0), (True, 70, 2**10)]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("mask", "dropped", "scores", "whole_head"),
     [

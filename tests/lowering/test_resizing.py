@@ -21,7 +21,7 @@ def resize(size: int, mode: str, *, corners: bool) -> Resize:
     return partial(interpolate, size=(1, size), **rest, **attrs)
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(9)
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 @pytest.mark.parametrize(

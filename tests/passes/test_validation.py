@@ -148,7 +148,7 @@ def page_cases() -> Iterator[Any]:
 PAGE_CASES = list(page_cases())
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("case", PAGE_CASES)
 def test_every_pass_validates_on_its_pages(case: Any) -> None:
     """What each pass does on its page is validated, whether the pass tells of it or not."""

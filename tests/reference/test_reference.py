@@ -121,7 +121,7 @@ def computed(samples: list[tuple[str, type[PdOp], Sample]]) -> dict[str, list[An
     return {name: list(map(np.asarray, f)) for (name, _, _), f in zip(samples, found, strict=True)}
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_numbers_are_those_of_the_lowering(family: str) -> None:
     """The same numbers, infinities and nan, of the same dtype, for the first sample of each op."""
@@ -160,7 +160,7 @@ def assert_close(have: Any, want: Any, name: str) -> None:
 # Gradients ------------------------------------------------------------------------------------
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 @pytest.mark.parametrize(
     "family", [f if f != CONV else pytest.param(f, marks=pytest.mark.exhaustive) for f in FAMILIES]
 )

@@ -416,7 +416,7 @@ def test_a_caller_compiles_only_what_it_needs(states: list[Step]) -> None:
             event(state.copy())
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(9)
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("how", ["well", "data"])
 @pytest.mark.parametrize("end", ENDS)

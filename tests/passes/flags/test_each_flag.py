@@ -51,6 +51,7 @@ def observes(*flags: str) -> Callable[[Observer], Observer]:
 LONG = ("build_cinn_pass", "memory_optimize")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "flag", [pytest.param(f, marks=pytest.mark.exhaustive if f in LONG else ()) for f in FLAGS]
 )

@@ -37,6 +37,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     paddle.set_flags({TIER: "full"})
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_recorded_outputs(name: str) -> None:
     """NumPy gives what Paddle recorded."""
