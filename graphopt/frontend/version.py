@@ -14,7 +14,7 @@ FLUID = "1.8.5"
 
 _FORM = re.compile(r"\d+(\.\d+){0,3}")
 _shown = OWN
-_asked = ""
+_asked = ""  # by FLAGS_graphopt_paddle_version
 
 
 def version() -> str:

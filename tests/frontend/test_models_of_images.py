@@ -127,6 +127,7 @@ def test_networks_of_the_parts_of_a_resnet() -> None:
     [
         (lambda: models.SqueezeNet("2"), "'version' should be 1.0 or 1.1"),
         (lambda: models.DenseNet(100), "'layers' should be one of"),
+        (lambda: models.ResNet(models.resnet.BasicBlock, 20), "'depth' should be one of"),
         (lambda: models.ShuffleNetV2(3.0), "'scale' should be one of"),
     ],
 )

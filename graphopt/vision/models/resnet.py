@@ -109,7 +109,7 @@ class ResNet(Layer):
     """A residual network of blocks, for images [n, 3, 224, 224] (paddle.vision.models.ResNet).
 
     `depth` is 18, 34, 50, 101 or 152; without `with_pool` the features stay images, and
-    `num_classes` 0 leaves the classifier out.
+    `num_classes` 0 leaves the classifier out. ValueError for another depth.
     """
 
     def __init__(
@@ -131,6 +131,8 @@ class ResNet(Layer):
         self.bn1 = BatchNorm2D(64)
         self.relu = ReLU()
         self.maxpool = MaxPool2D(3, 2, 1)
+        if depth not in _BLOCKS:
+            raise ValueError(f"ResNet(): 'depth' should be one of {[*_BLOCKS]}, found {depth}")
         counts = _BLOCKS[depth]
         self.layer1 = self._make_layer(block, 64, counts[0])
         self.layer2 = self._make_layer(block, 128, counts[1], stride=2)
