@@ -17,6 +17,7 @@ F = nn.functional
 X = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -1.0]])
 SQUARE = np.array([[4.0, 1.0], [1.0, 3.0]])
 WHOLE = np.array([[12, -18, 7], [8, 12, 0]])
+GIVEN = [X, SQUARE, WHOLE]
 
 
 def product_of(left: Any, values: Any, right: Any) -> Any:
@@ -86,14 +87,24 @@ FUNCTIONS: list[tuple[Callable[..., Any], Any, Any]] = [
 ]  # fmt: skip
 
 
+def build() -> list[Any]:
+    """The variable of each function."""
+    names = {id(a): static.data(f"x{i}", a.shape, str(a.dtype)) for i, a in enumerate(GIVEN)}
+    return [function(names[id(array)]) for function, array, _ in FUNCTIONS]
+
+
+def test_shapes() -> None:
+    """The variable of each function has the shape of its numbers."""
+    with fresh():
+        for number, (made, (_, _, wanted)) in enumerate(zip(build(), FUNCTIONS, strict=True)):
+            assert tuple(made.shape) == np.shape(wanted), number
+
+
 @pytest.mark.exhaustive
 def test_numbers() -> None:
     """Each function gives what NumPy does."""
-    given = [X, SQUARE, WHOLE]
     with fresh():
-        names = {id(a): static.data(f"x{i}", a.shape, str(a.dtype)) for i, a in enumerate(given)}
-        made = [function(names[id(array)]) for function, array, _ in FUNCTIONS]
-        got = run(made, **{f"x{i}": array for i, array in enumerate(given)})
+        got = run(build(), **{f"x{i}": array for i, array in enumerate(GIVEN)})
     for number, (array, (_, _, wanted)) in enumerate(zip(got, FUNCTIONS, strict=True)):
         np.testing.assert_allclose(array, wanted, rtol=1e-6, atol=1e-9, err_msg=str(number))
 

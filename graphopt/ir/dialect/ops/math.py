@@ -32,7 +32,7 @@ from graphopt.ir.dialect.types import (
     same_shape,
     shape_of,
 )
-from graphopt.ir.dtypes import DType
+from graphopt.ir.dtypes import as_dtype
 
 elementwise = Declare(__name__)
 
@@ -190,7 +190,7 @@ class ViewDtype(OneTensor, OpaqueOp):
 
     @staticmethod
     def infer(x: Tensor, dtype: str) -> Tensor:
-        shape, kinds = shape_of(x), (dtype_of(x), DType(dtype))
+        shape, kinds = shape_of(x), (dtype_of(x), as_dtype(dtype))
         if any(kind.is_complex or kind.endswith(("int2", "int4")) for kind in kinds):
             raise OperandError(f"the bytes of {kinds[0]!s} cannot be numbers of {kinds[1]!s}")
         old, new = (kind.numpy.itemsize for kind in kinds)
