@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from graphopt.buckets import automatic
 from graphopt.errors import FeedError
 from graphopt.frontend.lod_executor import Executor as WithLengths
 from graphopt.frontend.lod_tensor import LoDTensor, lengths_between
@@ -20,9 +18,7 @@ from graphopt.inference.config import Config, DataType
 from graphopt.models.model import ImportedModel, has_parameters, read_model
 from graphopt.runtime.devices.threads import limit_threads
 from graphopt.runtime.executor import Executor
-from graphopt.runtime.settings.flags import FULL, must_repeat, pads_sizes
 from graphopt.runtime.state.slots import Tensor as Fetched
-from graphopt.runtime.steps.size_costs import ExactSizes
 
 Array = np.ndarray[Any, Any]
 
@@ -116,10 +112,7 @@ class Predictor:
             limit_threads(config.threads)
         self._model = _read(config) if model is None else model
         executor = _executor_of(self._model)
-        self._executor = executor(config.place())
-        buckets = self._model.buckets or automatic()
-        self._in_buckets = executor(config.place(), buckets=buckets)
-        self._sizes = ExactSizes()
+        self._executor = executor(config.place(), buckets=self._model.buckets)
         self._inputs = {name: Tensor(name) for name in self._model.feed_names}
         self._outputs = {name: Tensor(name) for name in self._model.fetch_names}
 
@@ -147,39 +140,14 @@ class Predictor:
         feed = {name: tensor._feed() for name, tensor in self._inputs.items()}
         names = list(self._outputs)
         model = self._model
-        sizes = tuple(np.shape(value) for value in feed.values())
-        is_exact, began = self._is_exact(sizes), perf_counter()
-        executor = self._executor if is_exact else self._in_buckets
-        fetched = executor.run(model.program, feed, names, scope=model.scope, return_numpy=False)
+        run = self._executor.run
+        fetched = run(model.program, feed, names, scope=model.scope, return_numpy=False)
         for name, value in zip(names, fetched, strict=True):
             assert isinstance(value, Fetched)
             self._outputs[name]._take(value)
-        if not is_exact:
-            self._sizes.ran_padded(sizes, perf_counter() - began)
         if inputs is None:
             return True
         return [self._outputs[name].copy_to_cpu() for name in self.get_output_names()]
-
-    def _is_exact(self, sizes: Hashable) -> bool:
-        """True when inputs of these sizes run as they are."""
-        if not pads_sizes():
-            self._sizes.add(sizes)
-            return True
-        if self._model.buckets is not None:
-            return False
-        return self._sizes.has(sizes, self._price, self._seconds_in_numpy)
-
-    def _price(self) -> float | None:
-        """The seconds of compiling a size; None where a flag requests the same bits in each run."""
-        prices = [each.price for each in self._executor._runner.all_compiled()]
-        return None if must_repeat() else max(prices, default=None)
-
-    def _seconds_in_numpy(self) -> float | None:
-        """Those of sizes that nothing is compiled for; None before NumPy has computed any."""
-        seen = [each.forms.seen for each in self._executor._runner.executables()]
-        if not any(each.ended for each in seen):
-            return None
-        return sum(each.spent for each in seen if FULL not in each.ready)
 
     def clone(self) -> Predictor:
         """A predictor with handles of its own and the same parameters."""

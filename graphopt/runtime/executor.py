@@ -12,7 +12,7 @@ from graphopt.ir.program import Operator, Program, default_main_program
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime.devices.places import Place, check_place, place_of
 from graphopt.runtime.distributed.world import world_of_environment
-from graphopt.runtime.feeds.buckets import Buckets, sequences
+from graphopt.runtime.feeds.buckets import Buckets
 from graphopt.runtime.feeds.feed import feeds_state, single_feed, with_readers
 from graphopt.runtime.feeds.fetch import (
     MOST_ARRAYS,
@@ -60,7 +60,8 @@ class Executor(WithFacts):
 
     `place` is where plain programs run; the best device that JAX has when it is not given.
     `buckets` (see `graphopt.buckets`) lets programs run feeds of many sizes as a few; data-parallel
-    programs run unpadded. Without them, programs that are fed sequences do so by `sequences()`.
+    programs run unpadded. Without them, programs that are fed sequences do so by `sequences()`, and
+    others whose feeds have had several sizes by `automatic()`; see docs/how-to/many-sizes.md.
     """
 
     compiled_for_trainers: ClassVar[Callable[[Program, Place], ProgramWithRunner]]
@@ -78,8 +79,6 @@ class Executor(WithFacts):
 
     def new_runner(self, strategy: BuildStrategy | None = None) -> Runner:
         """A runner of programs on this place, by the buckets if there are any."""
-        if self.buckets is None:
-            return BucketedRunner((self.place,), sequences(), strategy, only_sequences=True)
         return BucketedRunner((self.place,), self.buckets, strategy)
 
     def close(self) -> None:

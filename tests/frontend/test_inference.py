@@ -180,12 +180,9 @@ def test_sizes_in_buckets(setting: str, monkeypatch: pytest.MonkeyPatch) -> None
         (found,) = predictor.run([images])
         (expected,) = exact.run([images])
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
-    shapes = {
-        kind: getattr(predictor, kind).stats["compiled_shapes"]
-        for kind in ("_executor", "_in_buckets")
-    }
-    padded = {"_executor": 2, "_in_buckets": 1}
-    assert shapes == (padded if setting == "auto" else {"_executor": 5, "_in_buckets": 0})
+    stats = predictor._executor.stats
+    assert stats["compiled_shapes"] == (3 if setting == "auto" else 5)
+    assert stats.get("rows", 0) == (40 + 39 + 38 if setting == "auto" else 0)
 
 
 def test_sizes_that_numpy_computes_run_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +194,7 @@ def test_sizes_that_numpy_computes_run_as_they_are(monkeypatch: pytest.MonkeyPat
         predictor.run([np.zeros((rows, 1, 28, 28), "float32")])
     assert predictor._executor.stats["compiled_shapes"] == 4
     assert [*predictor._executor.stats["tiers"]] == ["host: a later run has the full form compiled"]
-    assert predictor._in_buckets.stats["runs"] == 0
+    assert "rows" not in predictor._executor.stats
 
 
 @pytest.mark.exhaustive
@@ -211,8 +208,8 @@ def test_a_size_that_comes_often_has_its_own_form(monkeypatch: pytest.MonkeyPatc
         (found,) = predictor.run([images])
         (expected,) = exact.run([images])
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
-    assert predictor._in_buckets.stats["runs"] == 4
-    assert predictor._executor.stats["compiled_shapes"] == 3
+    stats = predictor._executor.stats
+    assert (stats["rows"], stats["compiled_shapes"]) == (40 + 39 + 39 + 40, 4)
 
 
 def test_a_model_without_parameters_needs_no_file_of_them(tmp_path: Path) -> None:

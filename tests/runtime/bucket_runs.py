@@ -37,9 +37,16 @@ def run(
         paddle.set_flags({"FLAGS_graphopt_buckets": "auto"})
 
 
-def _run(build: Callable[[], Built], buckets: Buckets | None, sizes: Sizes) -> tuple[Any, ...]:
+def run_unasked(build: Callable[[], Built], sizes: Sizes, *, seed: int = 0) -> tuple[Any, ...]:
+    """As `run`, of an Executor that decides by itself; the training has the seed, 0 for none."""
+    return _run(build, None, sizes, seed)
+
+
+def _run(
+    build: Callable[[], Built], buckets: Buckets | None, sizes: Sizes, seed: int = 4
+) -> tuple[Any, ...]:
     main, startup = static.Program(), static.Program()
-    main.random_seed = startup.random_seed = 4
+    main.random_seed, startup.random_seed = seed, 4
     with (
         unique_name.guard(),
         static.program_guard(main, startup),

@@ -11,8 +11,16 @@ import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import nn, static
 from graphopt.buckets import Buckets, automatic, one_of, sparing
+from graphopt.runtime.feeds.open_axes import OpenAxes
 from graphopt.runtime.steps.size_costs import MOST_AT_ONCE, ExactSizes
-from graphopt_tests.runtime.bucket_runs import Built, Feed, assert_same, run
+from graphopt_tests.runtime.bucket_runs import (
+    Built,
+    Feed,
+    assert_close,
+    assert_same,
+    run,
+    run_unasked,
+)
 
 
 def images() -> Built:
@@ -200,3 +208,164 @@ def test_few_sizes_run_as_they_are_because_numpy_computes_them() -> None:
     sizes = ExactSizes()
     found = [sizes.has((n,), lambda: PRICE, lambda: 0.0) for n in range(MOST_AT_ONCE + 9)]
     assert found.count(True) == MOST_AT_ONCE
+
+
+def dimensions(*shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[str | None, ...]]:
+    """Those of feeds whose axes are all open, after runs with these shapes."""
+    axes = OpenAxes()
+    by_position: dict[str, tuple[str | None, ...]] = {}
+    for shape in shapes:
+        by_position = {
+            name: tuple("batch" if at == 0 else f"axis {at}" for at in range(len(sizes)))
+            for name, sizes in shape.items()
+        }
+        axes.note(by_position, {name: np.zeros(sizes) for name, sizes in shape.items()})
+    return axes.names(by_position)
+
+
+def test_which_open_axes_are_one_dimension() -> None:
+    """Those that have one size in each run; an axis but the first only once its size varied."""
+    assert dimensions({"x": (4, 8)}) == {"x": ("batch", None)}
+    assert dimensions({"x": (4, 8, 3)}, {"x": (4, 9, 3)}) == {"x": ("batch", "axis 1", None)}
+    words = {"words": (4, 8), "mask": (4, 8, 8)}
+    assert dimensions(words, {"words": (4, 9), "mask": (4, 9, 9)}) == {
+        "words": ("batch", "axis 1"),
+        "mask": ("batch", "axis 1", "axis 1"),
+    }
+    texts = {"source": (4, 8), "target": (4, 7), "labels": (4, 7)}
+    assert dimensions(texts, {"source": (4, 9), "target": (4, 5), "labels": (4, 5)}) == {
+        "source": ("batch", "axis 1"),
+        "target": ("batch", "axis 1 of target"),
+        "labels": ("batch", "axis 1 of target"),
+    }
+    # two that were equal by chance
+    met = {"a": (4, 8), "b": (4, 8)}, {"a": (4, 9), "b": (4, 9)}, {"a": (4, 9), "b": (4, 7)}
+    assert dimensions(*met) == {"a": ("batch", "axis 1"), "b": ("batch", "axis 1 of b")}
+
+
+def tagger() -> Built:
+    """Tokens with a label for each, and a mask of them by tokens; trained."""
+    tokens = static.data("tokens", [None, None], "int64")
+    mask = static.data("mask", [None, None, None], "float32")
+    labels = static.data("labels", [None, None], "int64")
+    hidden = nn.Embedding(12, 8)(tokens)
+    scores = paddle.matmul(hidden, hidden, transpose_y=True) + mask
+    out = nn.Linear(8, 3)(paddle.matmul(F.softmax(scores), hidden))
+    loss = F.cross_entropy(out, labels, ignore_index=-100)
+    paddle.optimizer.Adam(0.1).minimize(loss)
+
+    def feed(generator: Any, rows: int, length: int) -> Feed:
+        causal = np.triu(np.full((length, length), -1e4, "float32"), 1)
+        tokens = generator.integers(0, 12, (rows, length))
+        return {
+            "tokens": tokens,
+            "mask": np.broadcast_to(causal, (rows, length, length)).copy(),
+            "labels": np.where(tokens == 0, -100, tokens % 3),
+        }
+
+    return [loss, out], feed
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("build", [tagger, images, sized], ids=lambda build: build.__name__)
+def test_a_training_of_ever_new_sizes(build: Any) -> None:
+    """From the second length on its batches are padded, unless a seed asks for the same bits."""
+    sizes = ((3, 8), (3, 10), (3, 12), (3, 11), (2, 9), (3, 8))
+    wanted, state, exact = run(build, None, sizes)
+    found, changed, stats = run_unasked(build, sizes)
+    assert_close(wanted, state, found, changed)
+    assert stats["exact"] == []
+    assert stats["padding"] > 0
+    # the first size and the startup program run as they are
+    assert (exact["compiled_shapes"], stats["compiled_shapes"]) == (6, 4)
+    assert "rows" not in run_unasked(build, sizes, seed=4)[2]
+
+
+@pytest.mark.exhaustive
+def test_the_last_batch_of_an_epoch_runs_as_it_is() -> None:
+    _, _, stats = run_unasked(tagger, ((3, 8), (3, 8), (1, 8), (3, 8), (1, 8)))
+    assert "rows" not in stats
+    assert stats["compiled_shapes"] == 3
+
+
+def attend(hidden: Any, mask: Any) -> Any:
+    """Each row sees those that the mask leaves."""
+    scores = paddle.matmul(hidden, hidden, transpose_y=True)
+    return paddle.matmul(F.softmax(scores + mask), hidden)
+
+
+def rotate(hidden: Any, columns: Any) -> Any:
+    """Turned by an angle that grows with the position."""
+    speeds = paddle.to_tensor(np.array([1.0, 0.1, 0.01, 0.001], "float32"))
+    angles = paddle.einsum("i,j->ij", paddle.arange(columns, dtype="float32"), speeds)
+    angles = paddle.concat([angles, angles], axis=-1)
+    return hidden * paddle.cos(angles) + hidden * paddle.sin(angles)
+
+
+def mask_ends(hidden: Any, words: Any, columns: Any) -> Any:
+    """0 beyond the words that are not 0."""
+    lengths = paddle.sum(paddle.cast(words != 0, "int64"), axis=1)
+    mask = F.sequence_mask(lengths, maxlen=columns, dtype="float32")
+    return hidden * paddle.expand_as(paddle.unsqueeze(mask, -1), hidden)
+
+
+def number(words: Any, columns: Any) -> Any:
+    """The position of each word."""
+    row = paddle.unsqueeze(paddle.arange(columns), 0)
+    return nn.Embedding(64, 8)(paddle.expand(row, [paddle.shape(words)[0], columns]))
+
+
+def shift(hidden: Any) -> Any:
+    """Each row is the one before."""
+    return paddle.concat([paddle.zeros_like(hidden[:, :1]), hidden[:, :-1]], axis=1)
+
+
+# what texts are made of; each takes words, a row for each of them, and their number
+IDIOMS: dict[str, Any] = {
+    "a triangle of a filled tensor": lambda words, hidden, columns: attend(
+        hidden, paddle.triu(paddle.full([columns, columns], -1e4, "float32"), 1)
+    ),
+    "causal attention": lambda words, hidden, columns: F.scaled_dot_product_attention(
+        *[paddle.reshape(hidden, [0, 0, 2, 4])] * 3, is_causal=True
+    ),
+    "positions": lambda words, hidden, columns: hidden + number(words, columns),
+    "rotations": lambda words, hidden, columns: rotate(hidden, columns),
+    "a mask by lengths": lambda words, hidden, columns: mask_ends(hidden, words, columns),
+    "rows shifted": lambda words, hidden, columns: shift(hidden) * hidden,
+    "differences of rows": lambda words, hidden, columns: hidden[:, 1:] - hidden[:, :-1],
+    "sums of products": lambda words, hidden, columns: paddle.einsum(
+        "bid,bjd->bi", hidden, paddle.tanh(hidden)
+    ),
+}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", IDIOMS)
+def test_texts(name: str) -> None:
+    """What programs do with texts is padded, and trains as without."""
+
+    def build() -> Built:
+        words = static.data("words", [None, None], "int64")
+        out = IDIOMS[name](words, nn.Embedding(12, 8)(words), paddle.shape(words)[1])
+        loss = paddle.mean(out * out)
+        paddle.optimizer.SGD(0.1).minimize(loss)
+        return [loss, out], lambda generator, rows, length: {
+            "words": generator.integers(0, 12, (rows, length))
+        }
+
+    few = ((3, 5), (2, 3), (2, 4))
+    assert assert_same(build, Buckets({"batch": one_of(4)}, others=one_of(8)), few)["exact"] == []
+
+
+def test_a_table_may_be_shorter_than_the_padding() -> None:
+    """So its rows are not cut by a size that is padded."""
+
+    def build() -> Built:
+        x = static.data("x", [None, None, 2], "float32")
+        table = static.create_parameter([6, 2], "float32")
+        return [x + table[: paddle.shape(x)[1]]], lambda generator, rows, length: {
+            "x": generator.normal(size=(rows, length, 2)).astype("float32")
+        }
+
+    buckets = Buckets({"batch": one_of(4)}, others=one_of(8))
+    assert any("size-of-tensor" in reason for reason in run(build, buckets, ((3, 5),))[2]["exact"])

@@ -15,8 +15,7 @@ from graphopt import nn, static
 from graphopt.buckets import Buckets, multiples_of, one_of, powers_of_two
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
-from graphopt.runtime.feeds.sequence_rows import lengthen
-from graphopt.runtime.runners.bucketed import BucketedRunner
+from graphopt.runtime.feeds.sequence_rows import fit_sizes, lengthen
 from graphopt_tests.runtime.bucket_runs import SIZES, Built, Feed, assert_same, run
 
 BUCKETS = Buckets({"batch": powers_of_two(2), "rows": multiples_of(8)})
@@ -149,7 +148,7 @@ def test_sequences_without_rows_are_refused() -> None:
 def test_rows_are_not_sequences() -> None:
     same = Buckets({"n": powers_of_two()}, {"a": ("n", None), "a@lens": ("n",)})
     with pytest.raises(ValueError, match="feed 'a' and its lengths have the same axis 'n'"):
-        BucketedRunner((), same)._sizes({"n": 3}, {"a": ("n", "n")})
+        fit_sizes(same, {"n": 3}, {"a": ("n", "n")})
 
 
 @settings(deadline=None)
@@ -164,9 +163,8 @@ def test_what_is_added_are_whole_sequences(
 ) -> None:
     """The lengths add up to the rows, and no sequence that is added is empty."""
     buckets = Buckets({"batch": powers_of_two(batch, most), "rows": multiples_of(rows)})
-    runner = BucketedRunner((), buckets)
     found = {"batch": len(lengths), "rows": sum(lengths)}
-    sizes = runner._sizes(found, {"x": ("rows", "batch")})
+    sizes = fit_sizes(buckets, found, {"x": ("rows", "batch")})
     padded = np.pad(np.array(lengths), (0, sizes["batch"] - len(lengths)), mode="edge")
     after = lengthen(padded, len(lengths), sizes["rows"])
     assert after[: len(lengths)].tolist() == lengths

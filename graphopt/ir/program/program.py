@@ -922,7 +922,7 @@ class Program(ProgramMethods):
             copied.forward_block_idx = block.forward_block_idx
             copied.saved = block.saved
             copied.vars = {name: v.copy_to(copied) for name, v in block.vars.items()}
-            kept = _without_training(block.ops, trains=self._trains()) if for_test else block.ops
+            kept = _without_training(block.ops, trains=self.trains()) if for_test else block.ops
             copied.ops = [op.copy_to(copied) for op in kept]
             twin.blocks.append(copied)
         if for_test:
@@ -934,7 +934,7 @@ class Program(ProgramMethods):
         twin.fixed_feeds = self.fixed_feeds
         return twin
 
-    def _trains(self) -> bool:
+    def trains(self) -> bool:
         """True when a loss is differentiated, an optimizer updates, or a layer has a derivative."""
         roles = OpRole.LOSS | OpRole.OPTIMIZE
         ops = (op for block in self.blocks for op in block.ops)

@@ -12,9 +12,11 @@ from graphopt.frontend import arguments
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import softmax
 from graphopt.nn.functional.common import dropout
+from graphopt.tensor.attribute import shape
 from graphopt.tensor.creation import assign, full
 from graphopt.tensor.linalg import matmul, transpose
 from graphopt.tensor.math import add, scale
+from graphopt.tensor.ranges import tril
 from graphopt.tensor.search import where
 
 
@@ -46,10 +48,13 @@ def scaled_dot_product_attention(
     q, k, v = heads
     weights = matmul(scale(q, 1 / math.sqrt(query.shape[-1])), k, transpose_y=True)
     if arguments.flag(is_causal, "is_causal", function):
+        if attn_mask is not None:
+            raise ValueError(f"{function}(): is_causal needs no attn_mask")
         rows, columns = query.shape[1], key.shape[1]
-        if attn_mask is not None or min(rows, columns) < 0:
-            raise ValueError(f"{function}(): is_causal needs known lengths and no attn_mask")
-        seen = assign(np.tril(np.ones((rows, columns), bool)))
+        if min(rows, columns) < 0:
+            seen = tril(full([shape(query)[1], shape(key)[1]], True, "bool"))
+        else:
+            seen = assign(np.tril(np.ones((rows, columns), bool)))
         weights = where(seen, weights, full([], -math.inf, weights.dtype))
     elif attn_mask is not None and attn_mask.dtype == "bool":
         weights = where(attn_mask, weights, full([], -math.inf, weights.dtype))

@@ -8,6 +8,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import reduce as reductions
 from graphopt.ir.dialect.ops.activation import LogSoftmax, Softmax
 from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.linalg.matrices import Einsum
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.loss import (
     CrossEntropyWithSoftmax,
@@ -21,12 +22,14 @@ from graphopt.passes.padding.dims import Axes, CannotPad, Dim, factors_of, join_
 from graphopt.passes.padding.rules import (
     Carried,
     Mask,
+    MeetsOther,
     Padded,
     broadcast,
     carry,
     check_free,
     input_axes,
     same,
+    sizes_of,
 )
 
 
@@ -128,6 +131,32 @@ def _(op: Matmul, padded: Padded) -> Carried:
         raise CannotPad("different-padding", "it adds up along axes that are padded differently")
     masks = (Mask(0, (x_at,), 0.0), Mask(1, (y_at,), 0.0))
     return Carried(results, tuple(m for m in masks if not padded.is_zero(op.operands[m.operand])))
+
+
+@carry.register(Einsum)
+def _(op: Einsum, padded: Padded) -> Carried:
+    """The axes of one letter are one dimension, and those it adds up along are masked."""
+    terms, _, result = op.attr("equation").replace(" ", "").partition("->")
+    if "." in terms:
+        raise CannotPad("no-rule", "its equation has ...")
+    found: dict[str, Dim] = {}
+    at_letter = [
+        (number, at, letter)
+        for number, term in enumerate(terms.split(","))
+        for at, letter in enumerate(term)
+    ]
+    for number, at, letter in at_letter:
+        dim = padded.of(op.operands[number])[at]
+        if dim is not None and not padded.meet(found.setdefault(letter, dim), dim):
+            raise CannotPad("different-padding", f"the axes of '{letter}' are padded differently")
+    masks: list[Mask] = []
+    for number, at, letter in at_letter:
+        value = op.operands[number]
+        if letter in found and padded.of(value)[at] is None and sizes_of(value, padded)[at] != 1:
+            raise MeetsOther(value, at, found[letter])
+        if letter in found and letter not in result and padded.of(value)[at] is not None:
+            masks.append(Mask(number, (at,), 0.0))
+    return Carried((tuple(found.get(letter) for letter in result),), tuple(masks))
 
 
 def _joined_batch(op: Matmul, padded: Padded) -> Axes:

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot, WriteRows
 from graphopt.ir.dialect.ops.math import Cast
-from graphopt.ir.dialect.ops.rearrange import Tile, Unbind
+from graphopt.ir.dialect.ops.rearrange import ExpandAs, Tile, Unbind
 from graphopt.ir.dialect.ops.shape import (
     Concat,
     Expand,
@@ -36,11 +36,13 @@ from graphopt.passes.padding.dims import (
     grow_dim,
     join_factors,
     reshape_axes,
+    scale_dim,
 )
 from graphopt.passes.padding.rules import (
     Carried,
     Padded,
     RealRows,
+    broadcast,
     carry,
     check_free,
     same,
@@ -139,6 +141,11 @@ def _true_sizes(axes: Axes, op: ShapeOf, real: RealRows) -> Sequence[SSAValue]:
     return (insert(Concat.make(parts, axis=0), op),)
 
 
+@carry.register(ExpandAs)
+def _(op: ExpandAs, padded: Padded) -> Carried:
+    return same(op, broadcast(op.operands, padded))
+
+
 @carry.register(Squeeze)
 def _(op: Squeeze, padded: Padded) -> Carried:
     value = op.operands[0]
@@ -176,10 +183,20 @@ def _(op: Concat, padded: Padded) -> Carried:
     at = normalize_axis(op.attr("axis"), len(every[0]))
     if (found := _append_rows(op, padded, every, at)) is not None:
         return found
+    joined = every[-1][at]
+    if joined is not None and not any(axes[at] for axes in every[:-1]):
+        # so many rows in front of those that are padded
+        sizes = [sizes_of(value, padded)[at] for value in op.operands[:-1]]
+        if UNKNOWN in sizes:
+            raise CannotPad("unknown-growth", "how many rows it adds is known only when it runs")
+        joined = scale_dim(joined, 1, sum(sizes))
+        every = [(*axes[:at], None, *axes[at + 1 :]) for axes in every]
+    else:
+        check_free(every[0], (at,), "the axis that it joins")
+        joined = None
     if not all(padded.meet(*pair) for axes in every for pair in zip(every[0], axes, strict=True)):
         raise CannotPad("different-padding", "its parts are padded differently")
-    check_free(every[0], (at,), "the axis that it joins")
-    return Carried((every[0],))
+    return Carried(((*every[0][:at], joined, *every[0][at + 1 :]),))
 
 
 def _append_rows(op: Concat, padded: Padded, every: Sequence[Axes], at: int) -> Carried | None:

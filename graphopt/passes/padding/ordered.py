@@ -9,13 +9,13 @@ from xdsl.ir import SSAValue
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.index import Gather
 from graphopt.ir.dialect.ops.math import Cast, Subtract
-from graphopt.ir.dialect.ops.rearrange import Flip
+from graphopt.ir.dialect.ops.rearrange import Flip, TriangleOf
 from graphopt.ir.dialect.ops.reduce import Cumsum
 from graphopt.ir.dialect.ops.shape import Reshape, Slice
 from graphopt.ir.dialect.types import normalize_axes, normalize_axis
 from graphopt.passes.engine.inserting import Before
-from graphopt.passes.padding.dims import CannotPad, Dim
-from graphopt.passes.padding.rules import Carried, Mask, Padded, RealRows, carry, takes_one
+from graphopt.passes.padding.dims import CannotPad, Dim, windows
+from graphopt.passes.padding.rules import FAR, Carried, Mask, Padded, RealRows, carry, takes_one
 
 
 @carry.register(Slice)
@@ -27,11 +27,15 @@ def _(op: Slice, padded: Padded) -> Carried:
         dim = axes[at]
         if dim is None:
             continue
-        if not takes_one(start, end):
+        if takes_one(start, end):
+            if start == -1:
+                last.append((at, dim))
+            axes[at] = None
+        elif start >= 0 and (end < 0 or end >= FAR):
+            # without some first and some last rows, the data come first again
+            axes[at] = windows(dim, (end if end < 0 else 0) - start, 1)
+        else:
             raise CannotPad("counts-rows", f"it cuts rows {start} to {end} of a padded axis")
-        if start == -1:
-            last.append((at, dim))
-        axes[at] = None
     dropped = set(normalize_axes(op.attr("decrease_axis"), len(axes)))
     results = (tuple(dim for at, dim in enumerate(axes) if at not in dropped),)
     if not last:
@@ -77,6 +81,16 @@ def _(op: Flip, padded: Padded) -> Carried:
         return [new(Flip.make(value, axis=others)) if others else value]
 
     return Carried((axes,), write=write)
+
+
+@carry.register(TriangleOf)
+def _(op: TriangleOf, padded: Padded) -> Carried:
+    """An element is kept by its row and its column, which are those without padding."""
+    axes = padded.of(op.operands[0])
+    for dim in axes[-2:]:
+        if dim is not None:
+            _check_plain(dim)
+    return Carried((axes,))
 
 
 @carry.register(Cumsum)

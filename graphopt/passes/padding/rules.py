@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.index import Gather
 from graphopt.ir.dialect.ops.math import Cast, Scale
 from graphopt.ir.dialect.ops.shape import Slice
@@ -168,6 +169,8 @@ def takes_one(start: int, end: int) -> bool:
 def sizes_of(value: SSAValue, padded: Padded) -> tuple[int, ...]:
     """The shape, in which a slice of one row has size 1: padded axes are never empty."""
     op, shape = value.owner, list(shape_of(value.type))
+    if isinstance(op, FullLike):
+        return sizes_of(op.operands[0], padded)
     if isinstance(op, Slice) and not op.attr("decrease_axis"):
         axes = padded.of(op.operands[0])
         cut = normalize_axes(op.attr("axes"), len(axes))

@@ -1,22 +1,27 @@
 """Tensors that get their size from another one, before masks are written.
 
 The initial states of a saved recurrent network are `full([4, shape(x)[0], 12], 0)`, or an expand to
-that shape. Where x has rows to spare so must they, and a size that is a value would be that of the
-data. So they get their rows from x itself: from a `where` whose condition is a row of x, all true.
+that shape. Positions are `arange(shape(x)[1])`, and masks of sequences have as many columns. Where
+x has rows to spare so must they, and a size that is a value would be that of the data. So they get
+their rows from x itself: from a `where` whose condition has the rows of x, all true, or from the
+running sum of such rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 
 from graphopt.ir.dialect.known import KnownValues
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.creation import Full, FullLike
+from graphopt.ir.dialect.ops.creation import Arange, Full, FullLike
 from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties
-from graphopt.ir.dialect.ops.math import Where
+from graphopt.ir.dialect.ops.math import Cast, LessThan, LogicalAnd, Subtract, Where
+from graphopt.ir.dialect.ops.reduce import Cumsum
+from graphopt.ir.dialect.ops.sequence.alignment import SequenceMask
 from graphopt.ir.dialect.ops.shape import Expand, Slice, Unsqueeze
 from graphopt.ir.dialect.signature import main_function
 from graphopt.ir.dialect.size_rules import amounts
@@ -27,29 +32,43 @@ from graphopt.passes.engine.rewrite import replace
 
 
 def size_by_tensor(module: ModuleOp) -> None:
-    """Rewrite the fills and expands in `@main` whose open sizes are those of one tensor, in order.
+    """Rewrite the ops of `@main` that make tensors whose open sizes are those of other tensors.
 
     No tensor may be empty.
     """
     block, known = main_function(module).body.block, KnownValues()
     for op in list(block.ops):
+        before = op.prev_op
         if isinstance(op, Dynamic) and (made := _make_sized(op, block, known)) is not None:
             replace(op, {op.results[0]: made})
+            new = block.first_op if before is None else before.next_op
+            while isinstance(new, PdOp) and new is not made.owner.next_op:
+                known.see(new)
+                new = new.next_op
         elif isinstance(op, PdOp):
             known.see(op)
 
 
 def _make_sized(op: Dynamic, block: Block, known: KnownValues) -> SSAValue | None:
-    """The same tensor with sizes of another one; None where there is no such."""
-    if op.attr("op") not in (Full.name, Expand.name) or op.attr("dynamic") != ("shape",):
+    """The same tensor with sizes of other ones; None where there are no such."""
+    rules = {("shape",): (Full.name, Expand.name), ("end",): (Arange.name,)}
+    rules[("max_len",)] = (SequenceMask.name,)
+    if op.attr("op") not in rules.get(op.attr("dynamic"), ()):
         return None
-    elements = known.elements(op.values[0])
+    given = op.values[0]
+    if isinstance(given.owner, Cast):  # the end of a range of float32
+        given = given.owner.operands[0]
+    elements = known.elements(given)
     wanted = [] if elements is None else amounts(elements)
-    source = _source(wanted)
-    if source is None or not _is_in(source[0], block):
+    sources = _find_sources(wanted)
+    if not sources or not all(_is_in(size.value, block) for size in sources.values()):
         return None
-    open_ = [at for at, size in enumerate(wanted) if isinstance(size, SymbolicSum)]
-    if op.inputs and not _has_ones(known.sizes(op.inputs[0]), open_, len(wanted)):
+    if op.attr("op") == Arange.name:
+        return _make_positions(op, sources)
+    if op.attr("op") == SequenceMask.name:
+        return _make_mask(op, sources)
+    open_ = list(sources)
+    if op.inputs and not _fits(known.sizes(op.inputs[0]), wanted, open_):
         return None
     new = Before(op)
     if op.inputs:
@@ -58,24 +77,46 @@ def _make_sized(op: Dynamic, block: Block, known: KnownValues) -> SSAValue | Non
         number = decode_properties(Full, op.attr("attrs"))["value"]
         dtype = dtype_of(op.results[0].type)
         value = new(Full.make(shape=[], value=number, dtype=dtype))
-    rows = _rows(*source, [at for at in range(len(wanted)) if at not in open_], new)
-    made = new(Where.make(rows, value, value))
+    rows = [_make_rows(size, at, len(wanted), new) for at, size in sources.items()]
+    all_ = reduce(lambda one, other: new(LogicalAnd.make(one, other)), rows)
+    made = new(Where.make(all_, value, value))
     return new(Expand.make(made, shape=[s if isinstance(s, int) else -1 for s in wanted]))
 
 
-def _source(wanted: Sequence[Amount | None]) -> tuple[SSAValue, list[int]] | None:
-    """The tensor with the sizes that are no numbers, and its axes that have them."""
-    found: list[Size] = []
-    for size in wanted:
+def _make_positions(op: Dynamic, sources: Mapping[int, Size]) -> SSAValue | None:
+    """0, 1 and so on, one for each row; None for other numbers."""
+    attrs, new = decode_properties(Arange, op.attr("attrs")), Before(op)
+    if (attrs["start"], attrs["step"]) != (0, 1):
+        return None
+    return _number_rows(sources[0], dtype_of(op.results[0].type), new)
+
+
+def _make_mask(op: Dynamic, sources: Mapping[int, Size]) -> SSAValue:
+    """For each length, true at the positions below it."""
+    new, lengths, result = Before(op), op.inputs[0], op.results[0].type
+    positions = _number_rows(sources[0], dtype_of(lengths.type), new)
+    last = new(Unsqueeze.make(lengths, axis=[rank_of(lengths.type)]))
+    return new(Cast.make(new(LessThan.make(positions, last)), dtype=dtype_of(result)))
+
+
+def _number_rows(size: Size, dtype: str, new: Before) -> SSAValue:
+    ones = new(FullLike.make(_make_rows(size, 0, 1, new), value=1.0, dtype="int64"))
+    one = new(Full.make(shape=[], value=1.0, dtype="int64"))
+    numbers = new(Subtract.make(new(Cumsum.make(ones, axis=0)), one))
+    return numbers if dtype == "int64" else new(Cast.make(numbers, dtype=dtype))
+
+
+def _find_sources(wanted: Sequence[Amount | None]) -> dict[int, Size]:
+    """The size that each open axis has; none when one of them is another amount."""
+    found: dict[int, Size] = {}
+    for at, size in enumerate(wanted):
         if isinstance(size, int) and size > 0:
             continue
         only = size.only if isinstance(size, SymbolicSum) else None
         if not isinstance(only, Size):
-            return None
-        found.append(only)
-    axes = [size.axis for size in found]
-    is_one = len({size.value for size in found}) == 1
-    return (found[0].value, axes) if is_one and axes == sorted(set(axes)) else None
+            return {}
+        found[at] = only
+    return found
 
 
 def _is_in(value: SSAValue, block: Block) -> bool:
@@ -83,17 +124,18 @@ def _is_in(value: SSAValue, block: Block) -> bool:
     return (owner if isinstance(owner, Block) else owner.parent) is block
 
 
-def _has_ones(sizes: Sequence[Amount], open_: Sequence[int], rank: int) -> bool:
-    """True when an operand of these sizes has no axis, or one of size 1, at each open position."""
-    offset = rank - len(sizes)
-    return all(at < offset or sizes[at - offset] == 1 for at in open_)
+def _fits(sizes: Sequence[Amount], wanted: Sequence[Amount | None], open_: Sequence[int]) -> bool:
+    """True when an operand of these sizes has no axis, one row or all at each open position."""
+    offset = len(wanted) - len(sizes)
+    return all(at < offset or sizes[at - offset] in (1, wanted[at]) for at in open_)
 
 
-def _rows(value: SSAValue, axes: Sequence[int], ones: Sequence[int], new: Before) -> SSAValue:
-    """True along these axes of a tensor, with axes of size 1 at `ones`."""
-    others = [axis for axis in range(rank_of(value.type)) if axis not in axes]
+def _make_rows(size: Size, at: int, rank: int, new: Before) -> SSAValue:
+    """True along axis `at` of a tensor of this rank, whose other axes have size 1."""
+    value, others = size.value, [a for a in range(rank_of(size.value.type)) if a != size.axis]
     if others:
         first = {"starts": [0] * len(others), "ends": [1] * len(others)}
         value = new(Slice.make(value, axes=others, **first, decrease_axis=others))
     rows = new(FullLike.make(value, value=1.0, dtype="bool"))
+    ones = [axis for axis in range(rank) if axis != at]
     return new(Unsqueeze.make(rows, axis=ones)) if ones else rows

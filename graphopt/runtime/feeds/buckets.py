@@ -162,11 +162,11 @@ def sequences(share: float = 0.25) -> Buckets:
     return Buckets(sizes, reuse=2.0, patience=1.0, headroom=2.0)
 
 
-def automatic(share: float = 0.06, reuse: float = 2.0) -> Buckets:
+def automatic(share: float = 0.06, reuse: float = 2.0, patience: float | None = None) -> Buckets:
     """Buckets for all axes of unknown size: at most `share` of each is padding.
 
     A size that was compiled serves smaller ones, too, unless the feeds become more than `reuse`
     times as large. Axes at one position of several feeds must have one size, as the tokens and the
-    mask of a text have; where they have not, the feeds run unpadded.
+    mask of a text have; where they have not, the feeds run unpadded. `patience` is that of Buckets.
     """
-    return Buckets({}, others=sparing(share), reuse=reuse)
+    return Buckets({}, others=sparing(share), reuse=reuse, patience=patience)

@@ -8,7 +8,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from graphopt.ir.program import LENGTHS, Program
-from graphopt.runtime.feeds.buckets import OTHER_ROWS, ROWS
+from graphopt.passes.padding.masked import LONGEST
+from graphopt.runtime.feeds.buckets import OTHER_ROWS, ROWS, Buckets
 from graphopt.runtime.feeds.padded_rows import Rows
 from graphopt.runtime.state.arrays import Array
 
@@ -36,6 +37,43 @@ def has_rows_to_spare(rows: Rows, links: Links) -> bool:
         if size - real < more - sequences or (size > real and more == sequences):
             return False
     return True
+
+
+def fit_sizes(buckets: Buckets, found: Mapping[str, int], links: Links) -> dict[str, int]:
+    """The sizes with padding of dimensions with so many rows.
+
+    `links` are the dimensions of the rows and of the sequences of feeds with lengths: rows that
+    are added need a sequence that is added, and each of those a row.
+    """
+    fit = buckets.fit
+    sizes = {dim: fit(dim, size) for dim, size in found.items()}
+    for name, (rows, sequences) in links.items():
+        if rows is None or sequences is None:
+            continue
+        if rows == sequences:
+            raise ValueError(
+                f"feed '{name}' and its lengths have the same axis '{rows}', but there are "
+                "more rows than sequences"
+            )
+        if sizes[rows] > found[rows] and sizes[sequences] == found[sequences]:
+            sizes[sequences] = fit(sequences, found[sequences] + 1)
+    for rows, sequences in links.values():
+        if rows is not None and sequences is not None:
+            extra = sizes[sequences] - found[sequences]
+            sizes[rows] = fit(rows, found[rows] + extra) if extra else found[rows]
+    return sizes
+
+
+def with_headroom(buckets: Buckets, rows: Rows, links: Links, feeds: Mapping[str, Array]) -> Rows:
+    """The sizes with room for more rows, by the headroom of the buckets."""
+    found = {dim: real for dim, (real, _) in rows.items() if not dim.startswith(LONGEST)}
+    for name, (dim, _) in links.items():
+        if dim is not None:
+            lengths = np.asarray(feeds[lengths_of(name)])
+            spread = float(np.std(lengths)) * len(lengths) ** 0.5
+            found[dim] = max(found[dim], rows[dim][0] + int(buckets.headroom * spread))
+    sizes = fit_sizes(buckets, found, links)
+    return {dim: (real, sizes.get(dim, size)) for dim, (real, size) in rows.items()}
 
 
 # the version of a program for which it was found out

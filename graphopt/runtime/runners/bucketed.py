@@ -19,20 +19,23 @@ from graphopt.passes.padding.dims import Axes, CannotPad
 from graphopt.passes.padding.masked import LONGEST, Masked, count_name, mask_name
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import Place
-from graphopt.runtime.feeds.buckets import BATCH, Buckets
+from graphopt.runtime.feeds.buckets import BATCH, Buckets, sequences
 from graphopt.runtime.feeds.feed import own_types, single_feed
 from graphopt.runtime.feeds.padded_rows import Rows, count_of, cut, mask_of, misfit
 from graphopt.runtime.feeds.sequence_rows import (
     Dimensions,
     Links,
+    fit_sizes,
     has_rows_to_spare,
     lengthen,
     lengths_of,
     links_of,
     rows_of_sequences,
     takes_sequences,
+    with_headroom,
 )
 from graphopt.runtime.runners.decoder import CachedDecoder, Decoders, Types, may_grow
+from graphopt.runtime.runners.met_sizes import MetSizes
 from graphopt.runtime.runners.runner import (
     Names,
     Runner,
@@ -74,27 +77,25 @@ class Fitted(NamedTuple):
 class BucketedRunner(Runner):
     """As Runner, with feeds padded to the sizes of `buckets`.
 
-    With `only_sequences` it does so for programs that are fed sequences, and not with
-    FLAGS_graphopt_buckets=off.
+    Without any, sequences have those of `sequences()`, and so have other feeds of open sizes those
+    of `automatic()` once they have had several sizes; none with FLAGS_graphopt_buckets=off.
     """
 
     def __init__(
         self,
         places: tuple[Place, ...],
-        buckets: Buckets,
+        buckets: Buckets | None = None,
         strategy: BuildStrategy | None = None,
-        *,
-        only_sequences: bool = False,
     ) -> None:
         super().__init__(places, strategy)
         self.buckets = buckets
-        self.only_sequences = only_sequences
-        self.keeps_caches = only_sequences or buckets.others is not None
+        self.keeps_caches = buckets is None or buckets.others is not None
         self.exact: Bounded[int, str] = Bounded(MOST_EXACT)
         self.rows = 0
         self.padding = 0
         self.decoders: Decoders | None = None
         """The decoders, from the first step of a program that may be one."""
+        self._met: WeakKeyDictionary[Program, MetSizes] = WeakKeyDictionary()
         # of each program the feeds and fetches with which it must run unpadded
         self._refused: WeakKeyDictionary[Program, Bounded[Hashable, bool]] = WeakKeyDictionary()
 
@@ -104,7 +105,7 @@ class BucketedRunner(Runner):
         found = super().stats
         if self.decoders is not None and (caches := self.decoders.words()):
             found["caches"] = caches
-        if self.only_sequences and not (self.rows or self.exact):
+        if self.buckets is None and not (self.rows or self.exact):
             return found
         return found | {
             "rows": self.rows,
@@ -145,10 +146,13 @@ class BucketedRunner(Runner):
                 return found
             if self.decoders is not None and self.decoders.has(program, names):
                 signature = None
-        feeds = _declared_feed(program, feed) if self._applies(program) else None
-        if feeds is None:
+        feeds = _declared_feed(program, feed) if self._may_pad(program) else None
+        found = (
+            None if feeds is None else self._padded_step(program, feeds, names, scope, wait=wait)
+        )
+        if found is None:
             return super()._checked_step(program, feed, names, scope, signature, wait=wait)
-        return self._fed_step(program, feeds, names, scope, wait=wait)
+        return found
 
     def _find_decoder(self, program: Program, feed: Feed, names: Names) -> CachedDecoder | None:
         """The decoder that a program is found to be; None if it is none, or not yet."""
@@ -169,12 +173,7 @@ class BucketedRunner(Runner):
 
         if isinstance(feed, dict) and feed and may_grow(program):
             self.decoders = self.decoders or Decoders()
-            forms = [
-                executable.tier()
-                for each in self._all()
-                if each.compiled.compilation.program.serial == program.serial
-                for executable in each.all()
-            ]
+            forms = [one.tier() for each in self._all_of(program) for one in each.all()]
             at_once = any(form.startswith(HOST) for form in forms)
             fed = _declared_feed(program, feed)
             if fed is not None:
@@ -191,9 +190,56 @@ class BucketedRunner(Runner):
         wait: bool,
     ) -> Fetched:
         """One step on one place, padded where the program can do with it."""
-        fitted = self.find_fitting(program, feeds, names) if self._applies(program) else None
-        if fitted is None:
+        may_pad = self._may_pad(program)
+        found = self._padded_step(program, feeds, names, scope, wait=wait) if may_pad else None
+        if found is None:
             return super()._fed_step(program, feeds, names, scope, wait=wait)
+        return found
+
+    def _may_pad(self, program: Program) -> bool:
+        """False where each size runs as it is, whatever is fed."""
+        if self.buckets is not None:
+            return True
+        # what came compiled, or is compiled for numbers that are fed, is not padded unasked
+        return pads_sizes() and not came_with(program) and program.fixed_feeds is None
+
+    def _padded_step(
+        self, program: Program, feeds: dict[str, Array], names: Names, scope: Scope, *, wait: bool
+    ) -> Fetched | None:
+        """One step with padding; None when these feeds run as they are."""
+        met = self._find_met(program)
+        if met is not None:
+            by_position = _axes(program, feeds, met.buckets)
+            if met.run_exact(feeds, by_position, self._all_of(program)):
+                return None
+        began = perf_counter()
+        fitted = self.find_fitting(program, feeds, names)
+        found = None
+        if fitted is not None:
+            found = self._run_fitted(program, fitted, names, scope, wait=wait)
+        if met is not None and found is None:
+            met.add_exact(feeds)
+        elif met is not None:
+            met.ran_padded(feeds, perf_counter() - began)
+        return found
+
+    def _all_of(self, program: Program) -> list[Executables]:
+        """What is kept of one program."""
+        serial = program.serial
+        return [e for e in self._all() if e.compiled.compilation.program.serial == serial]
+
+    def _find_met(self, program: Program) -> MetSizes | None:
+        """The sizes of a program's feeds, where nobody said how they are padded."""
+        if self.buckets is not None or takes_sequences(program):
+            return None
+        if program not in self._met:
+            self._met[program] = MetSizes(trains=program.trains())
+        return self._met[program]
+
+    def _run_fitted(
+        self, program: Program, fitted: Fitted, names: Names, scope: Scope, *, wait: bool
+    ) -> Fetched:
+        """One step of feeds with padding, whose fetches are cut."""
         executables, served, padded, rows, wanted = fitted
         write_learning_rates(program, scope)
         if not (wait and names):  # the caller may change its arrays before the step has read them
@@ -205,7 +251,7 @@ class BucketedRunner(Runner):
         self.padding += sum(size - real for real, size in fed)
         is_new, began = not found.is_ready, perf_counter()
         fetches = choose(found, served, names)(padded, scope)
-        if wait:  # the caller reads them next
+        if wait or self.places[0].platform == "cpu":  # the time of the step is wanted
             for array in fetches:
                 np.asarray(array)
         if is_new:
@@ -226,8 +272,12 @@ class BucketedRunner(Runner):
 
         None when they must run as they are; `stats["exact"]` has the reason.
         """
-        axes = self._axes(program, feeds)
-        rows = self._rows(program, feeds, axes)
+        met = self._find_met(program)
+        buckets = self.buckets or (sequences() if met is None else met.buckets)
+        axes = _axes(program, feeds, buckets)
+        if met is not None:
+            axes = met.dimensions(axes)
+        rows = self._rows(program, feeds, axes, buckets)
         padded = self._find_padded(program, axes, feeds, names, alone=alone) if rows else None
         if padded is None:
             return None
@@ -235,9 +285,9 @@ class BucketedRunner(Runner):
         masked = executables.compiled.masked
         assert masked is not None
         links = links_of(axes, feeds)
-        rows = {**rows, **self._steps(masked, axes, feeds)}
+        rows = {**rows, **_steps(buckets, masked, axes, feeds)}
         wanted = _sizes_of(rows)
-        rows = self._reuse(executables, masked, rows, links, feeds)
+        rows = _reuse(buckets, executables, masked, rows, links, feeds)
         if reason := misfit(masked, rows):
             self.exact.keep(program.serial, reason)
             return None
@@ -252,22 +302,9 @@ class BucketedRunner(Runner):
             given[count_name(dim)] = np.array(count_of(dim, rows), np.int64)
         return Fitted(executables, served, given, rows, wanted)
 
-    def _axes(
-        self, program: Program, feeds: Mapping[str, Array]
-    ) -> dict[str, tuple[str | None, ...]]:
-        """The dimension of each axis of each feed."""
-        block, rows = program.global_block(), rows_of_sequences(program, feeds)
-        return {
-            name: self.buckets.names(name, block.var(name).shape, first=rows.get(name, BATCH))
-            if block.has_var(name)
-            else (None,) * array.ndim
-            for name, array in feeds.items()
-        }
-
-    def _applies(self, program: Program) -> bool:
-        return not self.only_sequences or (takes_sequences(program) and pads_sizes())
-
-    def _rows(self, program: Program, feeds: Mapping[str, Array], axes: Dimensions) -> Rows:
+    def _rows(
+        self, program: Program, feeds: Mapping[str, Array], axes: Dimensions, buckets: Buckets
+    ) -> Rows:
         """The sizes of the dimensions; none at all when the feeds disagree or are empty."""
         found: dict[str, int] = {}
         for name, array in feeds.items():
@@ -282,93 +319,8 @@ class BucketedRunner(Runner):
                         f"feeds-disagree: feed '{name}' has {rows} of '{dim}'{other}",
                     )
                     return {}
-        sizes = self._sizes(found, links_of(axes, feeds))
+        sizes = fit_sizes(buckets, found, links_of(axes, feeds))
         return {dim: (found[dim], size) for dim, size in sizes.items()}
-
-    def _sizes(self, found: Mapping[str, int], links: Links) -> dict[str, int]:
-        """The sizes with padding of dimensions with so many rows.
-
-        `links` are the dimensions of the rows and of the sequences of feeds with lengths: rows that
-        are added need a sequence that is added, and each of those a row.
-        """
-        fit = self.buckets.fit
-        sizes = {dim: fit(dim, size) for dim, size in found.items()}
-        for name, (rows, sequences) in links.items():
-            if rows is None or sequences is None:
-                continue
-            if rows == sequences:
-                raise ValueError(
-                    f"feed '{name}' and its lengths have the same axis '{rows}', but there are "
-                    "more rows than sequences"
-                )
-            if sizes[rows] > found[rows] and sizes[sequences] == found[sequences]:
-                sizes[sequences] = fit(sequences, found[sequences] + 1)
-        for rows, sequences in links.values():
-            if rows is not None and sequences is not None:
-                extra = sizes[sequences] - found[sequences]
-                sizes[rows] = fit(rows, found[rows] + extra) if extra else found[rows]
-        return sizes
-
-    def _steps(
-        self, masked: Masked, axes: Dimensions, feeds: Mapping[str, Array]
-    ) -> dict[str, tuple[int, int]]:
-        """The steps of the longest sequence, for each feed of which a program needs that."""
-        found: dict[str, tuple[int, int]] = {}
-        for name in feeds:
-            lengths, steps = feeds.get(lengths_of(name)), f"{LONGEST}{axes[name][:1][0]}"
-            if lengths is not None and (steps,) in masked.masks:
-                longest = int(np.max(lengths))
-                found[steps] = longest, self.buckets.fit(steps, longest)
-        return found
-
-    def _roomy(self, rows: Rows, links: Links, feeds: Mapping[str, Array]) -> Rows:
-        """The sizes with room for more rows, by `headroom`."""
-        found = {dim: real for dim, (real, _) in rows.items() if not dim.startswith(LONGEST)}
-        for name, (dim, _) in links.items():
-            if dim is not None:
-                lengths = np.asarray(feeds[lengths_of(name)])
-                spread = float(np.std(lengths)) * len(lengths) ** 0.5
-                more = rows[dim][0] + int(self.buckets.headroom * spread)
-                found[dim] = max(found[dim], more)
-        sizes = self._sizes(found, links)
-        return {dim: (real, sizes.get(dim, size)) for dim, (real, size) in rows.items()}
-
-    def _reuse(
-        self,
-        executables: Executables,
-        masked: Masked,
-        rows: Rows,
-        links: Links,
-        feeds: Mapping[str, Array],
-    ) -> Rows:
-        """The smallest sizes that were compiled and are not much larger, else new ones.
-
-        New ones have room for more, unless that does not go or `patience` is over.
-        """
-        known, patience = executables.sizes, self.buckets.patience
-        wanted = _sizes_of(rows)
-        if self.buckets.reuse == 1 or wanted in known:
-            return rows
-        roomy = self._roomy(rows, links, feeds)
-        most = self.buckets.reuse * prod(_sizes_of(roomy).values())
-        if patience is not None and executables.pays(wanted, patience):
-            most, roomy = prod(wanted.values()), rows
-        fits = [
-            sizes
-            for sizes in known
-            if all(size >= wanted[dim] for dim, size in sizes.items())
-            and prod(sizes.values()) <= most
-        ]
-        for sizes in sorted(fits, key=lambda sizes: prod(sizes.values())):
-            found = {dim: (real, sizes[dim]) for dim, (real, _) in rows.items()}
-            if has_rows_to_spare(found, links) and not misfit(masked, found):
-                return found
-        if not has_rows_to_spare(roomy, links) or misfit(masked, roomy):
-            roomy = rows
-        if not misfit(masked, roomy):
-            known.append(_sizes_of(roomy))
-            del known[:-MAX_SIZES]
-        return roomy
 
     def _find_padded(
         self,
@@ -412,6 +364,69 @@ class BucketedRunner(Runner):
             proxy(program), feeds, fetches, self.strategy, self.places, axes=dims
         )
         return executables_of(program, compilation, self._kept.reason)
+
+
+def _axes(
+    program: Program, feeds: Mapping[str, Array], buckets: Buckets
+) -> dict[str, tuple[str | None, ...]]:
+    """The dimension of each axis of each feed."""
+    block, rows = program.global_block(), rows_of_sequences(program, feeds)
+    return {
+        name: buckets.names(name, block.var(name).shape, first=rows.get(name, BATCH))
+        if block.has_var(name)
+        else (None,) * array.ndim
+        for name, array in feeds.items()
+    }
+
+
+def _steps(
+    buckets: Buckets, masked: Masked, axes: Dimensions, feeds: Mapping[str, Array]
+) -> dict[str, tuple[int, int]]:
+    """The steps of the longest sequence, for each feed of which a program needs that."""
+    found: dict[str, tuple[int, int]] = {}
+    for name in feeds:
+        lengths, steps = feeds.get(lengths_of(name)), f"{LONGEST}{axes[name][:1][0]}"
+        if lengths is not None and (steps,) in masked.masks:
+            longest = int(np.max(lengths))
+            found[steps] = longest, buckets.fit(steps, longest)
+    return found
+
+
+def _reuse(
+    buckets: Buckets,
+    executables: Executables,
+    masked: Masked,
+    rows: Rows,
+    links: Links,
+    feeds: Mapping[str, Array],
+) -> Rows:
+    """The smallest sizes that were compiled and are not much larger, else new ones.
+
+    New ones have room for more, unless that does not go or `patience` is over.
+    """
+    known, patience = executables.sizes, buckets.patience
+    wanted = _sizes_of(rows)
+    if buckets.reuse == 1 or wanted in known:
+        return rows
+    roomy = with_headroom(buckets, rows, links, feeds)
+    most = buckets.reuse * prod(_sizes_of(roomy).values())
+    if patience is not None and executables.pays(wanted, patience):
+        most, roomy = prod(wanted.values()), rows
+    fits = [
+        sizes
+        for sizes in known
+        if all(size >= wanted[dim] for dim, size in sizes.items()) and prod(sizes.values()) <= most
+    ]
+    for sizes in sorted(fits, key=lambda sizes: prod(sizes.values())):
+        found = {dim: (real, sizes[dim]) for dim, (real, _) in rows.items()}
+        if has_rows_to_spare(found, links) and not misfit(masked, found):
+            return found
+    if not has_rows_to_spare(roomy, links) or misfit(masked, roomy):
+        roomy = rows
+    if not misfit(masked, roomy):
+        known.append(_sizes_of(roomy))
+        del known[:-MAX_SIZES]
+    return roomy
 
 
 def _declared_feed(program: Program, feed: Feed) -> dict[str, Array] | None:

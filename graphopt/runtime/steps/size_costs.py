@@ -18,7 +18,7 @@ Sizes = Mapping[str, int]
 OFTEN = 64
 """The times that a size is wanted before it is compiled where no measured time may decide."""
 FIRST_EXACT = 2
-"""The first sizes of a predictor's inputs, which run as they are."""
+"""The first sizes of a program's feeds, which run as they are."""
 MOST_AT_ONCE = 32
 """The sizes that run as they are in all when NumPy computes them. A runner keeps the executables of
 64, so that many others may come to run as they are."""
@@ -60,7 +60,7 @@ class SizeCosts:
 
 
 class ExactSizes:
-    """The sizes of a predictor's inputs that run as they are; others run with padding."""
+    """The sizes of a program's feeds that run as they are; others run with padding."""
 
     def __init__(self) -> None:
         self._exact: set[Hashable] = set()
@@ -77,8 +77,9 @@ class ExactSizes:
         sizes: Hashable,
         price: Callable[[], float | None],
         in_numpy: Callable[[], float | None],
+        first: int = FIRST_EXACT,
     ) -> bool:
-        """True when these sizes run as they are, which they do from then on.
+        """True when these sizes run as they are, which they do from then on, as the `first` ones.
 
         `price` gives the seconds of a compilation, None where no time may decide. `in_numpy` gives
         those of NumPy for sizes that nothing is compiled for, None where it computes none. NumPy
@@ -87,7 +88,7 @@ class ExactSizes:
         if sizes in self._exact:
             return True
         padded = self._padded.use(sizes)
-        if len(self._exact) < FIRST_EXACT:
+        if len(self._exact) < first:
             is_exact = True
         elif padded is not None:
             runs, seconds = padded

@@ -1,0 +1,75 @@
+"""The dimensions of the open axes of feeds, by the sizes that they have had."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from graphopt.runtime.feeds.sequence_rows import Dimensions
+from graphopt.runtime.state.arrays import Array
+
+Axis = tuple[str, int]
+
+
+class OpenAxes:
+    """The dimensions of the open axes of one program's feeds.
+
+    Those at one position are one dimension, as the tokens and the labels of a text have it, until
+    their sizes differ. Those at several positions are one if their sizes were equal in two runs and
+    others in the second, as the tokens and a mask of them by tokens have it.
+    """
+
+    def __init__(self) -> None:
+        self._dims: dict[Axis, str] = {}
+        self._last: dict[Axis, int] = {}
+        self._varied: set[Axis] = set()
+
+    def note(self, axes: Dimensions, feeds: Mapping[str, Array]) -> None:
+        """Learn from the sizes of a run; `axes` are the dimensions by position."""
+        sizes = {
+            (feed, at): feeds[feed].shape[at]
+            for feed, dims in axes.items()
+            for at, dim in enumerate(dims)
+            if dim is not None
+        }
+        for (feed, at), dim in zip(sizes, (axes[feed][at] for feed, at in sizes), strict=True):
+            self._dims.setdefault((feed, at), dim or "")
+        self._split(sizes)
+        if not self._varied:
+            self._join(sizes)
+        self._varied |= {axis for axis, size in sizes.items() if self._last.get(axis, size) != size}
+        self._last |= sizes
+
+    def _split(self, sizes: Mapping[Axis, int]) -> None:
+        """Axes of one dimension that have several sizes become several dimensions."""
+        alike: defaultdict[str, defaultdict[int, list[Axis]]]
+        alike = defaultdict(lambda: defaultdict(list))
+        for axis, size in sizes.items():
+            alike[self._dims[axis]][size].append(axis)
+        for groups in alike.values():
+            for first, *others in list(groups.values())[1:]:
+                feed, at = first
+                self._dims |= dict.fromkeys((first, *others), f"axis {at} of {feed}")
+
+    def _join(self, sizes: Mapping[Axis, int]) -> None:
+        """Axes whose size changed from one number to one other become one dimension."""
+        names: dict[tuple[int, int], str] = {}
+        for axis, size in sizes.items():
+            before = self._last.get(axis, size)
+            if before != size:
+                self._dims[axis] = names.setdefault((before, size), self._dims[axis])
+
+    @property
+    def vary_beyond_rows(self) -> bool:
+        """True once another axis than the first of a feed has had two sizes."""
+        return any(at for _, at in self._varied)
+
+    def names(self, axes: Dimensions) -> dict[str, tuple[str | None, ...]]:
+        """The dimension of each axis; None for one that had a single size and is not the first."""
+        return {
+            feed: tuple(
+                self._dims[feed, at] if dim and (at == 0 or (feed, at) in self._varied) else None
+                for at, dim in enumerate(dims)
+            )
+            for feed, dims in axes.items()
+        }
