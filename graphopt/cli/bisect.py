@@ -12,6 +12,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from graphopt.cli.model_arguments import add_data_arguments, add_tolerance
 from graphopt.cli.replay import add_import
 from graphopt.cli.report_options import add_platform, platform_of
 from graphopt.debug.oracles import FLOAT64, UNOPTIMISED
@@ -41,17 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-p", "--passes", metavar="PASSES", default="", help="also run these passes, by name"
     )
     add_platform(parser)
-    parser.add_argument("--data", metavar="X.npz", help="inputs by name; the others are random")
-    parser.add_argument(
-        "--dim",
-        action="append",
-        default=[],
-        metavar="N | NAME=AxBxC",
-        help="for random inputs: a size for all unknown dimensions, or the shape of an input",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
-    parser.add_argument("--rtol", type=float, help="relative tolerance (default: by dtype)")
-    parser.add_argument("--atol", type=float, help="absolute tolerance (default: by dtype)")
+    add_data_arguments(parser)
+    add_tolerance(parser)
     parser.add_argument(
         "--against",
         choices=(UNOPTIMISED, FLOAT64),
@@ -72,7 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Check each program until one is wrong."""
     from graphopt.debug.bisect import look
-    from graphopt.debug.program_source import load_imports, steps_for, subjects
+    from graphopt.debug.program_source import Inputs, load_imports, steps_for, subjects
+    from graphopt.models.feeds import sizes_of
     from graphopt.passes.engine import replay_file
 
     load_imports(arguments.imports)
@@ -84,9 +77,11 @@ def main(arguments: argparse.Namespace) -> int:
     given = arguments.build_strategy is not None or bool(arguments.passes)
     platform = platform_of(arguments)
     asked = steps_for(arguments.build_strategy, arguments.passes, platform)
-    for subject in subjects(arguments.program, arguments.arguments, plain=given):
+    inputs = Inputs(arguments.data, sizes_of(arguments.dim), arguments.seed)
+    found = subjects(arguments.program, arguments.arguments, plain=given, inputs=inputs)
+    for subject in found:
         steps = asked if given else subject.steps
         steps = steps_for("", "", platform) if steps is None else steps
-        if look(replace(subject, steps=steps), arguments, output):
+        if look(replace(subject, steps=steps), inputs, arguments, output):
             return 1
     return 0

@@ -1,7 +1,9 @@
 """graphopt diff: compare two programs, or one program under two strategies.
 
 Ops are aligned in program order; the exit code is 1 when the programs differ. Programs are compared
-as they are read, or after the passes of `--before` and `--after`.
+as they are read, or after the passes of `--before` and `--after`. With --values both run on the
+same inputs, each op on its own, and the first op whose numbers differ is named: so a model is
+compared with itself in another format.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphopt.cli.model_arguments import add_data_arguments, add_tolerance
 from graphopt.cli.replay import add_import
 from graphopt.cli.report_options import add_platform, platform_of
 
 if TYPE_CHECKING:
+    from graphopt.debug.program_source import Inputs, Subject
     from graphopt.report.graph import Graph
 
 EXAMPLE = "graphopt diff yesterday.pdmodel today.pdmodel"
@@ -38,6 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE.html", help="write both as a page, the second with colours"
     )
+    parser.add_argument(
+        "--values",
+        action="store_true",
+        help="run both and compare numbers instead of ops, up to the first op that differs "
+        "(implied by --data)",
+    )
+    add_data_arguments(parser)
+    add_tolerance(parser)
     add_platform(parser)
     add_import(parser)
 
@@ -49,9 +61,14 @@ def main(arguments: argparse.Namespace) -> int:
     from graphopt.report.difference import difference
 
     load_imports(arguments.imports)
+    if arguments.values or arguments.data:
+        return _compare_values(arguments)
+    first, second = _subject(arguments.first), _subject(arguments.second or arguments.first)
+    if arguments.dim:
+        raise ValueError("--dim is for --values")
     platform = platform_of(arguments)
-    before = _graph(arguments.first, arguments.before, platform)
-    after = _graph(arguments.second or arguments.first, arguments.after, platform)
+    before = _graph(first, arguments.before, platform)
+    after = _graph(second, arguments.after, platform)
     found = difference(before, after)
     print(for_stream(found.page(), sys.stdout))
     if arguments.output:
@@ -61,20 +78,60 @@ def main(arguments: argparse.Namespace) -> int:
     return int(not found.is_empty)
 
 
-def _graph(path: str, flags: str | None, platform: str) -> Graph:
-    """The graph of a program; of several that a script runs, that of the last one with feeds."""
+def _subject(path: str, inputs: Inputs | None = None) -> Subject:
+    """A program; of several that a script runs, the last one with feeds."""
     from graphopt.cli.report import fed_first
     from graphopt.ir.dialect.signature import FEED, inputs_of
+
+    found = fed_first(path, [], inputs)
+    fed = [each for each in found if any(p.kind == FEED for p in inputs_of(each.module))]
+    return (fed or found)[-1]
+
+
+def _graph(subject: Subject, flags: str | None, platform: str) -> Graph:
+    """The graph of a program without passes, or after the passes of flags."""
     from graphopt.report.graph import graph_of
     from graphopt.report.origins import Origins
     from graphopt.report.stages import optimization
     from graphopt.runtime.compile.compilation import pass_context_for
     from graphopt.runtime.settings.strategy_text import strategy_of
 
-    found = fed_first(path, [])
-    fed = [each for each in found if any(p.kind == FEED for p in inputs_of(each.module))]
-    subject = (fed or found)[-1]
     if flags is None:
         return graph_of(subject.module, Origins(subject.module))
     context = pass_context_for(strategy_of(flags), platform)
     return optimization(subject.origin, subject.module.clone, context).stages[-1].graph
+
+
+# Values ----------------------------------------------------------------------------------------
+
+
+def _compare_values(arguments: argparse.Namespace) -> int:
+    """Print whether the results are equal and, if not, the first op that differs."""
+    from graphopt.cli.first_difference import DifferenceInWords
+    from graphopt.debug.differences import Tolerance
+    from graphopt.debug.first_difference import compare_programs, record_both
+    from graphopt.debug.program_source import Inputs
+    from graphopt.ir.dialect.numbers import ops_by_number
+    from graphopt.models.feeds import sizes_of
+    from graphopt.report.difference import difference
+    from graphopt.runtime.settings.progress import announce
+
+    if arguments.before or arguments.after or arguments.output:
+        raise ValueError(
+            "--values compares programs as they are read, without --before, --after and -o; "
+            "graphopt bisect looks for a pass that changes numbers"
+        )
+    inputs = Inputs(arguments.data, sizes_of(arguments.dim), arguments.seed)
+    first = _subject(arguments.first, inputs)
+    second = _subject(arguments.second or arguments.first, inputs)
+    with announce(lambda: "running both programs op by op", files=False):
+        ours, theirs = record_both(first, second, inputs)
+    if ours.made_up:
+        print(f"random inputs: {', '.join(ours.made_up)} (seed {arguments.seed})")
+    ops = [ops_by_number(each.subject.module) for each in (ours, theirs)]
+    graphs = _graph(ours.subject, None, ""), _graph(theirs.subject, None, "")
+    aligned = [(ops[0][a.number], ops[1][b.number]) for a, b in difference(*graphs).aligned]
+    tolerance = Tolerance(arguments.rtol, arguments.atol)
+    found = compare_programs(ours, theirs, aligned, tolerance)
+    print("\n".join(DifferenceInWords(ours, theirs, graphs).lines(found)))
+    return int(found.wrong is not None)

@@ -1,4 +1,4 @@
-"""The arguments of the commands that run a saved model."""
+"""The arguments of the commands that run a saved model, or compare its numbers."""
 
 from __future__ import annotations
 
@@ -37,3 +37,22 @@ def add_feed_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N | NAME=AxBxC",
         help="a size for all unknown dimensions, or the shape of an input; may be repeated",
     )
+
+
+def add_data_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--data`, `--dim` and `--seed`."""
+    parser.add_argument("--data", metavar="X.npz", help="inputs by name; the others are random")
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        metavar="N | NAME=AxBxC",
+        help="for random inputs: a size for all unknown dimensions, or the shape of an input",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
+
+
+def add_tolerance(parser: argparse.ArgumentParser) -> None:
+    """`--rtol` and `--atol`."""
+    parser.add_argument("--rtol", type=float, help="relative tolerance (default: by dtype)")
+    parser.add_argument("--atol", type=float, help="absolute tolerance (default: by dtype)")

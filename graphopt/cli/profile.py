@@ -12,6 +12,8 @@ import json
 import sys
 from pathlib import Path
 
+from graphopt.cli.model_arguments import add_data_arguments
+
 EXAMPLE = "graphopt profile train.py --by line"
 
 
@@ -35,15 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FLAG=VALUE,...",
         help="for a model: the passes of these flags (a bare flag means 1)",
     )
-    parser.add_argument("--data", metavar="X.npz", help="inputs by name; the others are random")
-    parser.add_argument(
-        "--dim",
-        action="append",
-        default=[],
-        metavar="N | NAME=AxBxC",
-        help="for random inputs: a size for all unknown dimensions, or the shape of an input",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
+    add_data_arguments(parser)
     parser.add_argument("--speedscope", metavar="FILE", help="write a profile for speedscope")
     parser.add_argument(
         "--perfetto", metavar="FILE", help="write all events, for Perfetto and Chrome's tracing"
@@ -53,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Print a table for each program; files are of the one whose steps take longest."""
-    from graphopt.debug.profiles import Inputs, is_fed, profile_of
-    from graphopt.debug.program_source import subjects
+    from graphopt.debug.profiles import is_fed, profile_of
+    from graphopt.debug.program_source import Inputs, subjects
     from graphopt.display.table import for_stream
     from graphopt.models.feeds import sizes_of
     from graphopt.runtime.settings.progress import announce
@@ -62,7 +56,8 @@ def main(arguments: argparse.Namespace) -> int:
 
     if arguments.program.endswith(".mlir") or arguments.program == "-":
         raise ValueError("graphopt profile takes a saved model or a script, not text of the IR")
-    found = subjects(arguments.program, arguments.arguments, plain=True)
+    inputs = Inputs(arguments.data, sizes_of(arguments.dim), arguments.seed)
+    found = subjects(arguments.program, arguments.arguments, plain=True, inputs=inputs)
     fed = [each for each in found if is_fed(each)]
     if not fed:
         raise ValueError(
@@ -70,7 +65,6 @@ def main(arguments: argparse.Namespace) -> int:
         )
     text = arguments.build_strategy
     strategy = None if text is None else strategy_of(text)
-    inputs = Inputs(arguments.data, sizes_of(arguments.dim), arguments.seed)
     profiles = []
     for subject in fed:
         with announce(lambda origin=subject.origin: f"profiling {origin}", files=False):

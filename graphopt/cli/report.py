@@ -19,7 +19,7 @@ from graphopt.cli.replay import add_import
 from graphopt.cli.report_options import add_platform, check_platform_of, platform_of
 
 if TYPE_CHECKING:
-    from graphopt.debug.program_source import Subject
+    from graphopt.debug.program_source import Inputs, Subject
     from graphopt.models.feeds import Sizes
     from graphopt.passes.table.report import Report
     from graphopt.report.measured import MeasuredStep
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Write the page."""
-    from graphopt.debug.program_source import load_imports
+    from graphopt.debug.program_source import Inputs, load_imports
     from graphopt.display.units import several
     from graphopt.models.feeds import sizes_of
     from graphopt.report.stages import Other, optimization
@@ -84,7 +84,8 @@ def main(arguments: argparse.Namespace) -> int:
     strategy = None if text is None else strategy_of(text)
     context, by_flags = pass_context_for(strategy, platform_of(arguments)), strategy is not None
     run = _run(arguments, strategy)
-    found = fed_first(arguments.program, arguments.arguments)
+    inputs = Inputs(sizes=sizes_of(arguments.dim)) if arguments.run else None
+    found = fed_first(arguments.program, arguments.arguments, inputs)
     if arguments.run:
         found = [for_sizes(each, sizes_of(arguments.dim)) for each in found]
     others = fed_first(arguments.against, []) if arguments.against else []
@@ -140,16 +141,15 @@ def _run(arguments: argparse.Namespace, strategy: BuildStrategy | None) -> Repor
 def for_sizes(subject: Subject, sizes: Sizes) -> Subject:
     """A program for the sizes that it is fed, with which it is compiled and measured."""
     from graphopt.debug.profiles import is_fed
-    from graphopt.debug.program_source import complete
+    from graphopt.debug.program_source import Inputs, complete, parse_for_feeds
 
     compilation = subject.compilation
     if compilation is None or not is_fed(subject):
         return subject
-    arrays, _ = complete(subject, None, sizes, 0)
-    compilation = compilation.for_feeds({name: arrays[name] for name in compilation.feeds})
-    if compilation is None:
-        return subject
-    return replace(subject, compilation=compilation, module=compilation.parse())
+    arrays, _ = complete(subject, Inputs(sizes=sizes))
+    feeds = {name: arrays[name] for name in compilation.feeds}
+    compilation, module = parse_for_feeds(compilation, feeds)
+    return replace(subject, compilation=compilation, module=module)
 
 
 def _measure_step(
@@ -159,7 +159,8 @@ def _measure_step(
 
     None, and a line on stderr, for one that has no times by op.
     """
-    from graphopt.debug.profiles import Inputs, is_fed, profile_of
+    from graphopt.debug.profiles import is_fed, profile_of
+    from graphopt.debug.program_source import Inputs
     from graphopt.errors import UnsupportedError
     from graphopt.models.feeds import sizes_of
     from graphopt.runtime.measured import measured_step
@@ -174,7 +175,7 @@ def _measure_step(
     return measured_step(profile)
 
 
-def fed_first(path: str, arguments: list[str]) -> list[Subject]:
+def fed_first(path: str, arguments: list[str], inputs: Inputs | None = None) -> list[Subject]:
     """The programs of a file or script; those with feeds come before startup programs.
 
     A script has its own default programs and scope, and the names that it makes begin at 0, also
@@ -187,5 +188,5 @@ def fed_first(path: str, arguments: list[str]) -> list[Subject]:
     from graphopt.utils import unique_name
 
     with program_guard(Program(), Program()), scope_guard(Scope()), unique_name.guard():
-        found = subjects(path, arguments, plain=True)
+        found = subjects(path, arguments, plain=True, inputs=inputs)
     return sorted(found, key=lambda each: all(p.kind != FEED for p in inputs_of(each.module)))

@@ -21,14 +21,13 @@ from graphopt.debug.differences import (
     run_by_op,
 )
 from graphopt.debug.oracles import UNOPTIMISED
-from graphopt.debug.program_source import Subject, complete
+from graphopt.debug.program_source import Inputs, Subject, complete
 from graphopt.debug.reduce import record, reduce_module
 from graphopt.debug.replay import reference, replay
 from graphopt.debug.search import Suspect, WrongRewrite, find_wrong_rewrite, isolate, still_wrong
 from graphopt.debug.shrink import plain_inputs, shrink_sizes
 from graphopt.display.units import several, size
 from graphopt.errors import GraphoptError
-from graphopt.models.feeds import sizes_of
 from graphopt.passes.engine import replay_file
 from graphopt.passes.engine.crash import versions
 from graphopt.passes.engine.replay_file import MadeUp, ReplayFile
@@ -39,9 +38,9 @@ MOST_DATA = 4 << 20
 _SHOWN = 12
 
 
-def look(subject: Subject, arguments: argparse.Namespace, output: Path) -> bool:
+def look(subject: Subject, given: Inputs, arguments: argparse.Namespace, output: Path) -> bool:
     """True when the program is wrong, after a file was written."""
-    inputs, made_up = complete(subject, arguments.data, sizes_of(arguments.dim), arguments.seed)
+    inputs, made_up = complete(subject, given)
     print(f"program: {subject.origin}, {several(_ops(subject.module), 'op')}")
     if made_up:
         more = f" and {len(made_up) - 4} more" if len(made_up) > 4 else ""

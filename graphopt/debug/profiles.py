@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from graphopt.debug.program_source import Subject, complete
-from graphopt.models.feeds import Sizes
+from graphopt.debug.program_source import Inputs, Subject, complete
 from graphopt.runtime.profiling.profile import Profile
 from graphopt.runtime.profiling.run import profile_compilation
 from graphopt.runtime.settings.strategies import BuildStrategy
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """The inputs of programs that do not have their own: a file, sizes, the seed of random ones."""
-
-    data: str | None = None
-    sizes: Sizes = None
-    seed: int = 0
 
 
 def is_fed(subject: Subject) -> bool:
@@ -34,7 +24,7 @@ def profile_of(
     """
     compilation = subject.compilation
     assert compilation is not None
-    arrays, made_up = complete(subject, inputs.data, inputs.sizes, inputs.seed)
+    arrays, made_up = complete(subject, inputs)
     if strategy is not None and compilation.strategy is None:
         compilation = replace(compilation, strategy=strategy)
     feeds = {name: arrays.pop(name) for name in compilation.feeds}

@@ -9,18 +9,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.debug.search import steps_named
 from graphopt.display.units import shape
-from graphopt.errors import FeedError, PassError
+from graphopt.errors import FeedError, OpenSizeError, PassError
 from graphopt.ir.dialect.context import parse_text
 from graphopt.ir.dialect.signature import FEED, Port, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
-from graphopt.models.feeds import BATCH, OTHER, Sizes, load_arrays
+from graphopt.models.feeds import BATCH, OTHER, Sizes, load_arrays, random_feed
 from graphopt.passes.engine import replay_file
 from graphopt.passes.engine.crash import PassStep
 from graphopt.passes.engine.fusion import FusionPass
@@ -32,6 +32,10 @@ from graphopt.passes.table.schedule import steps as steps_of
 from graphopt.runtime.compile.compilation import Compilation, pass_context_for
 from graphopt.runtime.devices.places import likely_place
 from graphopt.runtime.settings.strategy_text import strategy_of
+from graphopt.runtime.state.arrays import numbers_in
+
+if TYPE_CHECKING:
+    from graphopt.ir.formats.model import LoadedModel
 
 Array = np.ndarray[Any, Any]
 
@@ -67,11 +71,14 @@ class Subject:
         return replace(ran, flags=flags, asked=given.asked)
 
 
-def subjects(path: str, arguments: Sequence[str], *, plain: bool) -> list[Subject]:
+def subjects(
+    path: str, arguments: Sequence[str], *, plain: bool, inputs: Inputs | None = None
+) -> list[Subject]:
     """The programs that a file, or running a script, gives.
 
     A script's programs are those that run with a strategy, and others that passes change, or with
-    `plain` all, each with the inputs of its first step. Raises as the readers of the formats do.
+    `plain` all, each with the inputs of its first step. A model that is no program before its sizes
+    are known is one for those of `inputs`. Raises as the readers of the formats do.
     """
     if path.endswith(".py"):
         return _of_script(path, arguments, plain)
@@ -81,7 +88,7 @@ def subjects(path: str, arguments: Sequence[str], *, plain: bool) -> list[Subjec
         return [_of_text(sys.stdin.read(), "<stdin>")]
     if path.endswith(".mlir"):
         return [_of_text(Path(path).read_text("utf-8"), path)]
-    return [_of_model(path)]
+    return [_of_model(path, inputs)]
 
 
 def _of_text(text: str, source: str) -> Subject:
@@ -96,18 +103,41 @@ def _of_text(text: str, source: str) -> Subject:
     return Subject(source, module, {}, parts=(parse,))
 
 
-def _of_model(path: str) -> Subject:
+def _of_model(path: str, inputs: Inputs | None) -> Subject:
     from graphopt.ir.translate.blocks.program import parse_program
     from graphopt.models.model import read_parameters, read_program_only
 
     start = time.perf_counter()
     read = read_program_only(path)
-    module = parse_program(read.program, read.fed_names, read.fetch_names, in_one=True)
-    parse = CompilationPart(PARSE, time.perf_counter() - start)
     names = tuple(read.fed_names), tuple(read.fetch_names)
     compilation = Compilation(read.program, *names, None, (likely_place(),), in_one=True)
+    try:
+        module = parse_program(read.program, read.fed_names, read.fetch_names, in_one=True)
+    except OpenSizeError:
+        if inputs is None:
+            raise
+        compilation, module = parse_for_feeds(compilation, inputs.feeds_of(read))
+    parse = CompilationPart(PARSE, time.perf_counter() - start)
     known = read_parameters(read, None) or {}
     return Subject(str(read.path), module, known, parts=(parse,), compilation=compilation)
+
+
+def parse_for_feeds(
+    compilation: Compilation, feeds: Mapping[str, Array]
+) -> tuple[Compilation, ModuleOp]:
+    """A compilation for the sizes of these feeds, and its module.
+
+    Feeds of a few numbers that decide sizes are constants there. Raises as `parse_program`.
+    """
+    sized = compilation.for_feeds(feeds)
+    while sized is not None:
+        try:
+            return sized, sized.parse()
+        except OpenSizeError as error:
+            if not set(error.feeds) - {name for name, _ in sized.numbers}:
+                raise
+            sized = sized.with_numbers({name: numbers_in(feeds[name]) for name in error.feeds})
+    return compilation, compilation.parse()
 
 
 def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject]:
@@ -166,6 +196,25 @@ def _one(array: Array, port: Port) -> Array:
     return array[0] if array.ndim > len(shape_of(port.type)) else array
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of programs that do not have their own: a file, sizes, the seed of random ones."""
+
+    data: str | None = None
+    sizes: Sizes = None
+    seed: int = 0
+
+    def feeds_of(self, model: LoadedModel) -> dict[str, Array]:
+        """The feeds of a model, those of the file and random ones."""
+        loaded = load_arrays(Path(self.data)) if self.data else {}
+        given = {n: loaded[n] for n in model.fed_names if n in loaded} if loaded else {}
+        sizes = self.sizes
+        if not isinstance(sizes, int):
+            shapes = {**(sizes or {}), **{name: array.shape for name, array in given.items()}}
+            sizes = {name: shapes[name] for name in model.fed_names if name in shapes}
+        return {**random_feed(model, sizes, self.seed), **given}
+
+
 def load_imports(names: Sequence[str]) -> None:
     """Import modules, by name or as files, which register passes; PassError when one fails."""
     for name in names:
@@ -205,14 +254,12 @@ def steps_of_file(file: replay_file.ReplayFile) -> tuple[PassStep, ...]:
     return tuple(steps)
 
 
-def complete(
-    subject: Subject, data: str | None, sizes: Sizes, seed: int
-) -> tuple[dict[str, Array], list[str]]:
+def complete(subject: Subject, given: Inputs) -> tuple[dict[str, Array], list[str]]:
     """All inputs of a program, and the names of the random ones.
 
-    `data` is an `.npz` file with inputs by name, which may have parameters too. Raises FeedError
-    for an input that does not fit.
+    The file may have parameters too. Raises FeedError for an input that does not fit.
     """
+    data = given.data
     loaded = load_arrays(Path(data)) if data else {}
     ports = signature_of(subject.module).arguments
     if not isinstance(loaded, dict):
@@ -222,13 +269,13 @@ def complete(
             f"{data} has {', '.join(loaded)}, and none of the inputs "
             f"{', '.join(port.name for port in ports)}"
         )
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(given.seed)
     inputs: dict[str, Array] = {}
     made_up: list[str] = []
     for port in ports:
         value = loaded.get(port.name, subject.known.get(port.name))
         if value is None:
-            value = _random(port, rng, sizes)
+            value = _random(port, rng, given.sizes)
             made_up.append(f"{port.name} {shape(value.shape)}")
         inputs[port.name] = _fitting(port, value)
     return inputs, made_up

@@ -64,14 +64,24 @@ def reduce_module(
     return Reduced(built, fed, search.tried, len(best.ops))
 
 
-def record(module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7) -> dict[SSAValue, Array]:
-    """The numbers of every value of `@main`, each op computed separately on one device."""
+def record(
+    module: ModuleOp,
+    inputs: Mapping[str, Array],
+    seed: int = 7,
+    *,
+    into: dict[SSAValue, Array] | None = None,
+) -> dict[SSAValue, Array]:
+    """The numbers of every value of `@main`, each op computed separately on one device.
+
+    They are put `into` a dict, which has those from before an op that raises.
+    """
     import jax
 
     import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
     from graphopt.lowering.collectives import ALONE
     from graphopt.lowering.evaluate import Context, evaluate_block
 
+    found = {} if into is None else into
     block = main_function(module).body.block
     ports = signature_of(module).arguments
     # the device is part of what JAX remembers compiled ops by
@@ -80,8 +90,11 @@ def record(module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7) -> dict
             argument: (jax.numpy.asarray(inputs[port.name]),)
             for argument, port in zip(block.args, ports, strict=True)
         }
-        evaluate_block(block, env, Context(ALONE, np.array([seed, 1], np.uint32), by_op=True))
-        return {k: np.array(v[0]) for k, v in env.items() if isinstance(k, SSAValue)}
+        try:
+            evaluate_block(block, env, Context(ALONE, np.array([seed, 1], np.uint32), by_op=True))
+        finally:
+            found.update((k, np.array(v[0])) for k, v in env.items() if isinstance(k, SSAValue))
+    return found
 
 
 @dataclass(frozen=True)

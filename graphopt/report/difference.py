@@ -39,10 +39,18 @@ class ProgramDifference(Shown):
 
     before: Graph
     after: Graph
-    same: int = 0
+    aligned: list[tuple[GraphNode, GraphNode]] = field(
+        default_factory=list[tuple[GraphNode, GraphNode]]
+    )
+    """The ops of one kind in one place."""
     changes: list[Change] = field(default_factory=list[Change])
     ports: list[str] = field(default_factory=list[str])
     """Sentences about feeds, fetches and state."""
+
+    @property
+    def same(self) -> int:
+        """The number of ops that are the same."""
+        return len(self.aligned) - sum(change.kind == CHANGED for change in self.changes)
 
     def mark(self) -> None:
         """Note each change at its nodes, in both graphs."""
@@ -126,19 +134,23 @@ def _align(
 
 def _compare(found: ProgramDifference, a: GraphNode, b: GraphNode) -> None:
     """Two ops of one kind in one place."""
+    found.aligned.append((a, b))
     words = "; ".join(_facts(a, b))
     if words:
         found.changes.append(Change(CHANGED, (a,), (b,), words))
-    else:
-        found.same += 1
 
 
-def _facts(a: GraphNode, b: GraphNode) -> Iterator[str]:
-    """The attributes and types that differ."""
+def changed_attributes(a: GraphNode, b: GraphNode) -> Iterator[str]:
+    """The attributes that differ of two ops of one kind."""
     for name in sorted({*a.attributes, *b.attributes} - _NUMBERS_OF_DRAWS):
         before, after = a.attributes.get(name), b.attributes.get(name)
         if before != after:
             yield f"{name} {brief(before)} -> {brief(after)}"
+
+
+def _facts(a: GraphNode, b: GraphNode) -> Iterator[str]:
+    """The attributes and types that differ."""
+    yield from changed_attributes(a, b)
     if len(a.types) != len(b.types):
         yield f"{several(len(a.types), 'result')} -> {len(b.types)}"
         return

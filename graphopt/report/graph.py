@@ -27,6 +27,8 @@ from graphopt.passes.engine.naming import source_line
 from graphopt.report.origins import Labels, Origins
 
 OP, FED, FETCHED = "op", "feed", "fetch"
+# the cluster of the ops that read parameters and other state only
+OF_PARAMETERS = "of parameters alone"
 
 
 @dataclass
@@ -147,7 +149,7 @@ class _Maker:
         is_state = bool(op.operands) and all(value in self.state for value in values_read(op))
         if cluster < 0:
             labels = self.origins.labels(op)
-            cluster = self._find_cluster(labels or (("of parameters alone",) if is_state else ()))
+            cluster = self._find_cluster(labels or ((OF_PARAMETERS,) if is_state else ()))
         name = op.name.removeprefix("pd.")
         first = self.origins.name_of(op)
         if op.regions:

@@ -18,6 +18,7 @@ from graphopt.ir.dialect.op import PdOp, bind_groups, class_of
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.control import Yield
 from graphopt.ir.dialect.ops.dynamic import ArrayWrite, Dynamic, decode_properties, group_operands
+from graphopt.ir.dialect.ops.sequence.beam_search import BeamSearch
 from graphopt.ir.dialect.signature import FEED, STATE, Port, main_function, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.models.export.onnx import rules as rules  # every rule is registered
@@ -252,6 +253,12 @@ def refusal_error(refusals: Mapping[tuple[str, str], Sequence[str]]) -> str:
         advice = (
             f"compute what {sized[0]} gives outside of the model, or keep that as .pdmodel: its "
             "sizes depend on data"
+        )
+    if BeamSearch.name in sized:
+        advice = (
+            "search with paddle.nn.BeamSearchDecoder and paddle.nn.dynamic_decode, which have as "
+            "many beams in each step and can be written, or keep this as .pdmodel: the number of "
+            f"beams of {BeamSearch.name} depends on data"
         )
     return "\n".join(["the program cannot be written as ONNX:", *lines, advice])
 
