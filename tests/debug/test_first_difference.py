@@ -189,3 +189,43 @@ def test_what_cannot_be_compared(
     np.savez(tmp_path / "x.npz", other=np.zeros(3, "float32"))
     assert graphopt(["diff", model, model, "--data", str(tmp_path / "x.npz")]) == 2
     assert "none of the inputs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["diff --values", "bisect -o out.mlir", "profile --steps 1"])
+def test_model_that_needs_its_sizes(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is no program before: the axes to squeeze depend on sizes."""
+    monkeypatch.chdir(tmp_path)
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Squeeze", ["x"], ["y"])],
+        "g",
+        [info("x", onnx.TensorProto.FLOAT, ["n", 1])],
+        [info("y", onnx.TensorProto.FLOAT, None)],
+    )
+    opset = [onnx.helper.make_opsetid("", 20)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=10), "m.onnx")
+    name, *rest = command.split()
+    assert graphopt([name, "m.onnx", *rest]) == 0
+    assert "x [2, 1]" in capsys.readouterr().out
+    assert graphopt([name, "m.onnx", *rest, "--dim", "x=3x1"]) == 0
+    assert "x [3, 1]" in capsys.readouterr().out
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "name",
+    ["bert_mini", "loop_if", "mobilenet_v2", "resnet18", "transformer_encoder"],
+)
+def test_twins_of_models(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever becomes one node on the way out, and more ops on the way in."""
+    case, twin = MODELS / f"infer_{name}", str(tmp_path / "twin.onnx")
+    model = case / "model.pdmodel"
+    paddle.import_model(model).export(twin)
+    for pair in ([str(model), twin], [twin, str(model)]):
+        assert graphopt(["diff", *pair, "--data", str(case / "inputs.npz")]) == 0
+        assert capsys.readouterr().out.startswith("the results are equal")
