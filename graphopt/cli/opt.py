@@ -17,15 +17,16 @@ from graphopt.passes.table.registry import all_passes
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the tool; 0 on success, else 1 with one message on stderr."""
-    try:
-        given = normalize_arguments(sys.argv[1:] if args is None else args, all_passes())
-    except (GraphoptError, ValueError) as error:
-        print(f"graphopt-opt: error: {error}", file=sys.stderr)
-        return 1
+    given = sys.argv[1:] if args is None else args
     if not {"-h", "--help"}.isdisjoint(given):
         from graphopt.cli.pass_summaries import list_passes
 
-        parser(list_passes()).parse_args(given)  # prints the help and ends
+        parser(list_passes()).parse_args(["--help"])  # prints the help and ends
+    try:
+        given = normalize_arguments(given, all_passes())
+    except (GraphoptError, ValueError) as error:
+        print(f"graphopt-opt: error: {error}", file=sys.stderr)
+        return 1
     from graphopt.cli.opt_driver import run
 
     return run(given)
