@@ -116,7 +116,8 @@ def elements(value: SSAValue) -> int:
 
 def bytes_of(value: SSAValue) -> int:
     """The bytes of a value, with one for each unknown size."""
-    return elements(value) * dtype_of(value.type).numpy.itemsize if elements(value) else 0
+    count = elements(value)
+    return count * dtype_of(value.type).numpy.itemsize if count else 0
 
 
 def bytes_of_type(type: Tensor) -> int:

@@ -171,8 +171,11 @@ class _Ops:
     def __init__(self, module: ModuleOp) -> None:
         self._numbers = {op: n for n, op in enumerate(module.walk()) if isinstance(op, PdOp)}
         self._of_type: dict[type[Operation], list[PdOp]] = {}
+        self._readers: dict[PdOp, set[PdOp]] = {}
         for op in self._numbers:
             self._of_type.setdefault(type(op), []).append(op)
+            uses = [use for result in op.results for use in result.uses]
+            self._readers[op] = {use.operation for use in uses if isinstance(use.operation, PdOp)}
 
     def ending(
         self,
@@ -198,8 +201,7 @@ class _Ops:
         last = {op for kind in node.types for op in self._of_type.get(kind, ())}.difference(taken)
         found = set(last)
         for _ in range(steps):
-            users = {use.operation for op in last for result in op.results for use in result.uses}
-            last = {op for op in users if isinstance(op, PdOp)} - found
+            last = set[PdOp]().union(*(self._readers[op] for op in last)) - found
             found |= last
         return found
 
