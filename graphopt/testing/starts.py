@@ -62,6 +62,9 @@ STARTS: Mapping[str, Start] = {
     "pd.locality_aware_nms": start(
         "1x5x4xf32", "1x1x5xf32", score_threshold=0.1, nms_top_k=10, keep_top_k=10
     ),
+    "pd.matrix_nms": start(
+        "1x4x4xf32", "1x3x4xf32", score_threshold=0.1, nms_top_k=10, keep_top_k=10
+    ),
     "pd.rpn_target_assign": start(
         *("5x4xf32", "3x4xf32", None, "3x1xi32", "2x3xf32", "2xi64"),
         rpn_batch_size_per_im=3,

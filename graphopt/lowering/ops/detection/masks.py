@@ -67,7 +67,7 @@ def generate_mask_labels(
                 pixels[row, mark] = _mask(_nearest(box, known), box, resolution).reshape(-1)
         chosen.append(inner * image[2])
         places.append(found)
-        masks.append(pixels.reshape(len(found), -1))
+        masks.append(pixels.reshape(len(found), num_classes * resolution**2))
     return (
         jnp.asarray(join_rows(chosen, 4), rois.dtype),
         jnp.asarray(join_rows(places)[:, None], "int32"),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
+from graphopt.errors import ProgramError
 from graphopt.ir.dialect.ops.detection import proposals as ops
 from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array
@@ -282,6 +283,11 @@ def collect_fpn_proposals(
     marks = np.concatenate([concrete(x, what).reshape(-1) for x in scores])
     counts = [concrete(x, what).reshape(-1) for x in rois_num]
     image = np.concatenate([np.repeat(np.arange(len(count)), count) for count in counts])
+    if len(image) != len(boxes):
+        raise ProgramError(
+            f"collect_fpn_proposals: the images have {len(image)} boxes by their numbers, but "
+            f"{len(boxes)} boxes were given"
+        )
     best = np.argsort(-marks, kind="stable")[:post_nms_top_n]
     best = best[np.argsort(image[best], kind="stable")]
     found = np.bincount(image[best], minlength=len(counts[0]))

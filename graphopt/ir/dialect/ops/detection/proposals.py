@@ -22,6 +22,8 @@ from graphopt.ir.dialect.types import (
     TENSOR,
     UNKNOWN,
     Tensor,
+    agree,
+    dtype_of,
     like,
     rank_of,
     same_dtype,
@@ -32,9 +34,10 @@ from graphopt.ir.dialect.types import (
 
 
 def _check_columns(what: str, value: Tensor) -> None:
-    if shape_of(value)[-1:] not in ((4,), (UNKNOWN,)):
+    if shape_of(value)[-1:] not in ((4,), (UNKNOWN,)) or not dtype_of(value).is_floating:
         raise UnsupportedError(
-            f"'{what}' should hold boxes of 4 numbers (corners); found {show(value)}"
+            f"'{what}' should hold boxes of 4 numbers (corners) in floating point; "
+            f"found {show(value)}"
         )
 
 
@@ -94,6 +97,11 @@ class MulticlassNms(DataSizedOp):
             raise ProgramError(
                 f"expected boxes [n, m, 4] and scores [n, classes, m], found {show(bboxes)} and "
                 f"{show(scores)}"
+            )
+        n, *_, m = shape_of(scores)
+        if not agree(shape_of(bboxes)[:2], (n, m)):
+            raise ProgramError(
+                f"expected a score for each box, found boxes {show(bboxes)} and {show(scores)}"
             )
         _check_counts(rois_num)
         if rank_of(scores) == 2 and rois_num is None:
