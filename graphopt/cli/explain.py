@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "program", metavar="MODEL | FILE.mlir | SCRIPT.py", help="a program; a script is run"
     )
-    parser.add_argument("arguments", nargs="*", help="of the script")
+    parser.add_argument("arguments", nargs="*", default=[], help="of the script")
     parser.add_argument(
         "--build-strategy",
         metavar="FLAG=VALUE,...",

@@ -23,7 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "program", metavar="MODEL | SCRIPT.py", help="a saved model, or a script to run"
     )
     parser.add_argument(
-        "arguments", nargs="*", metavar="ARGS", help="the arguments of the script, after --"
+        "arguments",
+        nargs="*",
+        default=[],
+        metavar="ARGS",
+        help="the arguments of the script, after --",
     )
     parser.add_argument("--steps", type=int, default=5, help="the number of steps (default 5)")
     parser.add_argument(

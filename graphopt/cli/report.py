@@ -35,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "program", metavar="MODEL | FILE.mlir | SCRIPT.py", help="the program, or a script to run"
     )
     parser.add_argument(
-        "arguments", nargs="*", metavar="ARGS", help="the arguments of the script, after --"
+        "arguments",
+        nargs="*",
+        default=[],
+        metavar="ARGS",
+        help="the arguments of the script, after --",
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="the page, or .json (default: report.html)"

@@ -115,6 +115,8 @@ def test_a_missing_argument_is_one_line() -> None:
     assert (status, error.count("\n")) == (2, 1), error
     assert "required: -o/--output; -o OUT ends in one of .stablehlo.mlir," in error
     assert "graphopt convert --help says more" in error
+    for command in ("explain", "profile", "report"):  # the arguments of a script may be missing
+        assert "SCRIPT.py (graphopt" in graphopt(command)[2]
 
 
 def test_a_page_of_a_script_without_programs(tmp_path: Path) -> None:

@@ -41,8 +41,11 @@ WITHOUT = {
 }
 """The ops that nothing is planted for, beside those with regions."""
 OTHER_NUMBERS = {
+    "pd.array_of_rows": "its result is arrays of different sizes",
     "pd.beam_search": "its lengths have to add up to its beams",
     "pd.collect_fpn_proposals": "its counts have to add up to its boxes",
+    "pd.sequence_slice": "what it takes has to be inside of the sequences",
+    "pd.viterbi_decode": "lengths of 1 make a loop of no steps, which JAX does not run op by op",
 }
 """The planted ops that random numbers do not fit, in which programs with them cannot be run."""
 WITH_REGIONS = [op for op in ALL if issubclass(op, (RegionOp, Yield))]

@@ -61,7 +61,7 @@ def test_every_fusion_happens(module: ModuleOp) -> None:
     report = optimize(module.clone(), strategy(FLAGS).pass_context())
     fired = {o.rule for o in report.outcomes if isinstance(o, Applied)}
     fusions = {made.name for _, made in select(report.context) if isinstance(made, FusionPass)}
-    assert fusions <= fired, fusions - fired
+    assert fusions <= fired, f"`everything` should have a pattern of {fusions - fired}"
 
 
 @pytest.mark.exhaustive
