@@ -11,12 +11,16 @@ from graphopt.reference.derivatives import place
 from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array
 
+MOST_ROWS = 10_000_000
+
 
 def rows_of(lengths: Array) -> list[list[int]]:
-    """The numbers of the rows of each sequence."""
+    """The numbers of the rows of each sequence; ValueError for more than fit into memory."""
     found: list[list[int]] = []
     at = 0
     for size in np.reshape(lengths, -1).tolist():
+        if size > MOST_ROWS:
+            raise ValueError(f"a sequence of {size} rows is too long for the reference")
         found.append(list(range(at, at + size)))
         at += size
     return found

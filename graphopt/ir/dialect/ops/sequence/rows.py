@@ -221,6 +221,8 @@ class SequenceAlign(DataSizedOp):
     def infer(x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         check_integer("x", x)
         check_sequences(x, lengths)
+        if shape_of(x)[1:] not in ((), (1,), (UNKNOWN,)):
+            raise ProgramError(f"expected tokens [n] or [n, 1], found {show(x)}")
         return like(x, shape=(UNKNOWN, *shape_of(x)[1:])), lengths
 
 
