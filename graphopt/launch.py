@@ -142,7 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     add, limits = parser.add_argument, Timeouts()
-    add("--nproc", type=_at_least(1), required=True, metavar="N", help="how many trainers")
+    # the other names are those of Paddle's launcher and of torchrun
+    names = ("--nproc", "--nproc_per_node", "--nproc-per-node")
+    add(*names, type=_at_least(1), required=True, metavar="N", help="how many trainers")
     add(
         "--devices-per-proc",
         type=_at_least(1),

@@ -132,11 +132,14 @@ class Executor(WithFacts):
                 f"run(): the argument 'scope' must be a Scope, found {type(scope).__name__}; make "
                 "one with paddle.static.Scope(), or leave it out"
             )
-        source: Program | ProgramWithRunner = default_main_program() if program is None else program
-        if isinstance(source, Program) and source.runs_as is not None:
-            source = source.runs_as()
-        elif isinstance(source, Program) and source.communicates:
-            source = self._over_trainers(source)
+        given = default_main_program() if program is None else program
+        source: Program | ProgramWithRunner = given
+        if isinstance(given, Program) and given.runs_as is not None:
+            source = given.runs_as()
+        elif isinstance(given, Program) and given.communicates:
+            source = self._over_trainers(given)
+        if source is not given and isinstance(feed, (list, tuple)) and len(feed) == 1:
+            feed = feed[0]  # a plain program takes one dict, however many devices run it
         own = source if isinstance(source, Program) else _program_of(source)
         if own.readers:
             count = 1 if isinstance(source, Program) else source._count(self.place)

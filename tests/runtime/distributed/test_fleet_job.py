@@ -19,8 +19,9 @@ WORKER = Path(fleet_worker.__file__)
 
 @pytest.mark.exhaustive
 def test_two_trainers_train_as_one(tmp_path: Path) -> None:
-    """Losses, sums and lists over the trainers, and the files of each."""
-    command = [sys.executable, "-m", "graphopt.launch", "--nproc", "2", "--devices-per-proc", "1"]
+    """Losses, sums and lists over the trainers, of two devices each, and the files of each."""
+    command = [sys.executable, "-m", "graphopt.launch", "--nproc_per_node", "2"]
+    command += ["--devices-per-proc", "2"]
     done = subprocess.run(
         [*command, str(WORKER), str(tmp_path)],
         capture_output=True,
