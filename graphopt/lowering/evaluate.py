@@ -7,7 +7,7 @@ derivatives and ops with regions, have evaluators of their own in the registry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
@@ -199,8 +199,13 @@ def evaluate_function(
     return evaluate_block(block, env, context)
 
 
-def evaluate_block(block: Block, env: Environment, context: Context) -> list[Lanes]:
-    """The values that a block returns or yields; `env` has its arguments and captured values."""
+def evaluate_block(
+    block: Block, env: Environment, context: Context, done: Container[Operation] = ()
+) -> list[Lanes]:
+    """The values that a block returns or yields; `env` has its arguments and captured values.
+
+    Of ops that are `done`, it has the results that others read.
+    """
     end = block.last_op
     if not isinstance(end, (ReturnOp, Yield)):
         raise ValueError("the block has no end")
@@ -209,7 +214,7 @@ def evaluate_block(block: Block, env: Environment, context: Context) -> list[Lan
     else:
         differentiated = differentiated_regions(block)
         for op in block.ops:
-            if op is not end:
+            if op is not end and op not in done:
                 evaluate_op(op, env, context, differentiated.get(op))
     if context.order is not None:
         watch_block(block, env, context.order, alone=context.replicas.size == 1)

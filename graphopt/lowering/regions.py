@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.differentiated import KEPT, gathered_again
@@ -34,11 +34,12 @@ from graphopt.ir.dialect.ops.control import (
 )
 from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.regions import captured_values, inner_ops, values_read
-from graphopt.ir.dialect.types import dtype_of, element_count, rank_of, shape_of
+from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
 from graphopt.lowering.call import Array, Environment, Lanes
 from graphopt.lowering.choices import is_wide, pull_choice
 from graphopt.lowering.dynamic import NeedsData, traced_numbers
 from graphopt.lowering.evaluate import Context, evaluate_block
+from graphopt.lowering.gathered_layers import GatheredLayers
 from graphopt.lowering.locations import gradient_scope_of
 from graphopt.lowering.loops import Step, fixed_loop, open_loop, stepped_loop
 from graphopt.lowering.region_derivatives import Wanted
@@ -47,11 +48,6 @@ from graphopt.lowering.row_kernels import in_rows
 from graphopt.lowering.sums import sum_of, zeros_of
 
 Arrays = tuple[Array, ...]
-# primitives of JAX that move elements, or convert them one by one; `pd.all_gather` is of these
-_MOVES = (
-    *("all_gather", "broadcast_in_dim", "convert_element_type", "custom_vjp_call", "reshape"),
-    *("slice", "squeeze", "transpose"),
-)
 # (what the op reads, key data) -> results
 Function = Callable[[Sequence[Array], Array], Arrays]
 Known = Mapping[SSAValue, np.ndarray[Any, Any]]
@@ -64,7 +60,7 @@ def evaluate_region_op(
     """The results of an op with regions; its pullback is stored in `env` when needed."""
     _refuse_collectives(op, context)
     read = values_read(op)
-    if context.lanes > 1 and isinstance(op, Layers) and _gathered_inside(op):
+    if isinstance(op, Layers) and gathered_again(op.body.block.ops):
         return _together(op, env, context, wanted)
     by_lane: list[Arrays] = []
     pullbacks: list[Any] = []
@@ -81,21 +77,8 @@ def evaluate_region_op(
 
 def _together(op: Layers, env: Environment, context: Context, wanted: Wanted | None) -> list[Lanes]:
     """The results of layers that gather their parameters, of all lanes, a layer at a time."""
-    count, stride, block = len(op.operands), op.attr("rng_stride"), op.body.block
-    captured = captured_values(op)
-
-    def function(values: Sequence[Lanes]) -> list[Lanes]:
-        outside = dict(zip(captured, values[count:], strict=True))
-
-        def body(state: Sequence[Lanes], item: tuple[Array, Sequence[Lanes]]) -> Any:
-            number, items = item
-            inner: Environment = {**outside, **dict(zip(block.args, (*state, *items), strict=True))}
-            shift = context.rng_shift + number * stride
-            return evaluate_block(block, inner, replace(context, rng_shift=shift)), None
-
-        carried = len(op.carried)
-        return _scan_layers(op, body, list(values[:carried]), list(values[carried:count]))
-
+    known = [_known_values(op, env, lane) for lane in range(context.lanes)]
+    function = GatheredLayers(op, context, known)
     values = [env[value] for value in values_read(op)]
     if wanted is None:
         return function(values)
@@ -404,32 +387,8 @@ def _layers(op: Layers, operands: Arrays, region: Any, outside: Arrays, key: Arr
         number, items = item
         return region((*state, *items), outside, key, number * stride), None
 
-    return _scan_layers(op, body, carried, stacks)
-
-
-def _scan_layers(op: Layers, body: Any, carried: Any, stacks: Any) -> Any:
-    """The carried values after all layers; the derivative keeps no parameters that are gathered."""
     if op.attr("recompute"):
         # inside a loop XLA does not merge repeated computations, so no barrier is needed
         body = jax.checkpoint(body, prevent_cse=False)
-    elif _gathered_inside(op):
-        body = jax.checkpoint(body, prevent_cse=False, policy=_keeps_no_parameters(op))
-    count = shape_of(op.stacks[0].type)[0]
-    return lax.scan(body, carried, (jnp.arange(count, dtype="int32"), stacks))[0]
-
-
-def _keeps_no_parameters(op: Layers) -> Callable[..., bool]:
-    """The policy of a derivative that keeps all but gathered parameters, and what moves these."""
-    sizes = {element_count(shape_of(value.type)) for value in _gathered_inside(op)}
-    for gather in (inner for inner in op.body.block.ops if isinstance(inner, AllGather)):
-        own = element_count(shape_of(gather.operands[0].type))
-        sizes |= {own, own * gather.attr("parts")}
-
-    def keeps(primitive: Any, *operands: Any, **_: Any) -> bool:
-        return primitive.name not in _MOVES or all(value.size not in sizes for value in operands)
-
-    return keeps
-
-
-def _gathered_inside(op: Layers) -> Mapping[SSAValue, Operation]:
-    return gathered_again(op.body.block.ops)
+    numbers = jnp.arange(shape_of(op.stacks[0].type)[0], dtype="int32")
+    return lax.scan(body, carried, (numbers, stacks))[0]

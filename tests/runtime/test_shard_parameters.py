@@ -364,19 +364,25 @@ def test_memory_and_communication(layers: int) -> None:
     assert found["mapper"] == "shard_map"
     assert found["predicted"] == pytest.approx(found["peak"], rel=0.1)
     parameters = 4 * layers * (256 * 256 + 256)
-    sent = bytes_in(found["hlo"], layers)
+    sent = bytes_in(found["hlo"])
     # XLA does not gather for the derivative of the first layer, whose input has none
     assert 2 * parameters < sent <= found["said"] <= 3.01 * parameters
+    # the next layer's whole parameters go from turn to turn
+    loops = re.findall(r"= (\(.*?\)) while\(", found["hlo"])
+    assert len(loops) == 2 * (layers == 12)
+    assert all("f32[256,256]" in carried for carried in loops)
 
 
-def bytes_in(hlo: str, layers: int) -> int:
+def bytes_in(hlo: str) -> int:
     """The bytes of the whole values of all collectives in HLO; those of a loop count for each."""
+    turns = dict(re.findall(r'body=%(\S+?),.*"known_trip_count":\{"n":"(\d+)"\}', hlo))
     total = 0
     for computation in re.split(r"\n\n", hlo):
-        times = 1 if "ENTRY" in computation else layers
+        name = computation.lstrip().removeprefix("%").partition(" ")[0]
         pattern = r"= f32\[([\d,]*)\]\S* (all-gather|reduce-scatter|all-reduce)\("
         for shape, kind in re.findall(pattern, computation):
             size = 4 * math.prod(map(int, filter(None, shape.split(","))))
-            total += times * size * (8 if kind == "reduce-scatter" else 1)
-            total += times * size * (kind == "all-reduce")
+            size *= int(turns.get(name, 1))
+            total += size * (8 if kind == "reduce-scatter" else 1)
+            total += size * (kind == "all-reduce")
     return total

@@ -3,13 +3,13 @@
 `shard-updates` gathers a parameter when it is updated. Here it stays in parts between steps, and is
 gathered (`pd.all_gather`) in front of its first reader. That gather starts when the reader before
 does, one layer ahead (`pd.fence`). The derivative gathers once more what the forward computation
-does not keep (`again`). Layers in a loop (`pd.layers`) gather inside of it, one at a time; their
-gradient is the sum in parts. Rajbhandari and others, 2020; Zhao and others, 2023.
+does not keep (`again`). Layers in a loop (`pd.layers`) gather inside of it, which starts one layer
+ahead, too; their gradient is the sum in parts. Rajbhandari and others, 2020; Zhao and others, 2023.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -349,19 +349,29 @@ def share_of(module: ModuleOp) -> Share | None:
     """The share of a device of a program with parameters in parts; None for another program.
 
     Whole at a time are the parameters of a reader and their gradients, before these are scattered,
-    and the parameters of the reader whose derivative comes next. A loop does not gather ahead.
+    and the parameters of the reader whose derivative comes next. In a loop all of a layer's count.
+    Parameters that an op before and one behind read are whole in between.
     """
     main = main_function(module).body.block
     gathers = [op for op in module.walk() if isinstance(op, AllGather) and op.attr("again")]
     if not gathers:
         return None
     state = [port for port in signature_of(module).arguments if port.kind == STATE]
+    order = {op: at for at, op in enumerate(main.ops)}
+    spans = [_span(op, order) for op in gathers if op.parent is main]
     whole = 0
     for block in dict.fromkeys(op.parent for op in gathers):
         assert block is not None
-        each = [_bytes(op.results[0] for op in ops) for ops in _gathers_by_reader(block).values()]
-        ahead = [0, *each] if block is main else [0] * len(each)
-        whole = max(whole, *(2 * own + next for own, next in zip(each, ahead, strict=False)))
+        readers = _gathers_by_reader(block)
+        each = [_bytes(op.results[0] for op in ops) for ops in readers.values()]
+        each = each if block is main else [sum(each)]
+        ahead = [0, *each] if block is main else each
+        for reader, own, next in zip(readers, each, ahead, strict=False):
+            outer = ancestor_in(main, reader)
+            assert outer is not None
+            at = order[outer]
+            held = sum(size for first, last, size in spans if first < at < last)
+            whole = max(whole, 2 * own + next + held)
     scattered = [op.results[0] for op in module.walk() if isinstance(op, ReduceScatter)]
     stacks = [value for op in main.ops if isinstance(op, Layers) for value in _parts_read(op)]
     return Share(
@@ -370,6 +380,15 @@ def share_of(module: ModuleOp) -> Share | None:
         _bytes(stacks),
         whole,
     )
+
+
+def _span(gather: AllGather, order: Mapping[Operation, int]) -> tuple[int, int, int]:
+    """The places of the first and the last op that read a gathered value forward, and its bytes."""
+    (value,) = gather.results
+    assert gather.parent is not None
+    readers = {ancestor_in(gather.parent, use.operation) for use in value.uses}
+    places = [order[op] for op in readers if op is not None and not isinstance(op, Grad)]
+    return min(places), max(places), byte_count(value.type)
 
 
 def _parts_read(loop: Layers) -> list[SSAValue]:
