@@ -60,12 +60,13 @@ def train(config: dict[str, Any]) -> None:
     main, exe = static.default_main_program(), static.Executor(paddle.CPUPlace())
     # before anything runs, so that JAX starts with all of its devices
     program = static.CompiledProgram(main).with_data_parallel(loss.name)
-    exe.run(static.default_startup_program())
 
     folder = Path(config["folder"])
     done = max((int(path.name) for path in folder.iterdir() if path.name.isdigit()), default=0)
     if done:
         static.load(main, str(folder / str(done)))
+    else:
+        exe.run(static.default_startup_program())
     print(f"worker {rank} of {size} goes on from step {done}", flush=True)
 
     for step in range(done + 1, config["steps"] + 1):

@@ -1,7 +1,7 @@
 """Layers in a loop whose parameters are in parts: one computes, the next one's parameters arrive.
 
 A turn of the loop begins with whole parameters that the turn before has gathered. The last layer is
-computed behind the loop, which would else gather parameters that no layer reads. The derivative
+computed after the loop, which would else gather parameters that no layer reads. The derivative
 keeps no whole parameters: on the way back each turn gathers those of the layer before.
 Differentiating the loop itself would keep the parameters of all layers, as they go from turn to
 turn.

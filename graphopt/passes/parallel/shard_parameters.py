@@ -350,7 +350,7 @@ def share_of(module: ModuleOp) -> Share | None:
 
     Whole at a time are the parameters of a reader and their gradients, before these are scattered,
     and the parameters of the reader whose derivative comes next. In a loop all of a layer's count.
-    Parameters that an op before and one behind read are whole in between.
+    Parameters that an op before and one after it read are whole in between.
     """
     main = main_function(module).body.block
     gathers = [op for op in module.walk() if isinstance(op, AllGather) and op.attr("again")]
