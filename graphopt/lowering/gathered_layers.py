@@ -137,7 +137,7 @@ class GatheredLayers:
         given = state, whole, items, outside
 
         def compute(floats: Any) -> Values:
-            state, whole, items, outside = _joined(floats, given)
+            state, whole, items, outside = _join(floats, given)
             return self._compute(state, whole, items, outside, key, number)
 
         policy = None if self.op.attr("recompute") else self._keeps
@@ -197,7 +197,7 @@ class GatheredLayers:
         ((state, of_whole, of_items, outside),) = pullback(state)
 
         def gather(parts: Any) -> Any:
-            return _floats(self._gather(_joined(parts, items)))
+            return _floats(self._gather(_join(parts, items)))
 
         _, scatter = jax.vjp(gather, _floats(items))
         (of_parts,) = scatter(of_whole)
@@ -213,7 +213,7 @@ def _floats(values: Tree) -> Tree:
     return jax.tree.map(lambda array: array if _is_float(array) else None, values)
 
 
-def _joined(floats: Tree, values: Tree) -> Tree:
+def _join(floats: Tree, values: Tree) -> Tree:
     """The values, with those that have derivatives from `floats`."""
     return jax.tree.map(
         lambda own, array: array if own is None else own,
