@@ -33,6 +33,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 DEVICES = 4
 TESTS = Path(__file__).parent
@@ -163,8 +164,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     numbers = Counter[str]()
     for item in items:
         every = item.get_closest_marker("every")
-        left_out = any(item.get_closest_marker(name) for name in ("exhaustive", "slow"))
-        if every and not left_out:
+        if every and not any(item.get_closest_marker(name) for name in ("exhaustive", "slow")):
             function = item.nodeid.partition("[")[0]
             if numbers[function] % every.args[0]:
                 item.add_marker(pytest.mark.exhaustive)
@@ -180,6 +180,9 @@ settings.register_profile("ci", deadline=None, derandomize=True, max_examples=8)
 settings.register_profile("all", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("search", deadline=None, max_examples=500, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+# Hypothesis would parse all of the package for constants to try, six seconds in each process, and
+# try those of the modules that happen to be imported by then: other examples in each process.
+providers._get_local_constants = lambda: providers._local_constants
 
 
 def at_the_root() -> set[str]:
