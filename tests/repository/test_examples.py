@@ -314,6 +314,7 @@ def test_broken_entry_points_name_themselves(
     for name, text in (("gone", "does not load"), ("no-pass", "is not a subclass")):
         with pytest.raises(PassError, match=f"{name} = .* of broken {text}"):
             all_passes()[name]()
+    info = info.rename(tmp_path / "broken-0.2.0.dist-info")
     (info / "entry_points.txt").write_text("[graphopt.passes]\ncse = json:JSONDecoder\n")
     with pytest.raises(PassError, match="takes the name of a built-in pass"):
         all_passes()

@@ -6,7 +6,10 @@ found without importing the package, or `register_pass` in code that runs anyway
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, TypeVar
@@ -50,13 +53,31 @@ def all_passes() -> dict[str, Loader]:
     found |= {name: _loader(f"xdsl.transforms.{m}", c) for name, (m, c) in _XDSL.items()}
     found |= {name: _loader(module, c) for name, (module, c) in APART.items()}
     taken = frozenset(found)
-    for point in entry_points(group=GROUP):
+    for point in added_points():
         if point.name in taken:
             raise PassError(f"the entry point {_origin(point)} takes the name of a built-in pass")
         found[point.name] = _entry_loader(point)
     for name, added in _registered.items():
         found[name] = _constant(added)
     return found
+
+
+def added_points() -> tuple[EntryPoint, ...]:
+    """The entry points of other packages; those of all packages are read once."""
+    return _points_on(tuple((folder, _changed_at(folder)) for folder in sys.path))
+
+
+@lru_cache(maxsize=1)
+def _points_on(path: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=GROUP))
+
+
+def _changed_at(folder: str) -> int:
+    """When a package was last put into a folder of `sys.path`, or taken away; 0 without one."""
+    try:
+        return os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return 0
 
 
 def register_pass(added: P) -> P:
