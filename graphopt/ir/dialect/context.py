@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
@@ -14,12 +16,17 @@ from graphopt.ir.dialect.text import ModuleParser
 Pd = Dialect("pd", list(ALL), [])
 
 
-def new_context() -> Context:
-    """An xDSL context that knows everything our modules contain."""
+@cache
+def _known() -> Context:
     ctx = Context()
     for dialect in (Builtin, Func, Pd):
         ctx.load_dialect(dialect)
     return ctx
+
+
+def new_context() -> Context:
+    """An xDSL context that knows everything our modules contain."""
+    return _known().clone()
 
 
 @paused_collector()

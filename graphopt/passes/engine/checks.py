@@ -97,15 +97,15 @@ class ModuleChecks:
 
 def _parts(module: ModuleOp) -> list[object]:
     """All that is verified: each op with its place, operands, attributes and types, in order."""
-    return [
-        (
-            *(op, op.parent, *op.operands, *(result.type for result in op.results)),
-            *(*op.properties.items(), *op.attributes.items()),
-            *(arg for region in op.regions for block in region.blocks for arg in block.args),
-            *(arg.type for region in op.regions for block in region.blocks for arg in block.args),
-        )
-        for op in module.walk()
-    ]
+    parts: list[object] = []
+    for op in module.walk():
+        types = [result.type for result in op.results]
+        parts.append((op, op.parent, *op.operands, *types))
+        parts.append((*op.properties.items(), *op.attributes.items()))
+        for region in op.regions:
+            for block in region.blocks:
+                parts.append((*block.args, *(arg.type for arg in block.args)))
+    return parts
 
 
 def _names(module: ModuleOp) -> tuple[Ports, Ports]:
