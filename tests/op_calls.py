@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jax
@@ -46,6 +47,12 @@ def build(op_class: type[PdOp], case: Sample) -> tuple[Block, PdOp]:
     op = op_class.make(*operands, **case.attrs)
     block.add_op(op)
     return block, op
+
+
+@cache
+def built(op_class: type[PdOp], case: Sample) -> PdOp:
+    """The op of a sample that stays, to look at: the same one each time."""
+    return build(op_class, case)[1]
 
 
 def rule_of(

@@ -464,15 +464,18 @@ def is_smooth(op_class: type[PdOp], sample: Sample) -> bool:
     return is_traced(op_class, sample) and has_gradient(op_class, sample)
 
 
+each_smooth_op = each_op(is_smooth)
+
+
 @pytest.mark.every(8)
-@each_op(is_smooth)
+@each_smooth_op
 def test_gradient(op_class: type[PdOp], samples: Samples) -> None:
     """In the first sample, derivatives of both modes agree with differences in one direction."""
     _check_gradient(op_class, dict([next(iter(samples.items()))]))
 
 
 @pytest.mark.exhaustive
-@each_op(is_smooth)
+@each_smooth_op
 def test_gradient_of_every_sample(op_class: type[PdOp], samples: Samples) -> None:
     """So they do in all samples."""
     _check_gradient(op_class, samples)

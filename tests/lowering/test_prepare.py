@@ -17,10 +17,10 @@ from graphopt.lowering.host_steps import RULES, HostSteps
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.state.scope import Scope
 from graphopt_tests.ir.test_ops import COMPUTED
-from graphopt_tests.op_calls import build, flat
+from graphopt_tests.op_calls import build, built, flat
 from graphopt_tests.op_calls import rule_of as lowering_of
 
-ON_HOST = [case for case in COMPUTED if on_host(build(*case.values)[1])]
+ON_HOST = [case for case in COMPUTED if on_host(built(*case.values))]
 
 
 @pytest.mark.parametrize(("op_class", "case"), ON_HOST)

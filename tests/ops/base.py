@@ -18,9 +18,12 @@ Array = np.ndarray[Any, Any]
 Operand = Array | list[Array] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sample:
-    """One call of an op: operands in order (None: absent, a list: variadic) and properties."""
+    """One call of an op: operands in order (None: absent, a list: variadic) and properties.
+
+    It is equal to itself alone, so that what is made of a sample can be kept.
+    """
 
     operands: tuple[Operand, ...]
     attrs: Mapping[str, Any]

@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +82,12 @@ def matched(module: ModuleOp, rule: Fusion) -> Match | None:
 
 
 def firing_rules() -> Iterator[tuple[Case, Fusion]]:
-    """Each rule of each fusion, with a case of its page in which it matches."""
+    """Each rule of each fusion, with the first case of its page in which it matches."""
+    parse_once = cache(lambda case: parse(case.before))
     for name, fusion in FUSIONS.items():
-        cases = [(case, parse(case.before)) for case in FIRING if case.pass_name == name]
         for rule in fusion.RULES:
-            for case, module in cases:
-                if matched(module, rule) is not None:
+            for case in (case for case in FIRING if case.pass_name == name):
+                if matched(parse_once(case), rule) is not None:
                     yield case, rule
                     break
 

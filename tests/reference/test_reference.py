@@ -29,7 +29,7 @@ from graphopt.reference.tape import TapeNode, pull_back
 from graphopt.testing import parse, programs, random_inputs, run_module
 from graphopt.testing.programs import Generated
 from graphopt_tests.ir.test_ops import COMPUTED
-from graphopt_tests.op_calls import build, flat, rule_of
+from graphopt_tests.op_calls import build, built, flat, rule_of
 from graphopt_tests.ops.base import Sample
 
 FOLDER = Path(graphopt.__file__).parent / "reference"
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
 def is_computed(op_class: type[PdOp], sample: Sample) -> bool:
     """True for a sample that both compute, and alike: random numbers are not."""
-    op = build(op_class, sample)[1]
+    op = built(op_class, sample)
     return supports(op) and not is_random(op)
 
 
