@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from graphopt.passes.table.order import ROWS
-from graphopt.passes.table.registry import APART, XDSL_PASSES, added_points
+from graphopt.passes.table.registry import APART, XDSL_PASSES, plugin_points
 
 # where the words begin
 _COLUMN = 28
@@ -48,7 +48,7 @@ def summaries() -> dict[str, dict[str, str]]:
         path = _PACKAGES.joinpath(*module.split(".")).with_suffix(".py")
         found["passes for the sizes of feeds"] = _docstrings(path, {name})
     found["passes of xDSL"] = dict(XDSL_PASSES)
-    for point in added_points():
+    for point in plugin_points():
         package = "another package" if point.dist is None else point.dist.name
         found.setdefault(f"passes of {package}", {})[point.name] = _of_plugin(point)
     return found

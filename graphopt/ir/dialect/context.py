@@ -17,7 +17,7 @@ Pd = Dialect("pd", list(ALL), [])
 
 
 @cache
-def _known() -> Context:
+def _load_dialects() -> Context:
     ctx = Context()
     for dialect in (Builtin, Func, Pd):
         ctx.load_dialect(dialect)
@@ -26,7 +26,7 @@ def _known() -> Context:
 
 def new_context() -> Context:
     """An xDSL context that knows everything our modules contain."""
-    return _known().clone()
+    return _load_dialects().clone()
 
 
 @paused_collector()

@@ -53,7 +53,7 @@ def all_passes() -> dict[str, Loader]:
     found |= {name: _loader(f"xdsl.transforms.{m}", c) for name, (m, c) in _XDSL.items()}
     found |= {name: _loader(module, c) for name, (module, c) in APART.items()}
     taken = frozenset(found)
-    for point in added_points():
+    for point in plugin_points():
         if point.name in taken:
             raise PassError(f"the entry point {_origin(point)} takes the name of a built-in pass")
         found[point.name] = _entry_loader(point)
@@ -62,13 +62,13 @@ def all_passes() -> dict[str, Loader]:
     return found
 
 
-def added_points() -> tuple[EntryPoint, ...]:
+def plugin_points() -> tuple[EntryPoint, ...]:
     """The entry points of other packages; those of all packages are read once."""
-    return _points_on(tuple((folder, _changed_at(folder)) for folder in sys.path))
+    return _read_points(tuple((folder, _changed_at(folder)) for folder in sys.path))
 
 
 @lru_cache(maxsize=1)
-def _points_on(path: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+def _read_points(path: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=GROUP))
 
 
