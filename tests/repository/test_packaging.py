@@ -151,6 +151,7 @@ def make_environment(folder: Path, requirements: Iterable[str]) -> tuple[Path, P
 
 
 @pytest.mark.smoke
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
 def test_it_is_installed_and_used(built: tuple[Path, Path], tmp_path: Path, kind: str) -> None:
     """In an environment that has what it declares, from outside the checkout: README's example.
