@@ -146,13 +146,16 @@ class BucketedRunner(Runner):
                 return found
             if self.decoders is not None and self.decoders.has(program, names):
                 signature = None
-        feeds = _declared_feed(program, feed) if self._may_pad(program) else None
-        found = (
-            None if feeds is None else self._padded_step(program, feeds, names, scope, wait=wait)
-        )
-        if found is None:
-            return super()._checked_step(program, feed, names, scope, signature, wait=wait)
-        return found
+        if self._may_pad(program):
+            feeds = single_feed(program, feed, any_shape=True)
+            found = None
+            if _are_declared(program, feeds):
+                found = self._padded_step(program, feeds, names, scope, wait=wait)
+            if found is not None:
+                return found
+            if signature is None or len(feed) != len(feeds):  # pyright: ignore  # it is a dict
+                return super()._fed_step(program, feeds, names, scope, wait=wait)
+        return super()._checked_step(program, feed, names, scope, signature, wait=wait)
 
     def _find_decoder(self, program: Program, feed: Feed, names: Names) -> CachedDecoder | None:
         """The decoder that a program is found to be; None if it is none, or not yet."""
@@ -175,8 +178,8 @@ class BucketedRunner(Runner):
             self.decoders = self.decoders or Decoders()
             forms = [one.tier() for each in self._all_of(program) for one in each.all()]
             at_once = any(form.startswith(HOST) for form in forms)
-            fed = _declared_feed(program, feed)
-            if fed is not None:
+            fed = single_feed(program, feed, any_shape=True)
+            if _are_declared(program, fed):
                 return self.decoders.meet(program, fed, names, make, runs_at_once=at_once)
         return None
 
@@ -197,7 +200,7 @@ class BucketedRunner(Runner):
         return found
 
     def _may_pad(self, program: Program) -> bool:
-        """False where each size runs as it is, whatever is fed."""
+        """False where every size runs without padding."""
         if self.buckets is not None:
             return True
         # what came compiled, or is compiled for numbers that are fed, is not padded unasked
@@ -210,7 +213,8 @@ class BucketedRunner(Runner):
         met = self._find_met(program)
         if met is not None:
             by_position = _axes(program, feeds, met.buckets)
-            if met.run_exact(feeds, by_position, self._all_of(program)):
+            is_open = any(map(any, by_position.values()))
+            if not is_open or met.run_exact(feeds, by_position, self._all_of(program)):
                 return None
         began = perf_counter()
         fitted = self.find_fitting(program, feeds, names)
@@ -224,12 +228,12 @@ class BucketedRunner(Runner):
         return found
 
     def _all_of(self, program: Program) -> list[Executables]:
-        """What is kept of one program."""
+        """The executables of one program."""
         serial = program.serial
         return [e for e in self._all() if e.compiled.compilation.program.serial == serial]
 
     def _find_met(self, program: Program) -> MetSizes | None:
-        """The sizes of a program's feeds, where nobody said how they are padded."""
+        """The sizes of a program's feeds, where the caller gave no buckets."""
         if self.buckets is not None or takes_sequences(program):
             return None
         if program not in self._met:
@@ -429,12 +433,11 @@ def _reuse(
     return roomy
 
 
-def _declared_feed(program: Program, feed: Feed) -> dict[str, Array] | None:
-    """The arrays of a feed; None where one has another shape or dtype than declared."""
-    feeds = single_feed(program, feed, any_shape=True)
+def _are_declared(program: Program, feeds: Mapping[str, Array]) -> bool:
+    """True for arrays of the shapes and dtypes that the program declares."""
     shapes = {name: array.shape for name, array in feeds.items()}
     dtypes = {name: array.dtype.name for name, array in feeds.items()}
-    return None if own_types(program, [shapes], dtypes) else feeds
+    return not own_types(program, [shapes], dtypes)
 
 
 def _sizes_of(rows: Rows) -> dict[str, int]:
