@@ -98,9 +98,7 @@ class Tensor:
 class Predictor:
     """A saved model that runs on the arrays of its input handles.
 
-    The first sizes of inputs run as they are, and so do others as long as NumPy computes them at no
-    great cost. Inputs of further sizes are padded to automatic buckets where the results stay the
-    same, until one has come so often that its own compilation pays (see docs/how-to/many-sizes.md
+    Inputs of many sizes run as a few, as those of `static.Executor` do (docs/how-to/many-sizes.md
     and FLAGS_graphopt_buckets). `clone()` gives a predictor for another thread: parameters are
     shared, handles are not. Raises as `import_model` and `Executor.run`. Paddle page:
     paddle.inference.Predictor.

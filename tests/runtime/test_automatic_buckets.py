@@ -269,7 +269,7 @@ def tagger() -> Built:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("build", [tagger, images, sized], ids=lambda build: build.__name__)
 def test_a_training_of_ever_new_sizes(build: Any) -> None:
-    """From the second length on its batches are padded, unless a seed asks for the same bits."""
+    """From the second length on its batches are padded."""
     sizes = ((3, 8), (3, 10), (3, 12), (3, 11), (2, 9), (3, 8))
     wanted, state, exact = run(build, None, sizes)
     found, changed, stats = run_unasked(build, sizes)
@@ -278,7 +278,31 @@ def test_a_training_of_ever_new_sizes(build: Any) -> None:
     assert stats["padding"] > 0
     # the first size and the startup program run as they are
     assert (exact["compiled_shapes"], stats["compiled_shapes"]) == (6, 4)
-    assert "rows" not in run_unasked(build, sizes, seed=4)[2]
+
+
+@pytest.mark.exhaustive
+def test_a_training_from_a_seed_that_goes_on_from_its_middle() -> None:
+    """What is padded follows from the sizes of a batch alone: the numbers are those of one run."""
+    main, startup = static.Program(), static.Program()
+    main.random_seed = startup.random_seed = 4
+    with static.program_guard(main, startup):
+        (loss, _), feed = tagger()
+    generator = np.random.default_rng(1)
+    batches = [feed(generator, 3, length) for length in (9, 12, 11, 9, 10, 11)]
+    found: list[list[Any]] = []
+    for middle in (0, 3):
+        with static.scope_guard(static.Scope()):
+            static.Executor().run(startup)
+            found.append([])
+            for part in (batches[:middle], batches[middle:]):
+                executor = static.Executor()
+                found[-1] += [
+                    executor.run(main, feed=batch, fetch_list=[loss])[0] for batch in part
+                ]
+            stats = executor.stats
+    np.testing.assert_array_equal(*found)
+    # 9 and 11 run as 10 and 12, and 10 as it is
+    assert (stats["padding"], stats["exact"]) == (2, [])
 
 
 @pytest.mark.exhaustive

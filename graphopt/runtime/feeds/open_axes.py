@@ -26,14 +26,8 @@ class OpenAxes:
 
     def note(self, axes: Dimensions, feeds: Mapping[str, Array]) -> None:
         """Learn from the sizes of a run; `axes` are the dimensions by position."""
-        sizes = {
-            (feed, at): feeds[feed].shape[at]
-            for feed, dims in axes.items()
-            for at, dim in enumerate(dims)
-            if dim is not None
-        }
-        for (feed, at), dim in zip(sizes, (axes[feed][at] for feed, at in sizes), strict=True):
-            self._dims.setdefault((feed, at), dim or "")
+        sizes = _sizes_of(axes, feeds)
+        self._dims = {**_by_axis(axes), **self._dims}
         self._split(sizes)
         if not self._varied:
             self._join(sizes)
@@ -73,3 +67,36 @@ class OpenAxes:
             )
             for feed, dims in axes.items()
         }
+
+
+def text_dimensions(axes: Dimensions, feeds: Mapping[str, Array]) -> Dimensions:
+    """The dimensions of the lengths of texts, by the sizes of one run alone.
+
+    The lengths are those of feeds of integers, which have them along another axis than the first.
+    Other open axes of such a size belong to them, as those of masks do.
+    """
+    sizes = _sizes_of(axes, feeds)
+    lengths: dict[int, str] = {}
+    for (feed, at), size in sizes.items():
+        if at and feeds[feed].dtype.kind in "iu":
+            lengths.setdefault(size, f"axis {at} of {feed}")
+    return {
+        feed: tuple(
+            lengths.get(sizes[feed, at]) if at and dim is not None else None
+            for at, dim in enumerate(dims)
+        )
+        for feed, dims in axes.items()
+    }
+
+
+def _by_axis(axes: Dimensions) -> dict[Axis, str]:
+    return {
+        (feed, at): dim
+        for feed, dims in axes.items()
+        for at, dim in enumerate(dims)
+        if dim is not None
+    }
+
+
+def _sizes_of(axes: Dimensions, feeds: Mapping[str, Array]) -> dict[Axis, int]:
+    return {(feed, at): feeds[feed].shape[at] for feed, at in _by_axis(axes)}

@@ -43,10 +43,11 @@ from graphopt.runtime.runners.runner import (
     rows_in,
     write_learning_rates,
 )
-from graphopt.runtime.settings.flags import HOST, checks_nan_inf, pads_sizes
+from graphopt.runtime.settings.flags import HOST, checks_nan_inf, must_repeat, pads_sizes
 from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.state.arrays import Array, Feed, Fetched, Stats, shapes_of, unchanging
 from graphopt.runtime.state.bounded import Bounded
+from graphopt.runtime.state.generator import default_generator
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.steps.kept import MOST_COMPILED, choose
 from graphopt.runtime.steps.shipped import came_with, executables_of
@@ -213,8 +214,11 @@ class BucketedRunner(Runner):
         met = self._find_met(program)
         if met is not None:
             by_position = _axes(program, feeds, met.buckets)
+            seeded = default_generator().seeded or program.random_seed != 0
+            repeats = must_repeat() or (met.trains and seeded)
+            own = self._all_of(program)
             is_open = any(map(any, by_position.values()))
-            if not is_open or met.run_exact(feeds, by_position, self._all_of(program)):
+            if not is_open or met.run_exact(feeds, by_position, own, repeats=repeats):
                 return None
         began = perf_counter()
         fitted = self.find_fitting(program, feeds, names)
@@ -278,9 +282,7 @@ class BucketedRunner(Runner):
         """
         met = self._find_met(program)
         buckets = self.buckets or (sequences() if met is None else met.buckets)
-        axes = _axes(program, feeds, buckets)
-        if met is not None:
-            axes = met.dimensions(axes)
+        axes = _axes(program, feeds, buckets) if met is None else met.dims
         rows = self._rows(program, feeds, axes, buckets)
         padded = self._find_padded(program, axes, feeds, names, alone=alone) if rows else None
         if padded is None:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from graphopt.runtime.feeds.buckets import Buckets, automatic
-from graphopt.runtime.feeds.open_axes import OpenAxes
+from graphopt.runtime.feeds.open_axes import OpenAxes, text_dimensions
 from graphopt.runtime.feeds.sequence_rows import Dimensions
 from graphopt.runtime.settings.flags import FULL
 from graphopt.runtime.state.arrays import Array
@@ -20,29 +20,44 @@ class MetSizes:
     """The sizes of one program's feeds, and how those are padded that do not run as they are.
 
     A training has few sizes with much padding, since each of its batches may have another one, and
-    compiles a size of its own once padding it has cost as much.
+    compiles a size of its own once padding it has cost as much. One that shall end with the same
+    bits, also when it goes on from its middle, has sizes that follow from those of a feed alone.
     """
 
     def __init__(self, *, trains: bool) -> None:
         self.trains = trains
-        self.buckets: Buckets = automatic(0.25, patience=1.0) if trains else automatic()
+        self.buckets: Buckets = automatic()
+        self.dims: Dimensions = {}
+        """The dimension of each axis of the feeds of this run."""
         self._axes = OpenAxes()
         self._exact = ExactSizes()
 
-    def dimensions(self, by_position: Dimensions) -> Dimensions:
-        """The dimension of each axis of the feeds, of which `by_position` are all open ones."""
-        return self._axes.names(by_position)
-
     def run_exact(
-        self, feeds: Mapping[str, Array], by_position: Dimensions, own: Sequence[Executables]
+        self,
+        feeds: Mapping[str, Array],
+        by_position: Dimensions,
+        own: Sequence[Executables],
+        *,
+        repeats: bool,
     ) -> bool:
-        """True when these feeds run as they are; `own` is what was compiled for the program."""
-        from graphopt.runtime.steps.facts import shall_repeat
+        """True when these feeds run as they are.
 
+        `own` is what was compiled for the program, and `repeats` says that no time and no earlier
+        run may decide.
+        """
         self._axes.note(by_position, feeds)
-        repeats = any(shall_repeat(each.compiled) for each in own)
         if self.trains and repeats:
-            return True  # a run that goes on from its middle has met other sizes
+            self.buckets = automatic(0.25, reuse=1.0)
+            self.dims = text_dimensions(by_position, feeds)
+            padded = (
+                (dim, size)
+                for feed, dims in self.dims.items()
+                for dim, size in zip(dims, feeds[feed].shape, strict=True)
+                if dim is not None
+            )
+            return all(self.buckets.fit(dim, size) == size for dim, size in padded)
+        self.buckets = automatic(0.25, patience=1.0) if self.trains else automatic()
+        self.dims = self._axes.names(by_position)
 
         def find_price() -> float | None:
             """The seconds of compiling a size; None where no time may decide."""
