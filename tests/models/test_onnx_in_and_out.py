@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphopt.buckets import Buckets, powers_of_two
 from graphopt.errors import OpenSizeError
 from graphopt.models.model import ImportedModel, read_model
 
@@ -239,6 +240,10 @@ def test_sizes_are_given_where_they_cannot_stay_open(tmp_path: Path) -> None:
     with pytest.raises(OpenSizeError, match="are open"):
         read_model(path).export(tmp_path / "again.onnx")
     check(path, {"x": floats(3, 1, 4)}, sizes={"x": (3, 1, 4)})
+    # such a model is not padded
+    model = read_model(path)
+    (found,) = model.run([floats(3, 1, 4)], buckets=Buckets({"batch": powers_of_two(4)}))
+    assert np.shape(found) == (3, 4)
 
 
 @pytest.mark.exhaustive

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary, proxy
 import numpy as np
 
 from graphopt.display.units import several
+from graphopt.errors import OpenSizeError
 from graphopt.ir.program import Program
 from graphopt.passes.padding.dims import Axes, CannotPad
 from graphopt.passes.padding.masked import LONGEST, Masked, count_name, mask_name
@@ -202,10 +203,11 @@ class BucketedRunner(Runner):
 
     def _may_pad(self, program: Program) -> bool:
         """False where every size runs without padding."""
-        if self.buckets is not None:
-            return True
+        if self.buckets is not None or not pads_sizes():
+            return self.buckets is not None
         # what came compiled, or is compiled for numbers that are fed, is not padded unasked
-        return pads_sizes() and not came_with(program) and program.fixed_feeds is None
+        is_free = not came_with(program) and program.fixed_feeds is None
+        return is_free or takes_sequences(program)
 
     def _padded_step(
         self, program: Program, feeds: dict[str, Array], names: Names, scope: Scope, *, wait: bool
@@ -354,9 +356,12 @@ class BucketedRunner(Runner):
                 shipped=self.strategy is not None or came_with(program),
             )
         except CannotPad as error:
-            self.exact.keep(program.serial, f"{error.reason.name}: {error.reason.text}")
-            refused.keep((program.version, key, names), True)
-            return None
+            reason = str(error.reason)
+        except OpenSizeError as error:  # it is compiled for the very sizes that are fed
+            reason = f"open-size: {error}"
+        self.exact.keep(program.serial, reason)
+        refused.keep((program.version, key, names), True)
+        return None
 
     def _make(
         self, program: Program, axes: Dimensions, feeds: Names, fetches: Names
