@@ -98,10 +98,9 @@ class Tensor:
 class Predictor:
     """A saved model that runs on the arrays of its input handles.
 
-    Inputs of many sizes run as a few, as those of `static.Executor` do (docs/how-to/many-sizes.md
-    and FLAGS_graphopt_buckets). `clone()` gives a predictor for another thread: parameters are
-    shared, handles are not. Raises as `import_model` and `Executor.run`. Paddle page:
-    paddle.inference.Predictor.
+    Inputs of many sizes run as a few (docs/how-to/many-sizes.md and FLAGS_graphopt_buckets).
+    `clone()` gives a predictor for another thread: parameters are shared, handles are not. Raises as
+    `import_model` and `Executor.run`. Paddle page: paddle.inference.Predictor.
     """
 
     def __init__(self, config: Config, model: ImportedModel | None = None) -> None:
@@ -111,6 +110,7 @@ class Predictor:
         self._model = _read(config) if model is None else model
         executor = _executor_of(self._model)
         self._executor = executor(config.place(), buckets=self._model.buckets)
+        self._executor._runner.pads_inference = True
         self._inputs = {name: Tensor(name) for name in self._model.feed_names}
         self._outputs = {name: Tensor(name) for name in self._model.fetch_names}
 

@@ -61,7 +61,7 @@ class Executor(WithFacts):
     `place` is where plain programs run; the best device that JAX has when it is not given.
     `buckets` (see `graphopt.buckets`) lets programs run feeds of many sizes as a few; data-parallel
     programs run unpadded. Without them, programs that are fed sequences do so by `sequences()`, and
-    others whose feeds have had several sizes by `automatic()`; see docs/how-to/many-sizes.md.
+    trainings whose feeds have had several sizes by `automatic()`; see docs/how-to/many-sizes.md.
     """
 
     compiled_for_trainers: ClassVar[Callable[[Program, Place], ProgramWithRunner]]
@@ -77,7 +77,7 @@ class Executor(WithFacts):
         # programs with collectives, by serial and version, as they run over all trainers
         self._joined: dict[tuple[int, int], ProgramWithRunner] = {}
 
-    def new_runner(self, strategy: BuildStrategy | None = None) -> Runner:
+    def new_runner(self, strategy: BuildStrategy | None = None) -> BucketedRunner:
         """A runner of programs on this place, by the buckets if there are any."""
         return BucketedRunner((self.place,), self.buckets, strategy)
 

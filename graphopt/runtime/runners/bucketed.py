@@ -79,8 +79,9 @@ class Fitted(NamedTuple):
 class BucketedRunner(Runner):
     """As Runner, with feeds padded to the sizes of `buckets`.
 
-    Without any, sequences have those of `sequences()`, and so have other feeds of open sizes those
-    of `automatic()` once they have had several sizes; none with FLAGS_graphopt_buckets=off.
+    Without any, sequences have those of `sequences()`, and other feeds of open sizes have those of
+    `automatic()` once they have had several: in trainings, and with `pads_inference` in inference,
+    too. There are none with FLAGS_graphopt_buckets=off.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class BucketedRunner(Runner):
     ) -> None:
         super().__init__(places, strategy)
         self.buckets = buckets
+        self.pads_inference = False
         self.keeps_caches = buckets is None or buckets.others is not None
         self.exact: Bounded[int, str] = Bounded(MOST_EXACT)
         self.rows = 0
@@ -207,7 +209,8 @@ class BucketedRunner(Runner):
             return self.buckets is not None
         # what came compiled, or is compiled for numbers that are fed, is not padded unasked
         is_free = not came_with(program) and program.fixed_feeds is None
-        return is_free or takes_sequences(program)
+        met = self._find_met(program)
+        return met is None or (is_free and (met.trains or self.pads_inference))
 
     def _padded_step(
         self, program: Program, feeds: dict[str, Array], names: Names, scope: Scope, *, wait: bool

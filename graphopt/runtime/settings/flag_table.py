@@ -111,9 +111,9 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
     "graphopt_buckets": (
         "auto",
         "how feeds of many sizes run without buckets of one's own: `auto` pads sequences with "
-        "lengths, and feeds of open sizes of which several came, to a few sizes where results stay "
-        "the same, and keeps the caches of decoders in buffers; `off` compiles each size (not "
-        "Paddle's)",
+        "lengths, and in trainings and predictors feeds of open sizes of which several came, to a "
+        "few sizes where results stay the same, and keeps the caches of decoders in buffers; `off` "
+        "compiles each size (not Paddle's)",
     ),
     "graphopt_tier": (
         "auto",
