@@ -99,8 +99,8 @@ class Predictor:
     """A saved model that runs on the arrays of its input handles.
 
     Inputs of many sizes run as a few (docs/how-to/many-sizes.md and FLAGS_graphopt_buckets).
-    `clone()` gives a predictor for another thread: parameters are shared, handles are not. Raises as
-    `import_model` and `Executor.run`. Paddle page: paddle.inference.Predictor.
+    `clone()` gives a predictor for another thread: parameters are shared, handles are not. Raises
+    as `import_model` and `Executor.run`. Paddle page: paddle.inference.Predictor.
     """
 
     def __init__(self, config: Config, model: ImportedModel | None = None) -> None:
