@@ -38,11 +38,11 @@ def size_by_tensor(module: ModuleOp) -> None:
     """
     block, known = main_function(module).body.block, KnownValues()
     for op in list(block.ops):
-        before = op.prev_op
+        before, after = op.prev_op, op.next_op
         if isinstance(op, Dynamic) and (made := _make_sized(op, block, known)) is not None:
             replace(op, {op.results[0]: made})
             new = block.first_op if before is None else before.next_op
-            while isinstance(new, PdOp) and new is not made.owner.next_op:
+            while isinstance(new, PdOp) and new is not after:
                 known.see(new)
                 new = new.next_op
         elif isinstance(op, PdOp):
