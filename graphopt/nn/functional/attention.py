@@ -49,7 +49,10 @@ def scaled_dot_product_attention(
     weights = matmul(scale(q, 1 / math.sqrt(query.shape[-1])), k, transpose_y=True)
     if arguments.flag(is_causal, "is_causal", function):
         if attn_mask is not None:
-            raise ValueError(f"{function}(): is_causal needs no attn_mask")
+            raise ValueError(
+                f"{function}(): is_causal=True is a mask of its own; leave out 'attn_mask', or add "
+                "the causal mask to it and leave out 'is_causal'"
+            )
         rows, columns = query.shape[1], key.shape[1]
         if min(rows, columns) < 0:
             seen = tril(full([shape(query)[1], shape(key)[1]], True, "bool"))

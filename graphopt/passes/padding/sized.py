@@ -30,6 +30,14 @@ from graphopt.ir.dialect.types import dtype_of, rank_of
 from graphopt.passes.engine.inserting import Before
 from graphopt.passes.engine.rewrite import replace
 
+# the ops, and the properties of theirs that are sizes
+_SIZED = {
+    Full.name: ("shape",),
+    Expand.name: ("shape",),
+    Arange.name: ("end",),
+    SequenceMask.name: ("max_len",),
+}
+
 
 def size_by_tensor(module: ModuleOp) -> None:
     """Rewrite the ops of `@main` that make tensors whose open sizes are those of other tensors.
@@ -51,9 +59,7 @@ def size_by_tensor(module: ModuleOp) -> None:
 
 def _make_sized(op: Dynamic, block: Block, known: KnownValues) -> SSAValue | None:
     """The same tensor with sizes of other ones; None where there are no such."""
-    rules = {("shape",): (Full.name, Expand.name), ("end",): (Arange.name,)}
-    rules[("max_len",)] = (SequenceMask.name,)
-    if op.attr("op") not in rules.get(op.attr("dynamic"), ()):
+    if _SIZED.get(op.attr("op")) != op.attr("dynamic"):
         return None
     given = op.values[0]
     if isinstance(given.owner, Cast):  # the end of a range of float32
@@ -84,7 +90,7 @@ def _make_sized(op: Dynamic, block: Block, known: KnownValues) -> SSAValue | Non
 
 
 def _make_positions(op: Dynamic, sources: Mapping[int, Size]) -> SSAValue | None:
-    """0, 1 and so on, one for each row; None for other numbers."""
+    """The numbers of a range from 0 by 1; None for another range."""
     attrs, new = decode_properties(Arange, op.attr("attrs")), Before(op)
     if (attrs["start"], attrs["step"]) != (0, 1):
         return None
@@ -100,6 +106,7 @@ def _make_mask(op: Dynamic, sources: Mapping[int, Size]) -> SSAValue:
 
 
 def _number_rows(size: Size, dtype: str, new: Before) -> SSAValue:
+    """0, 1 and so on, one for each row of this size."""
     ones = new(FullLike.make(_make_rows(size, 0, 1, new), value=1.0, dtype="int64"))
     one = new(Full.make(shape=[], value=1.0, dtype="int64"))
     numbers = new(Subtract.make(new(Cumsum.make(ones, axis=0)), one))
