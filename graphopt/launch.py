@@ -2,8 +2,8 @@
 
 Each trainer is a process with Paddle's environment (PADDLE_TRAINERS_NUM, PADDLE_TRAINER_ID,
 PADDLE_TRAINER_ENDPOINTS, PADDLE_CURRENT_ENDPOINT, and FLAGS_selected_gpus, 0 unless it is set) on
-ports of the loopback address that are free now. Its output is shown after its number. The script
-may import graphopt or paddle.
+ports of the loopback address that are free now, and with all other variables of the launcher. Its
+output is shown after its number. The script may import graphopt or paddle.
 
 Signals are passed on. After SIGTERM to the launcher or to a trainer all trainers end after the same
 step, with SystemExit where the script is; those that have not ended in --stop-timeout seconds are
@@ -31,12 +31,12 @@ from graphopt.display.units import several
 from graphopt.runtime.distributed.world import (
     FAULT_EXIT,
     STOPPED,
-    TIMEOUTS,
     TOKEN,
     Timeouts,
     free_ports,
 )
 
+HOST = "127.0.0.1"
 # Seconds that trainers have to end when another one has failed.
 TO_END = 4.0
 # Seconds that they have after SIGTERM from outside: `docker stop` kills after 10.
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    add, limits = parser.add_argument, Timeouts()
+    add = parser.add_argument
     # the other names are those of Paddle's launcher and of torchrun
     names = ("--nproc", "--nproc_per_node", "--nproc-per-node")
     add(*names, type=_at_least(1), required=True, metavar="N", help="how many trainers")
@@ -151,7 +151,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="D",
         help="CPU devices of each trainer (CPU_NUM); by default as the environment says",
     )
-    add("--host", default="127.0.0.1", help="address of trainer 0 (127.0.0.1)")
     add(
         "--max-restarts",
         type=_at_least(0),
@@ -159,17 +158,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how often all trainers are started again after one has failed (0)",
     )
-    for name, what in (
-        ("start", "until all trainers have come"),
-        ("silence", "without a sign of life"),
-        ("step", "that one step may take, or others wait"),
-    ):
-        add(
-            f"--{name}-timeout",
-            type=float,
-            metavar="S",
-            help=f"seconds {what} ({TIMEOUTS[name]}, {getattr(limits, name):g})",
-        )
     add(
         "--stop-timeout",
         type=float,
@@ -193,13 +181,8 @@ def _at_least(least: int) -> Callable[[str], int]:
 def trainer_environments(
     options: argparse.Namespace, base: Mapping[str, str]
 ) -> list[dict[str, str]]:
-    """The environment of each trainer; WorldError for timeouts that are not above 0."""
-    common = {**base, TOKEN: secrets.token_hex(16)}
-    for name, variable in TIMEOUTS.items():
-        asked = getattr(options, f"{name}_timeout")
-        common[variable] = f"{getattr(Timeouts.of(base), name) if asked is None else asked:g}"
-    Timeouts.of(common)
-    common["PYTHONUNBUFFERED"] = "1"
+    """The environment of each trainer."""
+    common = {**base, TOKEN: secrets.token_hex(16), "PYTHONUNBUFFERED": "1"}
     # scripts of several trainers take the number of their device from here
     common.setdefault("FLAGS_selected_gpus", "0")
     common.pop("PADDLE_MASTER", None)
@@ -208,8 +191,7 @@ def trainer_environments(
         flags = common.get("XLA_FLAGS", "").split()
         count = "--xla_force_host_platform_device_count"
         common["XLA_FLAGS"] = " ".join(flag for flag in flags if not flag.startswith(count))
-    host = f"[{options.host}]" if ":" in options.host else options.host
-    endpoints = [f"{host}:{port}" for port in free_ports(options.host, options.nproc)]
+    endpoints = [f"{HOST}:{port}" for port in free_ports(HOST, options.nproc)]
     return [
         {
             **common,
@@ -229,20 +211,15 @@ def _say(text: str) -> None:
 
 def _run(options: argparse.Namespace, stop: Stop) -> int:
     """Start all trainers once and see them end; returns the exit code."""
-    environments = trainer_environments(options, os.environ)
-    limits = Timeouts.of(environments[0])
-    _say(
-        f"{several(options.nproc, 'trainer')}; waits {limits.start:g} s for all to come, "
-        f"{limits.silence:g} s for a sign of life"
-    )
+    explain = Timeouts.of(os.environ).grace + 1.5
     trainers: list[Trainer] = []
     try:
-        for environment in environments:
+        for environment in trainer_environments(options, os.environ):
             trainers.append(Trainer(options, environment))
         # threads start after the forks: a process with threads should not fork
         for trainer in trainers:
             trainer.reader.start()
-        return _watch(trainers, stop, limits.grace + 1.5)
+        return _watch(trainers, stop, explain)
     finally:
         _end(trainers, TO_END if stop.limit == math.inf else 0.0)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import secrets
 import sys
 import time
@@ -64,12 +63,10 @@ class Meeting:
             own(listening)
             self._server = await asyncio.start_server(self._serve, sock=listening, limit=MAX_LINE)
         except OSError as error:
-            known = error.errno is not None and error.errno > 0
             raise TrainerError(
-                f"{self.world.name(0)} cannot listen on {host}:{port}: "
-                f"{os.strerror(error.errno or 0) if known else error}; is another trainer 0 or "
-                "another job running there? Give it a free port of this machine in "
-                "PADDLE_TRAINER_ENDPOINTS, the same for every trainer"
+                f"{self.world.name(0)} cannot listen on {host}:{port}: {error.strerror or error}; "
+                "is another trainer 0 or another job running there? Give it a free port of this "
+                "machine in PADDLE_TRAINER_ENDPOINTS, the same for every trainer"
             ) from None
         self._watching = asyncio.create_task(self._watch())
 

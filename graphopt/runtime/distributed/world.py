@@ -140,14 +140,6 @@ def world_of(
             f"({', '.join(found)}); give one host:port for each in "
             "PADDLE_TRAINER_ENDPOINTS, or only the first one's"
         )
-    if len(set(found)) < len(found):
-        raise WorldError(f"two trainers have the same endpoint: {', '.join(found)}")
-    here = environment.get("PADDLE_CURRENT_ENDPOINT", "")
-    if here and len(found) == trainers and here != found[trainer]:
-        raise WorldError(
-            f"PADDLE_CURRENT_ENDPOINT is {here}, but trainer {trainer} of PADDLE_TRAINER_ENDPOINTS "
-            f"is {found[trainer]}"
-        )
     # Without a token of its own a job takes one that all of its trainers know. It is no secret: it
     # keeps away who came by mistake, such as trainers of another job and probes of ports.
     common = hashlib.sha256(f"graphopt job at {found[0]}".encode()).hexdigest()[:32]

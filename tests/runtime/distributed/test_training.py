@@ -25,14 +25,18 @@ FAULT_EXIT = 75
 
 def launch(folder: Path, fault: str) -> subprocess.CompletedProcess[str]:
     """Run the worker as two trainers with short timeouts."""
-    limits = ["--silence-timeout", "3", "--step-timeout", "6", "--start-timeout", "60"]
+    limits = {"SILENCE": "3", "STEP": "6", "START": "60"}
     command = [sys.executable, "-m", "graphopt.launch", "--nproc", "2", "--devices-per-proc", "2"]
     return subprocess.run(
-        [*command, *limits, str(WORKER), str(folder), fault],
+        [*command, str(WORKER), str(folder), fault],
         capture_output=True,
         text=True,
         timeout=150,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            **{f"GRAPHOPT_{name}_TIMEOUT": seconds for name, seconds in limits.items()},
+        },
     )
 
 
