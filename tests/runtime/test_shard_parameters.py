@@ -25,6 +25,7 @@ from graphopt.ir.dialect.ops.comm import AllGather
 from graphopt.ir.program import Program, Variable
 from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
+from graphopt.passes.parallel.shard_parameters import share_of
 from graphopt.runtime import CompiledProgram
 from graphopt.testing import programs
 from graphopt.testing.programs import Generated
@@ -312,6 +313,39 @@ def after_calls(net: Net, program: CompiledProgram, calls: int) -> dict[str, Arr
     return state_of(net)
 
 
+def tables(count: int, rows: int, optimizer: Any = None) -> Net:
+    """Tables of 64 columns that are looked up side by side, and a product."""
+
+    def make() -> tuple[Variable, Variable]:
+        ids = [static.data(f"ids{at}", [None], "int64") for at in range(count)]
+        found = paddle.concat([paddle.nn.Embedding(rows, 64)(each) for each in ids], 1)
+        out = paddle.nn.Linear(64 * count, 256)(found)
+        loss = paddle.mean(paddle.square(out))
+        (optimizer or paddle.optimizer.SGD)(0.1).minimize(loss)
+        return loss, out
+
+    return build(make, seed=3)
+
+
+def test_tables_side_by_side() -> None:
+    """Two are whole at a time, and XLA has to find an order in which that is enough."""
+    net, size = tables(3, 256), 256 * 64 * 4
+    program = net.parallel(2, shard_parameters=True)
+    feed = {f"ids{at}": np.arange(4) for at in range(3)}
+    net.run(feed, net.loss, program)
+    (compiled,) = program._compiled_programs()
+    share = share_of(compiled.module)
+    assert share is not None
+    # the product's parameter is as large as three tables, and has a gradient
+    assert share.whole == 2 * 3 * size + size
+    assert "MEMORY" in compiled.options()["xla_cpu_scheduler_type"]
+    without = wide()
+    program = without.parallel(2, shard_parameters=True)
+    without.run(rows_of(4), without.loss, program)
+    (compiled,) = program._compiled_programs()
+    assert "xla_cpu_scheduler_type" not in compiled.options()
+
+
 SCRIPT = """
 import dataclasses, json, sys
 import numpy as np
@@ -320,8 +354,11 @@ from graphopt import static
 from graphopt.passes.parallel.shard_parameters import share_of
 
 paddle.enable_static()
-layers, width = int(sys.argv[1]), 256
-out = static.data("x", [None, width], "float32")
+layers, width, tables = int(sys.argv[1]), 256, int(sys.argv[2])
+feed = {f"ids{at}": np.arange(16) for at in range(tables)}
+found = [paddle.nn.Embedding(8000, 64)(static.data(name, [None], "int64")) for name in feed]
+feed = feed or {"x": np.ones((16, width), "float32")}
+out = paddle.concat(found, 1) if found else static.data("x", [None, width], "float32")
 for _ in range(layers):
     out = out + paddle.tanh(paddle.nn.Linear(width, width)(out))
 loss = paddle.mean(paddle.square(out))
@@ -333,7 +370,7 @@ strategy.shard_parameters = True
 program = static.CompiledProgram(static.default_main_program()).with_data_parallel(
     loss.name, strategy, places=static.cpu_places(8)
 )
-exe.run(program, {"x": np.ones((16, width), "float32")}, [loss])
+exe.run(program, feed, [loss])
 (executable,) = program._runner.executables()
 found = executable.function.memory_analysis()
 rows = program.explanations()[0].to_json()["collectives"]
@@ -348,19 +385,31 @@ print(json.dumps({
 """
 
 
-@pytest.mark.slow  # eight devices, and code that XLA has optimised
-@pytest.mark.parametrize("layers", [4, 12])
-def test_memory_and_communication(layers: int) -> None:
-    """The peak of a device is as predicted, and three times the parameters travel at most."""
+def measured(layers: int, tables: int) -> dict[str, Any]:
+    """What the script says of so many layers, which compute with what so many tables give."""
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(layers)],
+        [sys.executable, "-c", SCRIPT, str(layers), str(tables)],
         env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
         capture_output=True,
         text=True,
         timeout=300,
         check=True,
     )
-    found = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_memory_with_tables() -> None:
+    """The peak of a device is as predicted where tables are looked up side by side."""
+    found = measured(layers=1, tables=4)
+    assert found["predicted"] == pytest.approx(found["peak"], rel=0.1)
+
+
+@pytest.mark.slow  # eight devices, and code that XLA has optimised
+@pytest.mark.parametrize("layers", [4, 12])
+def test_memory_and_communication(layers: int) -> None:
+    """The peak of a device is as predicted, and three times the parameters travel at most."""
+    found = measured(layers, tables=0)
     assert found["mapper"] == "shard_map"
     assert found["predicted"] == pytest.approx(found["peak"], rel=0.1)
     parameters = 4 * layers * (256 * 256 + 256)

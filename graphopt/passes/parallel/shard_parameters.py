@@ -23,6 +23,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.comm import AllGather, Part, ReduceScatter
 from graphopt.ir.dialect.ops.control import Fence, Layers
 from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.index import Embedding
 from graphopt.ir.dialect.ops.shape import Stack
 from graphopt.ir.dialect.regions import ancestor_in
 from graphopt.ir.dialect.signature import (
@@ -350,7 +351,8 @@ def share_of(module: ModuleOp) -> Share | None:
 
     Whole at a time are the parameters of a reader and their gradients, before these are scattered,
     and the parameters of the reader whose derivative comes next. In a loop all of a layer's count.
-    Parameters that an op before and one after it read are whole in between.
+    Parameters that an op before and one after it read are whole in between. The derivative of a
+    look-up reads no table, so of a table there is one at a time.
     """
     main = main_function(module).body.block
     gathers = [op for op in module.walk() if isinstance(op, AllGather) and op.attr("again")]
@@ -371,7 +373,8 @@ def share_of(module: ModuleOp) -> Share | None:
             assert outer is not None
             at = order[outer]
             held = sum(size for first, last, size in spans if first < at < last)
-            whole = max(whole, 2 * own + next + held)
+            here = own if is_look_up(reader) else 2 * own
+            whole = max(whole, here + next + held)
     scattered = [op.results[0] for op in module.walk() if isinstance(op, ReduceScatter)]
     stacks = [value for op in main.ops if isinstance(op, Layers) for value in _parts_read(op)]
     return Share(
@@ -380,6 +383,14 @@ def share_of(module: ModuleOp) -> Share | None:
         _bytes(stacks),
         whole,
     )
+
+
+def is_look_up(op: Operation) -> bool:
+    """True for an op that looks up a table in parts, which no other op reads."""
+    if not isinstance(op, Embedding) or not isinstance(op.weight.owner, AllGather):
+        return False
+    readers = [use.operation for use in op.weight.uses]
+    return all(reader is op or isinstance(reader, Grad) for reader in readers)
 
 
 def _span(gather: AllGather, order: Mapping[Operation, int]) -> tuple[int, int, int]:

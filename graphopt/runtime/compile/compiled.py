@@ -181,7 +181,20 @@ class Compiled:
             # XLA would remove barriers before it looks for common subexpressions, and so keep what
             # the derivative is to compute again, and before it joins collectives
             left_out.append("cse_barrier_expander")
-        return {"xla_disable_hlo_passes": ",".join(left_out)}
+        options: dict[str, Any] = {"xla_disable_hlo_passes": ",".join(left_out)}
+        if self._looks_up_parts():
+            # XLA would start what is ready: the gradients of all tables, as zeros, at the beginning
+            options["xla_cpu_scheduler_type"] = "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
+        return options
+
+    def _looks_up_parts(self) -> bool:
+        """True for a program that looks up tables in parts."""
+        strategy = self.compilation.strategy
+        if strategy is None or not strategy.shard_parameters:
+            return False
+        from graphopt.passes.parallel.shard_parameters import is_look_up
+
+        return any(map(is_look_up, self.module.walk()))
 
     @cached_property
     def op_by_op(self) -> Replicated:
