@@ -95,13 +95,13 @@ def decoder(layers: int, width: int, words: int) -> Loss:
 
 
 def vision(layers: int, width: int) -> Loss:
-    """A vision Transformer for images of 32 x 32 in patches of 8."""
-    out = nn.Conv2D(3, width, 8, stride=8)(static.data("x", [None, 3, 32, 32], "float32"))
+    """A vision Transformer for images of 16 x 16 in patches of 8."""
+    out = nn.Conv2D(3, width, 8, stride=8)(static.data("x", [None, 3, 16, 16], "float32"))
     out = paddle.transpose(paddle.flatten(out, 2), [0, 2, 1])
     for _ in range(layers):
         out = nn.TransformerEncoderLayer(width, 8, 4 * width, dropout=0.0)(out)
     out = nn.Linear(width, 10)(paddle.mean(out, 1))
-    return paddle.mean(paddle.square(out)), {"x": _rows(3, 32, 32)}
+    return paddle.mean(paddle.square(out)), {"x": _rows(3, 16, 16)}
 
 
 def recurrent(layers: int, width: int) -> Loss:

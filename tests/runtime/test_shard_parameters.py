@@ -346,6 +346,26 @@ def test_tables_side_by_side() -> None:
     assert "xla_cpu_scheduler_type" not in compiled.options()
 
 
+def test_filters() -> None:
+    """What is said counts the gradient of a convolution's filters twice."""
+    channels = 64
+
+    def make() -> tuple[Variable, Variable]:
+        out = static.data("x", [None, channels, 6, 6], "float32")
+        out = paddle.nn.Conv2D(channels, channels, 3)(out)
+        loss = paddle.mean(paddle.square(out))
+        paddle.optimizer.SGD(0.1).minimize(loss)
+        return loss, out
+
+    net = build(make, seed=3)
+    program = net.parallel(2, shard_parameters=True)
+    net.run({"x": np.ones((2, channels, 6, 6), "float32")}, net.loss, program)
+    (compiled,) = program._compiled_programs()
+    share = share_of(compiled.module)
+    assert share is not None
+    assert share.whole == 3 * channels * channels * 9 * 4
+
+
 SCRIPT = """
 import dataclasses, json, sys
 import numpy as np

@@ -22,6 +22,7 @@ from graphopt.ir.dialect.differentiated import differentiated_ops
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.comm import AllGather, Part, ReduceScatter
 from graphopt.ir.dialect.ops.control import Fence, Layers
+from graphopt.ir.dialect.ops.conv import Conv2dBase
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.index import Embedding
 from graphopt.ir.dialect.ops.shape import Stack
@@ -351,8 +352,7 @@ def share_of(module: ModuleOp) -> Share | None:
 
     Whole at a time are the parameters of a reader and their gradients, before these are scattered,
     and the parameters of the reader whose derivative comes next. In a loop all of a layer's count.
-    Parameters that an op before and one after it read are whole in between. The derivative of a
-    look-up reads no table, so of a table there is one at a time.
+    Parameters that an op before and one after it read are whole in between.
     """
     main = main_function(module).body.block
     gathers = [op for op in module.walk() if isinstance(op, AllGather) and op.attr("again")]
@@ -373,8 +373,7 @@ def share_of(module: ModuleOp) -> Share | None:
             assert outer is not None
             at = order[outer]
             held = sum(size for first, last, size in spans if first < at < last)
-            here = own if is_look_up(reader) else 2 * own
-            whole = max(whole, here + next + held)
+            whole = max(whole, _copies(reader) * own + next + held)
     scattered = [op.results[0] for op in module.walk() if isinstance(op, ReduceScatter)]
     stacks = [value for op in main.ops if isinstance(op, Layers) for value in _parts_read(op)]
     return Share(
@@ -383,6 +382,17 @@ def share_of(module: ModuleOp) -> Share | None:
         _bytes(stacks),
         whole,
     )
+
+
+def _copies(reader: Operation) -> int:
+    """How often what has the size of a reader's parameters is whole in its derivative.
+
+    The derivative of a look-up reads no table. XLA for CPUs computes the gradient of a
+    convolution's filters as a product, and then moves its elements.
+    """
+    if is_look_up(reader):
+        return 1
+    return 3 if isinstance(reader, Conv2dBase) else 2
 
 
 def is_look_up(op: Operation) -> bool:
