@@ -86,11 +86,8 @@ class TrainerGroup:
 
         address = f"{self.world.meeting_place[0]}:{port}"
         limits = self.world.timeouts
-        config: Any = jax.config
         # JAX would take SIGTERM for a message to scripts that ask it, and these do not
-        config.update("jax_enable_preemption_service", False)
-        if config.jax_cpu_collectives_implementation is None:  # the default differs by version
-            config.update("jax_cpu_collectives_implementation", "gloo")
+        jax.config.update("jax_enable_preemption_service", False)
         try:
             jax.distributed.initialize(
                 coordinator_address=address,
