@@ -536,7 +536,6 @@ CATCH_ALL = {
     "runtime.compile.kernel_probes KernelProbes._measure": "on a thread of its own, by call_aside",
     "runtime.compile.kernel_trial main": "a process of its own",
     "runtime.disk.entries _read": "on a thread of its own, by call_aside",
-    "runtime.distributed.meeting Meeting._watch": "a task of its own",
     "runtime.state.aside aside": "raised when the call has ended",
     "runtime.state.aside aside.run": "a thread of its own",
     "runtime.steps.forms Forms.work": "the thread of the background",

@@ -385,7 +385,7 @@ def share_of(module: ModuleOp) -> Share | None:
 
 
 def _copies(reader: Operation) -> int:
-    """How often what has the size of a reader's parameters is whole in its derivative.
+    """The number of values as large as a reader's parameters that its derivative has at a time.
 
     The derivative of a look-up reads no table. XLA for CPUs computes the gradient of a
     convolution's filters as a product, and then moves its elements.
