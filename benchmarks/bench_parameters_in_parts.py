@@ -80,14 +80,17 @@ def transformer(layers: int, width: int) -> Loss:
     return paddle.mean(paddle.square(out - 1.0)), {"x": _rows(8, width)}
 
 
-def decoder(layers: int, width: int, words: int) -> Loss:
-    """A language model whose table is its last product, too."""
+def decoder(layers: int, width: int, words: int, *, tied: bool) -> Loss:
+    """A language model; where it is tied its table is its last product, too."""
     ids = static.data("ids", [None, 8], "int64")
     table = nn.Embedding(words, width)
     out = table(ids)
     for _ in range(layers):
         out = nn.TransformerEncoderLayer(width, 8, 4 * width, dropout=0.0)(out)
-    logits = paddle.matmul(out, table.weight, transpose_y=True)
+    if tied:
+        logits = paddle.matmul(out, table.weight, transpose_y=True)
+    else:
+        logits = nn.Linear(width, words)(out)
     labels = paddle.unsqueeze(ids, -1)
     losses: Any = nn.functional.softmax_with_cross_entropy(logits, labels)
     chosen = np.random.default_rng(0).integers(0, words, (2 * DEVICES, 8))
@@ -144,10 +147,15 @@ PROGRAMS: dict[str, tuple[Callable[[], Loss], Optimizer]] = {
     "12 Transformer layers of 256 in a loop, AdamW": (lambda: transformer(12, 256), adamw),
     "12 Transformer layers of 256 in a loop, Adam": (lambda: transformer(12, 256), adam),
     "4 decoder layers of 256, 4,096 words, a tied table, AdamW": (
-        lambda: decoder(4, 256, 4096),
+        lambda: decoder(4, 256, 4096, tied=True),
         adamw,
     ),
-    "12 of them in a loop, Adam": (lambda: decoder(12, 256, 4096), adam),
+    "12 of them in a loop, Adam": (lambda: decoder(12, 256, 4096, tied=True), adam),
+    "4 decoder layers of 256, 4,096 words, nothing tied, AdamW": (
+        lambda: decoder(4, 256, 4096, tied=False),
+        adamw,
+    ),
+    "12 such layers in a loop, AdamW": (lambda: decoder(12, 256, 4096, tied=False), adamw),
     "vision Transformer, 4 layers of 256, AdamW": (lambda: vision(4, 256), adamw),
     "the same with 12 layers in a loop": (lambda: vision(12, 256), adamw),
     "2 LSTM layers of 512, Adam": (lambda: recurrent(2, 512), adam),

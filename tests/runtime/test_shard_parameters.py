@@ -336,8 +336,8 @@ def test_tables_side_by_side() -> None:
     (compiled,) = program._compiled_programs()
     share = share_of(compiled.module)
     assert share is not None
-    # the product's parameter is as large as three tables, and has a gradient
-    assert share.whole == 2 * 3 * size + size
+    # the product's parameter, or its gradient, is as large as three tables
+    assert share.whole == 3 * size + size
     assert "MEMORY" in compiled.options()["xla_cpu_scheduler_type"]
     without = wide()
     program = without.parallel(2, shard_parameters=True)

@@ -361,7 +361,7 @@ def share_of(module: ModuleOp) -> Share | None:
     state = [port for port in signature_of(module).arguments if port.kind == STATE]
     order = {op: at for at, op in enumerate(main.ops)}
     spans = [_span(op, order) for op in gathers if op.parent is main]
-    whole = 0
+    whole, for_memory = 0, looks_up(module)
     for block in dict.fromkeys(op.parent for op in gathers):
         assert block is not None
         readers = _gathers_by_reader(block)
@@ -373,7 +373,8 @@ def share_of(module: ModuleOp) -> Share | None:
             assert outer is not None
             at = order[outer]
             held = sum(size for first, last, size in spans if first < at < last)
-            whole = max(whole, _copies(reader) * own + next + held)
+            copies = _copies(reader, for_memory=for_memory)
+            whole = max(whole, copies * own + next + held)
     scattered = [op.results[0] for op in module.walk() if isinstance(op, ReduceScatter)]
     stacks = [value for op in main.ops if isinstance(op, Layers) for value in _parts_read(op)]
     return Share(
@@ -384,18 +385,21 @@ def share_of(module: ModuleOp) -> Share | None:
     )
 
 
-def _copies(reader: Operation) -> int:
+def _copies(reader: Operation, *, for_memory: bool) -> int:
     """The number of values as large as a reader's parameters that its derivative has at a time.
 
-    The derivative of a look-up reads no table. XLA for CPUs computes the gradient of a
-    convolution's filters as a product, and then moves its elements.
+    XLA's schedule for memory computes what reads a parameter before the gradient of it. XLA for
+    CPUs computes the gradient of a convolution's filters as a product, and then moves its elements.
     """
-    if is_look_up(reader):
-        return 1
-    return 3 if isinstance(reader, Conv2dBase) else 2
+    return (3 if isinstance(reader, Conv2dBase) else 2) - for_memory
 
 
-def is_look_up(op: Operation) -> bool:
+def looks_up(module: ModuleOp) -> bool:
+    """True for a program that looks up tables in parts: it is scheduled for memory."""
+    return any(map(_is_look_up, module.walk()))
+
+
+def _is_look_up(op: Operation) -> bool:
     """True for an op that looks up a table in parts, which no other op reads."""
     if not isinstance(op, Embedding) or not isinstance(op.weight.owner, AllGather):
         return False

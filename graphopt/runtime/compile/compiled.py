@@ -182,19 +182,14 @@ class Compiled:
             # the derivative is to compute again, and before it joins collectives
             left_out.append("cse_barrier_expander")
         options: dict[str, Any] = {"xla_disable_hlo_passes": ",".join(left_out)}
-        if self._looks_up_parts():
-            # XLA would start what is ready: the gradients of all tables, as zeros, at the beginning
-            options["xla_cpu_scheduler_type"] = "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
-        return options
-
-    def _looks_up_parts(self) -> bool:
-        """True for a program that looks up tables in parts."""
         strategy = self.compilation.strategy
-        if strategy is None or not strategy.shard_parameters:
-            return False
-        from graphopt.passes.parallel.shard_parameters import is_look_up
+        if strategy is not None and strategy.shard_parameters:
+            from graphopt.passes.parallel.shard_parameters import looks_up
 
-        return any(map(is_look_up, self.module.walk()))
+            if looks_up(self.module):
+                # XLA would start what is ready: the gradients of all tables, as zeros, at once
+                options["xla_cpu_scheduler_type"] = "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
+        return options
 
     @cached_property
     def op_by_op(self) -> Replicated:
