@@ -26,13 +26,11 @@ FAULT_EXIT = 75
 STOPPED = 128 + 15
 TOKEN = "GRAPHOPT_JOB_TOKEN"
 JAX_PORT = "GRAPHOPT_JAX_PORT"
-# the fields of Timeouts -> their variables
-TIMEOUTS = {name: f"GRAPHOPT_{name.upper()}_TIMEOUT" for name in ("start", "silence", "step")}
 
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds until a job gives up; TIMEOUTS has the environment variable of each.
+    """Seconds until a job gives up; the variable of each is GRAPHOPT_<NAME>_TIMEOUT.
 
     `start`: until all trainers have come. `silence`: without a sign of life from a trainer. `step`:
     that others wait for a trainer that is alive but does not come to a step, or that all of them
@@ -57,7 +55,8 @@ class Timeouts:
     def of(cls, environment: Mapping[str, str]) -> Timeouts:
         """The timeouts of an environment; WorldError for anything but positive numbers."""
         found: dict[str, float] = {}
-        for limit, name in TIMEOUTS.items():
+        for limit in ("start", "silence", "step"):
+            name = f"GRAPHOPT_{limit.upper()}_TIMEOUT"
             if text := environment.get(name, ""):
                 try:
                     found[limit] = float(text)
