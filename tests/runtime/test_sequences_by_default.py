@@ -12,7 +12,7 @@ import graphopt as paddle
 import graphopt.fluid as fluid
 from graphopt.ir.program import unique_name
 from graphopt.runtime.steps import executable, size_costs
-from graphopt.runtime.steps.size_costs import SizeCosts
+from graphopt.runtime.steps.size_costs import ProgramCosts
 from graphopt_tests.runtime.bucket_runs import assert_close
 
 Build = Callable[[], list[Any]]
@@ -240,13 +240,13 @@ def test_a_size_is_compiled_when_padding_it_took_longer(
         x = fluid.data("x", [None, 1], "int64", lod_level=1)
         return [fluid.layers.sequence_pool(fluid.layers.cast(x, "float32"), "sum")]
 
-    ran = SizeCosts.ran
+    ran = ProgramCosts.ran
 
     def take_a_second(costs: Any, _: float) -> None:
         costs._compiling = 1.0
 
-    monkeypatch.setattr(SizeCosts, "note_compiled", take_a_second)
-    monkeypatch.setattr(SizeCosts, "ran", lambda costs, _, *sizes: ran(costs, seconds, *sizes))
+    monkeypatch.setattr(ProgramCosts, "note_compiled", take_a_second)
+    monkeypatch.setattr(ProgramCosts, "ran", lambda costs, _, *sizes: ran(costs, seconds, *sizes))
     _, _, stats = trained(build, feed, 10, "auto")
     assert stats["compiled_shapes"] == compiled
 

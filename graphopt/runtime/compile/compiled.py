@@ -6,13 +6,11 @@ a program that NumPy computes needs no JAX, one whose executable is on disk no d
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.index_bound import IndexBound
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
 
 SECONDS, PER_OP = 0.3, 3e-3
 """The time in which XLA compiles a program and each of its operators, about."""
-PART_AHEAD = 0.25
-"""The part of the time of NumPy that compiling several sizes for later processes may take."""
 
 
 @dataclass(eq=False)
@@ -73,18 +69,6 @@ class Compiled:
     """True when no process has kept executables of it: none is looked for on disk."""
     parts: list[CompilationPart] = field(default_factory=list[CompilationPart])
     """The parts of the compilation but the passes, noted when they are done; the report's, too."""
-    trained: int = 0
-    """The runs of a training from a seed that a policy has counted."""
-    slow_elements: float = math.inf
-    """The elements of feeds for which NumPy took too long."""
-    host_seconds: float = 0.0
-    """The seconds of all runs in NumPy."""
-    missed: float = 0.0
-    """Those of NumPy for sizes whose executables are on disk."""
-    ahead: float = 0.0
-    """The seconds for compiling sizes whose runs in this process did not cost as much."""
-    prepares: WeakSet[Prepare] = field(default_factory=WeakSet[Prepare])
-    """Those of the forms that were compiled for the sizes of feeds."""
     note: Callable[[Compiled], None] | None = None
     """Notes on disk what a later process has to know of this; called when executables are kept."""
 
@@ -112,15 +96,6 @@ class Compiled:
         """Note for reports that an executable for these sizes of the feeds is needed, and why."""
         fix = REMEDIES.get(reason, "")
         self.parts.append(CompilationPart(REQUESTED, 0.0, sizes, reason, fix))
-
-    def may_compile_ahead(self, price: float) -> bool:
-        """True when sizes may be compiled for later processes, which then counts as done.
-
-        One may, and others while all of them together cost a part of the runs in NumPy.
-        """
-        may = not self.ahead or self.ahead + price <= PART_AHEAD * self.host_seconds
-        self.ahead += price if may else 0.0
-        return may
 
     def map_replicas(self, count: int, *, even: bool) -> Replicated:
         """The module on `count` replicas, which get equally many rows when they are `even`."""

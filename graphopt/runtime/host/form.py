@@ -7,9 +7,9 @@ that is declared, and quicker ones where that matters (`rules.py`).
 
 from __future__ import annotations
 
+import math
 import time
 from copy import copy
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -60,7 +60,7 @@ class HostForm:
             import_lowering(self._place)
         self._hashes = hashes_dropout(compiled.module)
         self.spent = 0.0
-        self.price = compiled.price
+        self.price = math.inf
         self._keeps = _may_need_data(compiled.module)
         self.has_loops = _has_loops(compiled.module)
         self.last: tuple[Arrays, Arrays, FedArrays, HostArray] | None = None
@@ -83,14 +83,10 @@ class HostForm:
             lambda: tuple(np.array(NATIVE.left(*p), order="C") for p in pairs)
         ), ()
 
-    @classmethod
-    def for_sizes(cls, compiled: Compiled) -> HostForm:
-        """A form of its own for more sizes of a program."""
-        first = _first.get(compiled)
-        if first is None:
-            first = _first[compiled] = cls(compiled)
-        form = copy(first)
-        form.spent, form.price, form.last = 0.0, compiled.price, None
+    def for_sizes(self, price: float) -> HostForm:
+        """A form of its own for more sizes of the program."""
+        form = copy(self)
+        form.spent, form.price, form.last = 0.0, price, None
         return form
 
     def release_arguments(self) -> None:
@@ -98,35 +94,19 @@ class HostForm:
         self._keeps, self.last = False, None
 
 
-# a form of each program that has one, which all others are copies of
-_first: WeakKeyDictionary[Compiled, HostForm] = WeakKeyDictionary()
-
-
-def has_host_form(compiled: Compiled, elements: int) -> bool:
-    """True for a program that NumPy computes, for feeds of so many elements.
-
-    It changes no state. Feeds of as many elements have not taken too long.
-    """
+def has_host_form(compiled: Compiled) -> bool:
+    """True for a program that NumPy computes, and that changes no state."""
     plan = compiled.plan
-    if elements >= compiled.slow_elements:
-        return False
     if plan.written or plan.updated or plan.steps != 1:
         return False
     if compiled.calls_python or any(port.kind != FEED for port in plan.feeds):
         return False
-    if compiled in _first:
-        return True
     ops = main_function(compiled.module).body.walk()
     return all(map(_is_computed, ops))
 
 
-def has_loops(compiled: Compiled) -> bool:
-    """True for a program with loops, in which sizes may change."""
-    form = _first.get(compiled)
-    return _has_loops(compiled.module) if form is None else form.has_loops
-
-
 def _has_loops(module: ModuleOp) -> bool:
+    """True for a program with loops, in which sizes may change."""
     return any(isinstance(op, While) for op in module.walk())
 
 

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from graphopt.display.units import several
@@ -39,7 +39,7 @@ from graphopt.runtime.steps.facts import shall_repeat
 from graphopt.runtime.steps.forms import Form, Forms, Run
 from graphopt.runtime.steps.policy import BY_OP, KERNELS
 from graphopt.runtime.steps.run_hook import watcher
-from graphopt.runtime.steps.size_costs import SizeCosts, Sizes
+from graphopt.runtime.steps.size_costs import ProgramCosts, Sizes
 from graphopt.runtime.steps.step_state import NO_KEY, StepState
 
 # A program that meets more shapes than this forgets the executable used least lately.
@@ -52,14 +52,20 @@ MOST_NUMBERED = 16
 class Executable:
     """A replicated module for certain feeds, in the form that runs, and its `state` in scopes."""
 
-    def __init__(self, compiled: Compiled, replicated: Replicated, reason: str) -> None:
+    def __init__(
+        self,
+        compiled: Compiled,
+        replicated: Replicated,
+        reason: str,
+        costs: ProgramCosts | None = None,
+    ) -> None:
         self.compiled = compiled
         self.reason = reason
         self.plan = compiled.plan
         self.replicated = replicated
         self.fed = [port.name for port in compiled.plan.feeds]
         self.state = StepState(compiled, replicated)
-        self.forms = Forms(compiled, replicated)
+        self.forms = Forms(compiled, replicated, costs or ProgramCosts())
         self.form: Form | None = None
         """The form that runs from now on, once that is known."""
         self.prepare = compiled.prepare
@@ -305,17 +311,13 @@ class Executables:
         self.compiled = compiled
         self.reason = reason
         self.shapes = 0
+        self.costs = ProgramCosts()
         self.sizes: list[dict[str, int]] = []
         """The sizes of padded dimensions, of those that were compiled last."""
         self._found: Bounded[Hashable, Executable] = Bounded(MAX_SHAPES)
         self._numbered: Bounded[Hashable, Executables] = Bounded(MOST_NUMBERED)
         self._met: Bounded[Hashable, bool] = Bounded(MAX_SHAPES)
         self._lock = threading.Lock()
-
-    @cached_property
-    def costs(self) -> SizeCosts:
-        """The times of its padded sizes."""
-        return SizeCosts()
 
     def all(self) -> list[Executable]:
         """Those that are kept."""
@@ -375,6 +377,5 @@ class Executables:
 
     def _make(self, replicated: Replicated) -> Executable:
         self.shapes += 1
-        return Executable(
-            self.compiled, replicated, self.reason if self.shapes == 1 else FEED_SHAPE
-        )
+        reason = self.reason if self.shapes == 1 else FEED_SHAPE
+        return Executable(self.compiled, replicated, reason, self.costs)

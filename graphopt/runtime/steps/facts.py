@@ -10,10 +10,17 @@ from graphopt.runtime.settings.flags import must_repeat, tier_flag
 from graphopt.runtime.state.arrays import FedArrays
 from graphopt.runtime.state.generator import default_generator
 from graphopt.runtime.steps.policy import Facts
+from graphopt.runtime.steps.size_costs import ProgramCosts
 
 
-def find_facts(compiled: Compiled, replicated: Replicated, fed: FedArrays) -> Facts:
-    """Those of a step with these feeds; ValueError for an unknown flag."""
+def find_facts(
+    compiled: Compiled, replicated: Replicated, fed: FedArrays, costs: ProgramCosts
+) -> Facts:
+    """Those of a step with these feeds; ValueError for an unknown flag.
+
+    One that NumPy computes has its first form in `costs` from then on. Feeds of as many elements
+    have not taken NumPy too long.
+    """
     facts = Facts(
         tier_flag(),
         _why_only_full(compiled, replicated),
@@ -23,13 +30,16 @@ def find_facts(compiled: Compiled, replicated: Replicated, fed: FedArrays) -> Fa
     )
     if not facts.may_be_on_host or compiled.plan.written:
         return facts
-    # the reference rules are imported with it
-    from graphopt.runtime.host.form import has_host_form, has_loops
-
-    if not has_host_form(compiled, count_elements(fed)):
+    if count_elements(fed) >= costs.slow_elements:
         return facts
-    loops = has_loops(compiled)
-    return replace(facts, on_host=True, price=compiled.price, loops=loops)
+    if costs.host is None:
+        # the reference rules are imported with it
+        from graphopt.runtime.host.form import HostForm, has_host_form
+
+        if not has_host_form(compiled):
+            return facts
+        costs.host = HostForm(compiled)
+    return replace(facts, on_host=True, price=compiled.price, loops=costs.host.has_loops)
 
 
 def count_elements(fed: FedArrays) -> int:

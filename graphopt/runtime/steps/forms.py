@@ -67,6 +67,7 @@ from graphopt.runtime.steps.policy import (
     Rival,
     choose,
 )
+from graphopt.runtime.steps.size_costs import ProgramCosts
 
 if TYPE_CHECKING:
     from graphopt.runtime.host.form import HostForm
@@ -114,7 +115,7 @@ class Forms:
     `last` is the one that stays.
     """
 
-    def __init__(self, compiled: Compiled, replicated: Replicated) -> None:
+    def __init__(self, compiled: Compiled, replicated: Replicated, costs: ProgramCosts) -> None:
         self._ready: dict[str, Form] = {}
         self.seen = History(self._ready)
         self.is_ready = False
@@ -127,6 +128,7 @@ class Forms:
         """The next runs that have this form whatever has happened meanwhile."""
         self._compiled = compiled
         self._replicated = replicated
+        self._costs = costs
         self._facts = Facts()
         self._lowering = threading.Lock()
         self._sized: Sized | None = None
@@ -174,7 +176,7 @@ class Forms:
         compiled, replicated, self._elements = self._compiled, self._replicated, count_elements(fed)
         infers = not (compiled.plan.written or compiled.calls_python)
         self._note = note_of(compiled, fed) if infers and replicated.name == "alone" else None
-        find = partial(find_facts, compiled, replicated, fed)
+        find = partial(find_facts, compiled, replicated, fed, self._costs)
         is_new = compiled.is_new or (infers and self._is_not_kept())
         # a training from a seed does not begin with what is on disk
         facts = find() if is_new or trains_from_seed(compiled) else None
@@ -194,13 +196,13 @@ class Forms:
             if may_be_on_disk and self._load(FULL, self._xla_forms()):
                 facts = Facts(asked=tier_flag())  # nothing else is looked at for it
             self._facts = facts or find()
-            self.seen.trained, self.seen.shared = compiled.trained + 1, shared
+            self.seen.trained, self.seen.shared = self._costs.trained + 1, shared
             if self._facts.first[0] == HOST:
-                from graphopt.runtime.host.form import HostForm
-
-                self._ready[HOST] = Form(HOST, HostForm.for_sizes(compiled), compiled.prepare)
+                assert self._costs.host is not None
+                price = self._facts.price
+                self._ready[HOST] = Form(HOST, self._costs.host.for_sizes(price), compiled.prepare)
                 self._seconds_before = seconds_before(self._note)
-                self._noted_from = NOTED * self._facts.price
+                self._noted_from = NOTED * price
             self._make_chosen()
             self.is_ready = True
 
@@ -214,7 +216,7 @@ class Forms:
             return False
         self._is_missed = was_compiled(self._note)
         waits = "xdsl" in sys.modules and "jax" not in sys.modules
-        return not self._is_missed or (waits and self._compiled.missed < JAX_SECONDS)
+        return not self._is_missed or (waits and self._costs.missed < JAX_SECONDS)
 
     def next(self, is_shared: Callable[[], bool] = bool) -> Form:
         """The form of the run that begins, loaded or compiled here if no other one serves.
@@ -227,8 +229,8 @@ class Forms:
         seen, rival = self.seen, self.seen.rival
         seen.runs += 1
         if self._facts.quick_runs:
-            self._compiled.trained += 1
-            seen.trained, seen.shared = self._compiled.trained, seen.shared or is_shared()
+            self._costs.trained += 1
+            seen.trained, seen.shared = self._costs.trained, seen.shared or is_shared()
         if seen.thread and self._process != os.getpid():
             # it is one of the process that this one is a child of
             seen.thread, self._full_maker = "", None
@@ -274,8 +276,7 @@ class Forms:
             cast("HostForm", form.step).price = math.inf
             return None
         if isinstance(failure, GivenUp):
-            compiled = self._compiled
-            compiled.slow_elements = min(compiled.slow_elements, self._elements)
+            self._costs.slow_elements = min(self._costs.slow_elements, self._elements)
         return form
 
     def leave(self, failure: HostFailure) -> None:
@@ -285,9 +286,9 @@ class Forms:
     def ended_on_host(self, form: Form) -> None:
         """A run in NumPy has ended."""
         seen, spent = self.seen, cast("HostForm", form.step).spent
-        compiled, facts = self._compiled, self._facts
-        compiled.host_seconds += spent - seen.spent
-        compiled.missed += spent - seen.spent if self._is_missed else 0.0
+        costs, facts = self._costs, self._facts
+        costs.host_seconds += spent - seen.spent
+        costs.missed += spent - seen.spent if self._is_missed else 0.0
         seen.spent, seen.ended = spent, True
         # sizes may change in a loop: then there is no compiled program to keep
         if facts.asked != AUTO or facts.loops or seen.pays_later or self._is_missed:
@@ -296,7 +297,7 @@ class Forms:
         if self._note is not None and spent >= self._noted_from:
             note_seconds(self._note, in_all)
             self._noted_from = 2 * spent
-        if before and in_all >= PAID * facts.price and compiled.may_compile_ahead(facts.price):
+        if before and in_all >= PAID * facts.price and costs.may_compile_ahead(facts.price):
             seen.pays_later = True
             if thread := choose(facts, seen).thread:
                 self._submit(thread)
@@ -461,7 +462,7 @@ class Forms:
 
         given = self._compiled, self._replicated, self._arguments()
         if not self._is_sized:
-            self._sized, self._is_sized = compile_for_sizes(*given), True
+            self._sized, self._is_sized = compile_for_sizes(*given, self._costs.prepares), True
             if self._sized is not None:  # whose report says for which sizes it is, and why
                 self._sized.compiled.parts += requested_for(self._compiled.parts, self._sizes)
         return given if self._sized is None else self._sized[:3]

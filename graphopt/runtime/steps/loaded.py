@@ -72,4 +72,4 @@ class LoadedExecutables(Executables):
 
     def _make(self, replicated: Replicated) -> Executable:
         self.shapes += 1
-        return Executable(self._summarized.whole, replicated, FEED_SHAPE)
+        return Executable(self._summarized.whole, replicated, FEED_SHAPE, self.costs)

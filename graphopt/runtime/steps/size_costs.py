@@ -1,17 +1,23 @@
-"""Measured costs of a program's padded sizes: of compiling one, and of padding to a larger one.
+"""What the runs of a program have cost, in all its sizes; that decides what is compiled.
 
-It is the ski-rental problem: padding to a larger size is rent, and a compilation buys. Whoever
-rents until that has cost as much as buying pays at most twice what would have been best.
+It is the ski-rental problem: padding to a larger size, or NumPy, is rent, and a compilation buys.
+Whoever rents until that has cost as much as buying pays at most twice what would have been best.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping
-from math import prod
+from math import inf, prod
+from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from graphopt.runtime.state.bounded import Bounded
+from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.steps.policy import PATIENCE
+
+if TYPE_CHECKING:
+    from graphopt.runtime.host.form import HostForm
 
 Sizes = Mapping[str, int]
 """The size of each padded dimension."""
@@ -27,15 +33,41 @@ PADDED = 4
 compiled without: padding and masks take a sixth to a half of the time of a run."""
 MOST_PADDED = 256
 """The sizes whose runs with padding are counted, those that came last."""
+PART_AHEAD = 0.25
+"""The part of the time of NumPy that compiling several sizes for later processes may take."""
 
 
-class SizeCosts:
-    """The seconds that compiling a size of one program takes, and that padding has taken."""
+class ProgramCosts:
+    """What the runs of one program have cost in all its sizes, and what these share."""
 
     def __init__(self) -> None:
+        self.trained = 0
+        """The runs of a training from a seed that a policy has counted."""
+        self.host: HostForm | None = None
+        """The form in NumPy that those for all sizes are copies of."""
+        self.slow_elements = inf
+        """The elements of feeds for which NumPy took too long."""
+        self.host_seconds = 0.0
+        """The seconds of all runs in NumPy."""
+        self.missed = 0.0
+        """Those of NumPy for sizes whose executables are on disk."""
+        self.prepares: WeakSet[Prepare] = WeakSet()
+        """Those of the forms that were compiled for the sizes of feeds."""
+        # the seconds for compiling sizes whose runs in this process did not cost as much
+        self._ahead = 0.0
+        # of padded sizes: the seconds of compiling one, how often each came, what padding has taken
         self._compiling = 0.0
         self._times: Counter[tuple[tuple[str, int], ...]] = Counter()
         self._wasted: defaultdict[tuple[tuple[str, int], ...], float] = defaultdict(float)
+
+    def may_compile_ahead(self, price: float) -> bool:
+        """True when sizes may be compiled for later processes, which then counts as done.
+
+        One may, and others while all of them together cost a part of the runs in NumPy.
+        """
+        may = not self._ahead or self._ahead + price <= PART_AHEAD * self.host_seconds
+        self._ahead += price if may else 0.0
+        return may
 
     def note_compiled(self, seconds: float) -> None:
         """A first step of a size, which compiled it, took so long.

@@ -8,12 +8,14 @@ first, and once more for each set of sizes that XLA compiles a form for.
 from __future__ import annotations
 
 from typing import NamedTuple
+from weakref import WeakSet
 
 from graphopt.errors import GraphoptError
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk.known import Arguments
 from graphopt.runtime.disk.summaries import compiled_or_known
+from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.steps.step_state import StepState
 
 
@@ -30,9 +32,13 @@ class Sized(NamedTuple):
 
 
 def compile_for_sizes(
-    compiled: Compiled, replicated: Replicated, arguments: Arguments
+    compiled: Compiled, replicated: Replicated, arguments: Arguments, shared: WeakSet[Prepare]
 ) -> Sized | None:
-    """The program for arguments of these types; None where it would be the same."""
+    """The program for arguments of these types; None where it would be the same.
+
+    Programs for several sizes have the same prepared values, where these are alike: those in
+    `shared`.
+    """
     if not compiled.wants_sizes or replicated.name != "alone" or compiled.calls_python:
         return None
     fed = dict(zip([port.name for port in compiled.plan.feeds], arguments[2], strict=True))
@@ -50,21 +56,14 @@ def compile_for_sizes(
     )
     if not same or not plan.sizes_are_known or compilation.program.version != version:
         return None
-    _share(compiled, made)
+    if (prepare := made.prepare) is not None:
+        made.prepare = next((each for each in shared if each.is_like(prepare)), prepare)
+        shared.add(made.prepare)
     _note_both(compiled, made)
     found = made.map_replicas(1, even=True)
     updated = tuple(map(found.type_of, plan.updated))
     read_only = tuple(map(found.type_of, (*plan.read_only, *plan.prepared)))
     return Sized(made, found, (updated, read_only, *arguments[2:]), StepState(made, found))
-
-
-def _share(compiled: Compiled, made: Compiled) -> None:
-    """Let forms for several sizes have the same prepared values, where these are alike."""
-    prepare = made.prepare
-    if prepare is not None:
-        alike = (each for each in compiled.prepares if each.is_like(prepare))
-        made.prepare = next(alike, prepare)
-        compiled.prepares.add(made.prepare)
 
 
 def _note_both(compiled: Compiled, made: Compiled) -> None:
