@@ -6,8 +6,8 @@ step calls have raised is raised when it ends.
 
 from __future__ import annotations
 
+import itertools
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -83,17 +83,8 @@ def _message_of(op: PdOp, error: Exception) -> str:
 MAX_IN_FLIGHT = 8
 
 
-@dataclass
-class UnderWay:
-    """The steps of all executables since one was waited for.
-
-    No attribute of a class: whenever one changes, Python forgets what it knows of the class.
-    """
-
-    steps: int = 0
-
-
-under_way = UnderWay()
+_calls = itertools.count(1)
+"""Counts the steps of all executables."""
 
 
 def run_of(form: Form, state: StepState) -> Run:
@@ -220,9 +211,7 @@ def _keep(
 
 def _wait_at_intervals(fetches: Arrays, written: Arrays) -> None:
     """Wait for every few steps, so that those with unread results do not pile up."""
-    under_way.steps += 1
-    if under_way.steps >= MAX_IN_FLIGHT:
-        under_way.steps = 0
+    if not next(_calls) % MAX_IN_FLIGHT:
         jax.block_until_ready(fetches or written)
 
 
