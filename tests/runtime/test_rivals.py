@@ -209,20 +209,21 @@ def test_a_step_that_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.exhaustive
 def test_what_is_lowered_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """As soon as the full form is ready, also while oneDNN is tried later."""
-    made: list[weakref.ref[XlaForms]] = []
-    original = XlaForms.__init__
+    lowered: list[weakref.ref[Any]] = []
+    original = XlaForms._lower
 
-    def noting(self: XlaForms, *given: Any, **options: Any) -> None:
-        original(self, *given, **options)
-        made.append(weakref.ref(self))
+    def noting(self: XlaForms) -> Any:
+        found = original(self)
+        lowered.append(weakref.ref(found))
+        return found
 
     monkeypatch.setattr(policy, "RUNS", RUNS)
-    monkeypatch.setattr(XlaForms, "__init__", noting)
+    monkeypatch.setattr(XlaForms, "_lower", noting)
     net, _ = trained(3)
     assert form(net).endswith(NOT_YET)
     gc.collect()
-    assert made
-    assert not [each for each in made if each() is not None]
+    assert lowered
+    assert not [each for each in lowered if each() is not None]
 
 
 NONE: Mapping[str, Mapping[str, Any]] = {

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from graphopt.ir.program.location import caller_level
 from graphopt.lowering.needs_data import NeedsData
 from graphopt.lowering.plan import Plan, Replicated
-from graphopt.passes.table.parts import requested_for
 from graphopt.runtime.compile.background import submit
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
@@ -71,7 +70,6 @@ from graphopt.runtime.steps.size_costs import ProgramCosts
 
 if TYPE_CHECKING:
     from graphopt.runtime.host.form import HostForm
-    from graphopt.runtime.steps.sized import Sized
     from graphopt.runtime.steps.step_state import StepState
     from graphopt.runtime.steps.xla_forms import XlaForms
 
@@ -131,9 +129,6 @@ class Forms:
         self._costs = costs
         self._facts = Facts()
         self._lowering = threading.Lock()
-        self._sized: Sized | None = None
-        self._is_sized = False
-        """True once it is known whether there is a program for these sizes."""
         self._xla: XlaForms | None = None
         self._arguments: Callable[[], Any] = tuple
         self._sizes = ""
@@ -391,36 +386,33 @@ class Forms:
                 note_compiled(self._note) if xla.is_kept else note_seconds(self._note, 0.0)
             spent = None if began is None else time.monotonic() - began
             came = "" if spent is None else FROM_RUN.format(self.seen.runs + 1, spent)
-            self._keep(name, step, came)
+            self._keep(name, step, xla, came)
 
     def _load(self, name: str, xla: XlaForms) -> bool:
         """Keep a form that is on disk; False if none is."""
         step = xla.load(name)
         if step is not None:
-            self._keep(name, step, ON_DISK)
+            self._keep(name, step, xla, ON_DISK)
             if name == FULL:
                 note_compiled(self._note)
         return step is not None
 
-    def _keep(self, name: str, step: Step, came: str = "") -> None:
+    def _keep(self, name: str, step: Step, xla: XlaForms | None = None, came: str = "") -> None:
         """A compiled form can run; `came` says how the full one came."""
         # what threads ran in NumPy at once, they run at once in the quick form, too
         donates = name == FULL or (name == FAST and HOST not in self._ready)
-        form = Form(
-            name,
-            step,
-            self._compiled.prepare,
-            donates=donates and self._replicated.donates,
-        )
-        if name != BY_OP and self._sized is not None:
-            form.prepare, form.state = self._sized.compiled.prepare, self._sized.state
+        donates = donates and self._replicated.donates
+        form = Form(name, step, self._compiled.prepare, donates)
+        if xla is not None:
+            form.prepare, form.state = xla.compiled.prepare, xla.state
         with self._lock:
             if name in self._ready:
                 return
             if name == FULL:
                 self._began = time.monotonic()
                 self.seen.came, self.seen.rival = came, self._find_rival()
-                self._xla = None  # and what is lowered
+                if xla is not None:
+                    xla.forget_lowered()
             self._ready[name] = form
             self._lock.notify_all()
 
@@ -453,19 +445,10 @@ class Forms:
         with self._lowering:
             xla = self._xla
             if xla is None:
-                self._xla = xla = XlaForms.of(*self._compiled_for_sizes(), self._sizes)
+                given = self._compiled, self._replicated, self._arguments()
+                xla = XlaForms.for_sizes(*given, self._sizes, self._costs.prepares)
+                self._xla = xla
             return xla
-
-    def _compiled_for_sizes(self) -> tuple[Compiled, Replicated, Any]:
-        """The program that XLA compiles, with the arguments of a step or their types."""
-        from graphopt.runtime.steps.sized import compile_for_sizes
-
-        given = self._compiled, self._replicated, self._arguments()
-        if not self._is_sized:
-            self._sized, self._is_sized = compile_for_sizes(*given, self._costs.prepares), True
-            if self._sized is not None:  # whose report says for which sizes it is, and why
-                self._sized.compiled.parts += requested_for(self._compiled.parts, self._sizes)
-        return given if self._sized is None else self._sized[:3]
 
     # -- the thread --------------------------------------------------------------------------------
 
@@ -548,14 +531,13 @@ class Forms:
 
         rival = self.seen.rival
         assert rival is not None
-        compiled, _, arguments = self._compiled_for_sizes()
-        made = with_kernels(compiled, arguments, self._sizes)
+        xla = self._xla_forms()
+        made = with_kernels(xla.compiled, xla.arguments, self._sizes)
         if made is None:
             rival.error = "no operator has a kernel of oneDNN"
         else:
             step, prepare, rival.operators = made
-            state = None if self._sized is None else self._sized.state
-            self._ready[KERNELS] = Form(KERNELS, step, prepare, donates=True, state=state)
+            self._ready[KERNELS] = Form(KERNELS, step, prepare, donates=True, state=xla.state)
 
     def end_run(self, results: Results) -> None:
         """A run that is timed has ended: take its time, when its results are there."""

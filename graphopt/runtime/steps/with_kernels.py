@@ -59,7 +59,7 @@ def with_kernels(
         apart = read_only[: len(plan.read_only)]
         arguments = (updated, (*apart, *map(_array_type, plan.prepared)), *rest)
     replicated = alone(module, plan, device, donate=True)
-    xla = XlaForms(replicated, arguments, whole.options(), compiled.parts, sizes, kept=False)
+    xla = XlaForms(compiled, replicated, arguments, sizes, kept=False)
     return xla.make(KERNELS), prepare, count
 
 

@@ -1,5 +1,9 @@
 """The forms of a step that XLA compiles: one lowered program, with options for each form.
 
+Passes for a platform choose by sizes: how a convolution is computed, in which order matrices are
+multiplied. What NumPy computes needs none of that, so a program is compiled with its open sizes
+first, and once more for each set of sizes that XLA compiles a form for.
+
 The times of tracing, lowering, compiling and loading are noted here, in the report of the passes.
 """
 
@@ -12,21 +16,26 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from typing import Any
+from weakref import WeakSet
 
 import jax
 
+from graphopt.errors import GraphoptError
 from graphopt.ir.dialect.collector import paused_collector
 from graphopt.lowering.plan import Replicated
-from graphopt.passes.table.parts import LOAD, LOWER, TRACE, XLA, CompilationPart
+from graphopt.passes.table.parts import LOAD, LOWER, TRACE, XLA, CompilationPart, requested_for
 from graphopt.runtime.compile.background import wait_for
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk.cache import least_seconds, times_found
 from graphopt.runtime.disk.in_child import has_children
 from graphopt.runtime.disk.in_child import start as start_child
 from graphopt.runtime.disk.known import Arguments, KnownExecutables, Options
+from graphopt.runtime.disk.summaries import compiled_or_known
 from graphopt.runtime.settings.flags import FAST, FULL
 from graphopt.runtime.state.arrays import Step
+from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.steps.policy import KERNELS
+from graphopt.runtime.steps.step_state import StepState
 
 _LOW_EFFORT: dict[str, Any] = {
     "xla_backend_optimization_level": 0,
@@ -47,28 +56,32 @@ def quickly(options: Options | None) -> dict[str, Any]:
 class XlaForms:
     """A program for certain arguments, traced and lowered when a form first needs it.
 
-    `parts` get the time of each part; `sizes` are those of the feeds, in words. `known` is where
-    its forms are on disk. What is not to be `kept` is not written by JAX either.
+    `sizes` are those of the feeds, in words. Where it was compiled for these sizes it has a `state`
+    of its own, which may be laid out in another way than that of the program with open sizes.
+    What is not to be `kept` is not written by JAX either. `known` is where its forms are on disk.
     """
 
     def __init__(
         self,
+        compiled: Compiled,
         replicated: Replicated,
         arguments: Arguments,
-        options: Options,
-        parts: list[CompilationPart],
         sizes: str,
-        known: KnownExecutables | None = None,
         *,
         kept: bool = True,
+        state: StepState | None = None,
     ) -> None:
-        self.known = known
+        self.compiled = compiled
+        self.arguments = arguments
+        self.state = state
         self._replicated = replicated
-        self._arguments = arguments
-        self._options = options
-        self._parts = parts
+        self._options = compiled.options()
         self._sizes = sizes
-        self._kept = kept
+        self._kept = kept and compiled.is_kept
+        self.known: KnownExecutables | None = None
+        if self._kept:
+            with jax.enable_x64(True):  # as steps are compiled: the name depends on it
+                self.known = KnownExecutables.of(compiled, replicated, arguments)
         self._lowered: Any = None
         self._lowering_seconds = 0.0
         self.is_kept = False
@@ -78,14 +91,33 @@ class XlaForms:
         self._lock = threading.Lock()
 
     @classmethod
-    def of(
-        cls, compiled: Compiled, replicated: Replicated, arguments: Arguments, sizes: str
+    def for_sizes(
+        cls,
+        compiled: Compiled,
+        replicated: Replicated,
+        arguments: Arguments,
+        sizes: str,
+        shared: WeakSet[Prepare],
     ) -> XlaForms:
-        """Those of a program for arguments of these types."""
-        with jax.enable_x64(True):  # as steps are compiled: the name of what is known depends on it
-            known = KnownExecutables.of(compiled, replicated, arguments)
-        options, kept = compiled.options(), compiled.is_kept
-        return cls(replicated, arguments, options, compiled.parts, sizes, known, kept=kept)
+        """Those of a program for the sizes of these arguments, where it leaves them open.
+
+        Programs for several sizes have the same prepared values, where these are alike: those in
+        `shared`.
+        """
+        made = _compile_for_sizes(compiled, replicated, arguments)
+        if made is None:
+            return cls(compiled, replicated, arguments, sizes)
+        if (prepare := made.prepare) is not None:
+            made.prepare = next((each for each in shared if each.is_like(prepare)), prepare)
+            shared.add(made.prepare)
+        _note_both(compiled, made)
+        made.parts += requested_for(compiled.parts, sizes)  # so that reports say for which, and why
+        found = made.map_replicas(1, even=True)
+        plan = made.plan
+        updated = tuple(map(found.type_of, plan.updated))
+        read_only = tuple(map(found.type_of, (*plan.read_only, *plan.prepared)))
+        types = updated, read_only, *arguments[2:]
+        return cls(made, found, types, sizes, state=StepState(made, found))
 
     def load(self, name: str) -> Step | None:
         """The form on disk, or None."""
@@ -137,6 +169,10 @@ class XlaForms:
             self._note(XLA, time.perf_counter() - start, _IN_REPORTS[name])
         return made
 
+    def forget_lowered(self) -> None:
+        """Give back what is lowered; a form that is made later has it lowered again."""
+        self._lowered = None
+
     def _options_of(self, name: str) -> Options:
         return quickly(self._options) if name == FAST else self._options
 
@@ -146,7 +182,7 @@ class XlaForms:
             if self._lowered is None:
                 with jax.enable_x64(True), paused_collector():
                     start, self.now = time.perf_counter(), f"{TRACE}, "
-                    traced = self._replicated.function.trace(*self._arguments)
+                    traced = self._replicated.function.trace(*self.arguments)
                     middle, self.now = time.perf_counter(), f"{LOWER}, "
                     self._lowered = traced.lower()
                     self._lowering_seconds = time.perf_counter() - start
@@ -156,9 +192,47 @@ class XlaForms:
 
     def _note(self, name: str, seconds: float, form: str = "") -> None:
         """Keep the time of a part."""
-        self._parts.append(
+        self.compiled.parts.append(
             CompilationPart(name, seconds, ", ".join(filter(None, [self._sizes, form])))
         )
+
+
+def _compile_for_sizes(
+    compiled: Compiled, replicated: Replicated, arguments: Arguments
+) -> Compiled | None:
+    """The program for arguments of these types; None where it would be the same."""
+    if not compiled.wants_sizes or replicated.name != "alone" or compiled.calls_python:
+        return None
+    fed = dict(zip([port.name for port in compiled.plan.feeds], arguments[2], strict=True))
+    compilation = compiled.compilation.for_feeds(fed)
+    if compilation is None:
+        return None
+    version = compilation.program.version
+    try:
+        made = compiled_or_known(compilation)
+    except GraphoptError:  # the form with open sizes says what is wrong
+        return None
+    plan = made.plan
+    same = [port.name for port in plan.feeds] == [*fed] and len(plan.fetches) == len(
+        compiled.plan.fetches
+    )
+    if not same or not plan.sizes_are_known or compilation.program.version != version:
+        return None
+    return made
+
+
+def _note_both(compiled: Compiled, made: Compiled) -> None:
+    """Have a later process know the program with open sizes where it knows that for some."""
+    note, own = compiled.note, made.note
+    if note is None:
+        return
+
+    def both(_: Compiled) -> None:
+        note(compiled)
+        if own is not None:
+            own(made)
+
+    made.note = both
 
 
 def ratio_of(by_op: Step, on_host: Callable[..., Any], given: tuple[Any, ...]) -> float:
