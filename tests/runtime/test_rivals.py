@@ -120,11 +120,11 @@ def test_a_rival_that_wins_beside_a_run(
     timed(0.5)
     original = Forms.next
 
-    def late(self: Forms, is_shared: Callable[[], bool]) -> Form:
-        found, rival = original(self, is_shared), self.seen.rival
+    def late(self: Forms, scope: static.Scope) -> Form:
+        found, rival = original(self, scope), self.seen.rival
         if found.name == FULL and rival is not None and KERNELS_FORM in self.seen.ready:
             rival.known = 0.5
-            assert original(self).name == KERNELS_FORM
+            assert original(self, scope).name == KERNELS_FORM
         return found
 
     monkeypatch.setattr(Forms, "next", late)

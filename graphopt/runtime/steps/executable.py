@@ -9,10 +9,8 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from graphopt.display.units import several
 from graphopt.errors import GraphoptError
 from graphopt.ir.dialect.collector import keep_imported, paused_collector
 from graphopt.lowering.plan import Replicated
@@ -22,7 +20,7 @@ from graphopt.runtime.feeds.ids import check_ids
 from graphopt.runtime.host.failures import HostFailure
 from graphopt.runtime.settings.flags import AUTO, HOST, tier_flag
 from graphopt.runtime.settings.jax_import import import_jax
-from graphopt.runtime.settings.progress import FEED_SHAPE, LATER_STEPS, NEW_PROGRAM
+from graphopt.runtime.settings.progress import FEED_SHAPE, NEW_PROGRAM
 from graphopt.runtime.state.arrays import (
     Array,
     Arrays,
@@ -60,12 +58,11 @@ class Executable:
         costs: ProgramCosts | None = None,
     ) -> None:
         self.compiled = compiled
-        self.reason = reason
         self.plan = compiled.plan
         self.replicated = replicated
         self.fed = [port.name for port in compiled.plan.feeds]
         self.state = StepState(compiled, replicated)
-        self.forms = Forms(compiled, replicated, costs or ProgramCosts())
+        self.forms = Forms(self.state, replicated, costs or ProgramCosts(), reason)
         self.form: Form | None = None
         """The form that runs from now on, once that is known."""
         self.prepare = compiled.prepare
@@ -99,7 +96,7 @@ class Executable:
         """The form of this run; another one may run later."""
         if not self.forms.is_ready:
             self.make_ready(feeds, scope)
-        form = self.form or self.forms.next(partial(self._is_shared, scope))
+        form = self.form or self.forms.next(scope)
         if (last := self.forms.last) is not None:
             self.form = last
             # no other form reads prepared state, but for feeds of other sizes
@@ -118,7 +115,9 @@ class Executable:
         if not self.is_ready:
             self.form = self._only_form()
         if not self.is_ready:
-            self._begin(tuple(map(feeds.__getitem__, self.fed)), feeds, scope)
+            self.forms.begin(tuple(map(feeds.__getitem__, self.fed)), scope)
+            if (own := self.forms.own()) is not None and own.name == BY_OP:
+                self.form = self._by_op("by_op")
 
     @property
     def made_of(self) -> Compiled:
@@ -135,10 +134,7 @@ class Executable:
 
     def arguments(self, feeds: Feeds, scope: Scope) -> tuple[Arrays, Arrays, FedArrays, HostArray]:
         """The arguments of a step: state that it updates, state that it reads, feeds, a key."""
-        ordered = tuple(map(feeds.__getitem__, self.fed))
-        with scope.lock:
-            updated, read_only = self.state.take(self.state.slots(scope), scope, self.prepare)
-        return updated, read_only, ordered, NO_KEY
+        return self.state.arguments(tuple(map(feeds.__getitem__, self.fed)), scope, self.prepare)
 
     def tier(self) -> str:
         """The form that runs and the reason; "" where there is one form only."""
@@ -224,19 +220,6 @@ class Executable:
         self.replicated = self.state.replicated = replace(self.compiled.op_by_op, name=name)
         return Form(BY_OP, self.replicated.function, self.prepare)
 
-    def _begin(self, ordered: FedArrays, feeds: Feeds, scope: Scope) -> None:
-        sizes = self._sizes(ordered)
-        self.compiled.note_request(sizes, self.reason)
-        self.forms.begin(
-            ordered,
-            partial(self._arguments, feeds, scope),
-            sizes,
-            partial(_describe_compilation, self.compiled, sizes, self.reason),
-            is_shared=partial(self._is_shared, scope),
-        )
-        if (own := self.forms.own()) is not None and own.name == BY_OP:
-            self.form = self._by_op("by_op")
-
     def _check_divisors(self, scope: Scope) -> None:
         """Refuse state with a 0 that divides, when it is another than before."""
         for name, bounds in self._divisors.items():
@@ -245,51 +228,6 @@ class Executable:
                 if slot.value is not self._checked.get(name):
                     check_ids({name: bounds}, {name: slot.numpy()}, "holds")
                 self._checked[name] = slot.value
-
-    def _is_shared(self, scope: Scope) -> bool:
-        """True when a script has read or written state that the step updates."""
-        with scope.lock:
-            bound = self.state.slots(scope).updated
-            return any(each.slot is not None and each.slot.is_shared for each in bound)
-
-    def _arguments(self, feeds: Feeds, scope: Scope) -> Any:
-        """The arguments of a step; their types for one that may be lowered again later."""
-        import_jax()
-        from graphopt.runtime.disk.known import types_of
-
-        if self.replicated.name != "alone":
-            return self.arguments(feeds, scope)
-        if not (self.compiled.wants_sizes and self.plan.sizes_are_known):
-            return types_of(self.arguments(feeds, scope))
-        # what a program for these sizes reads prepared is prepared for that one
-        with scope.lock:
-            updated, read_only = self.state.take(self.state.slots(scope), scope, None)
-        ordered = tuple(map(feeds.__getitem__, self.fed))
-        updated, read_only, *rest = types_of((updated, read_only, ordered, NO_KEY))
-        prepared = map(self.replicated.type_of, self.plan.prepared)
-        return updated, (*read_only, *prepared), *rest
-
-    def _sizes(self, ordered: FedArrays) -> str:
-        """The feeds with their shapes, without masks and lengths."""
-        return ", ".join(
-            f"{name} {list(array.shape)}"
-            for name, array in zip(self.fed, ordered, strict=True)
-            if not isinstance(array, list) and "@" not in name
-        )
-
-
-def _describe_compilation(compiled: Compiled, sizes: str, reason: str, steps: str) -> str:
-    """The program that is compiled, with its size, the sizes of its feeds and the reason.
-
-    One that has two forms is compiled for its first steps, then for all later ones.
-    """
-    count = several(sum(1 for _ in compiled.module.walk()), "operator")
-    program = f"program of {count}" + (f" with feeds {sizes}" if sizes else "")
-    if steps == LATER_STEPS:
-        return f"compiling the same {program} for {steps}, with XLA's full effort"
-    if steps:
-        program += f" for {steps}, with XLA's least effort"
-    return f"compiling a {program} ({reason})"
 
 
 def _is_compiled(function: Any) -> bool:

@@ -19,11 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from graphopt.display.units import several
 from graphopt.ir.program.location import caller_level
 from graphopt.lowering.needs_data import NeedsData
 from graphopt.lowering.plan import Plan, Replicated
 from graphopt.runtime.compile.background import submit
-from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.directory import most_bytes
 from graphopt.runtime.disk.entries import read_entry, write_entry
@@ -113,7 +113,9 @@ class Forms:
     `last` is the one that stays.
     """
 
-    def __init__(self, compiled: Compiled, replicated: Replicated, costs: ProgramCosts) -> None:
+    def __init__(
+        self, state: StepState, replicated: Replicated, costs: ProgramCosts, reason: str
+    ) -> None:
         self._ready: dict[str, Form] = {}
         self.seen = History(self._ready)
         self.is_ready = False
@@ -124,15 +126,16 @@ class Forms:
         self._held: Form | None = None
         self._held_runs = 0
         """The next runs that have this form whatever has happened meanwhile."""
-        self._compiled = compiled
+        self._state = state
+        self._compiled = state.compiled
         self._replicated = replicated
+        self._reason = reason
         self._costs = costs
         self._facts = Facts()
         self._lowering = threading.Lock()
         self._xla: XlaForms | None = None
         self._arguments: Callable[[], Any] = tuple
         self._sizes = ""
-        self._describe: Callable[[str], str] = str
         self._beginning = threading.RLock()
         # held for a moment; notified of each form that is ready
         self._lock = threading.Condition()
@@ -152,23 +155,14 @@ class Forms:
         self._elements = 0
         self._has_warned = False
 
-    def begin(
-        self,
-        fed: FedArrays,
-        arguments: Callable[[], Any],
-        sizes: str,
-        describe: Callable[[str], str],
-        *,
-        is_shared: Callable[[], bool] = bool,
-    ) -> None:
+    def begin(self, fed: FedArrays, scope: Scope) -> None:
         """Have a form ready for the first run, with these feeds.
 
-        `is_shared` gives true when a script has read or written what the step updates. `arguments`
-        gives the arguments of the step or their types, `sizes` are those of the feeds in words,
-        `describe` gives the line about a compilation for FIRST_STEPS, LATER_STEPS or all ("").
         Raises NeedsData for replicas, and what compiling raises.
         """
         compiled, replicated, self._elements = self._compiled, self._replicated, count_elements(fed)
+        sizes = _in_words(compiled.plan, fed)
+        compiled.note_request(sizes, self._reason)
         infers = not (compiled.plan.written or compiled.calls_python)
         self._note = note_of(compiled, fed) if infers and replicated.name == "alone" else None
         find = partial(find_facts, compiled, replicated, fed, self._costs)
@@ -180,13 +174,12 @@ class Forms:
             arguments = partial(_types_of_plan, compiled.plan, replicated, types)
         else:
             # before the lock, as whoever has the lock of the scope may wait for this one
-            arguments = partial(tuple, arguments())
-        shared = facts is not None and facts.quick_runs > 0 and is_shared()
+            arguments = partial(tuple, self._types_in(scope, fed))
+        shared = facts is not None and facts.quick_runs > 0 and self._state.is_shared(scope)
         with self._beginning:
             if self.is_ready:
                 return
-            self._arguments, self._sizes, self._describe = arguments, sizes, describe
-            self._xla = None
+            self._arguments, self._sizes, self._xla = arguments, sizes, None
             may_be_on_disk = facts is None and tier_flag() in (AUTO, FULL)
             if may_be_on_disk and self._load(FULL, self._xla_forms()):
                 facts = Facts(asked=tier_flag())  # nothing else is looked at for it
@@ -201,6 +194,21 @@ class Forms:
             self._make_chosen()
             self.is_ready = True
 
+    def _types_in(self, scope: Scope, fed: FedArrays) -> Any:
+        """The types of the arguments of a step, or arrays for one that is never lowered again."""
+        import_jax()
+        from graphopt.runtime.disk.known import types_of
+
+        state, plan = self._state, self._compiled.plan
+        if self._replicated.name != "alone":
+            return state.arguments(fed, scope, state.prepare)
+        if not (self._compiled.wants_sizes and plan.sizes_are_known):
+            return types_of(state.arguments(fed, scope, state.prepare))
+        # what a program for these sizes reads prepared is prepared for that one
+        updated, read_only, *rest = types_of(state.arguments(fed, scope, None))
+        prepared = map(self._replicated.type_of, plan.prepared)
+        return updated, (*read_only, *prepared), *rest
+
     def _is_not_kept(self) -> bool:
         """True where JAX need not be imported for a full form: none is on disk, or too little.
 
@@ -213,11 +221,8 @@ class Forms:
         waits = "xdsl" in sys.modules and "jax" not in sys.modules
         return not self._is_missed or (waits and self._costs.missed < JAX_SECONDS)
 
-    def next(self, is_shared: Callable[[], bool] = bool) -> Form:
-        """The form of the run that begins, loaded or compiled here if no other one serves.
-
-        `is_shared` is as for `begin`.
-        """
+    def next(self, scope: Scope) -> Form:
+        """The form of the run that begins, loaded or compiled here if no other one serves."""
         if self._held is not None and self._held_runs > 0:
             self._held_runs -= 1
             return self._held
@@ -225,7 +230,10 @@ class Forms:
         seen.runs += 1
         if self._facts.quick_runs:
             self._costs.trained += 1
-            seen.trained, seen.shared = self._costs.trained, seen.shared or is_shared()
+            seen.trained, seen.shared = (
+                self._costs.trained,
+                seen.shared or self._state.is_shared(scope),
+            )
         if seen.thread and self._process != os.getpid():
             # it is one of the process that this one is a child of
             seen.thread, self._full_maker = "", None
@@ -339,6 +347,19 @@ class Forms:
             if name == FULL and FAST in self._ready:
                 return LATER_STEPS
         return ""
+
+    def _describe(self, steps: str) -> str:
+        """The program that is compiled, with its size, the sizes of its feeds and the reason.
+
+        One that has two forms is compiled for its first steps, then for all later ones.
+        """
+        count = several(sum(1 for _ in self._compiled.module.walk()), "operator")
+        program = f"program of {count}" + (f" with feeds {self._sizes}" if self._sizes else "")
+        if steps == LATER_STEPS:
+            return f"compiling the same {program} for {steps}, with XLA's full effort"
+        if steps:
+            program += f" for {steps}, with XLA's least effort"
+        return f"compiling a {program} ({self._reason})"
 
     def _live(self, steps: str, seconds: float) -> str:
         """The line of a terminal about the compilation under way."""
@@ -571,6 +592,15 @@ def write_ratio(file: Path | None, ratio: float) -> None:
     """Keep a ratio, if there is room on the disk."""
     if file is not None:
         write_entry(file, json.dumps(ratio).encode(), most_bytes())
+
+
+def _in_words(plan: Plan, fed: FedArrays) -> str:
+    """Feeds with their shapes, without masks and lengths."""
+    return ", ".join(
+        f"{port.name} {list(array.shape)}"
+        for port, array in zip(plan.feeds, fed, strict=True)
+        if not isinstance(array, list) and "@" not in port.name
+    )
 
 
 def _types_of_plan(plan: Plan, replicated: Replicated, types: FedTypes) -> Any:

@@ -70,6 +70,20 @@ class StepState:
             scope.bound[self._serial] = Scope.changes, found
         return found
 
+    def is_shared(self, scope: Scope) -> bool:
+        """True when a script has read or written what a step updates."""
+        with scope.lock:
+            bound = self.slots(scope).updated
+            return any(each.slot is not None and each.slot.is_shared for each in bound)
+
+    def arguments(
+        self, fed: FedArrays, scope: Scope, prepare: Prepare | None
+    ) -> tuple[Arrays, Arrays, FedArrays, HostArray]:
+        """The arguments of a step with these feeds, without a random key."""
+        with scope.lock:
+            updated, read_only = self.take(self.slots(scope), scope, prepare)
+        return updated, read_only, fed, NO_KEY
+
     def take(
         self, slots: BoundState, scope: Scope, prepare: Prepare | None
     ) -> tuple[Arrays, Arrays]:
