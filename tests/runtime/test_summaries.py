@@ -22,7 +22,7 @@ from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiling import compile_program
 from graphopt.runtime.disk import known, own_code, summaries
 from graphopt.runtime.disk.program_key import key_of
-from graphopt.runtime.disk.summary import ProgramSummary
+from graphopt.runtime.disk.summary import record_of
 from graphopt.runtime.settings.flags import WITHOUT
 from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.steps import xla_forms
@@ -256,10 +256,9 @@ def test_a_summary_comes_back_from_its_text() -> None:
     """As a step needs it, and as the same text."""
     program = doubled()
     compiled = compile_program(Compilation(program, ("x",), ("tmp_0",), None, (CPUPlace(),)))
-    summary = ProgramSummary.of(compiled)
-    text = json.dumps(summary.record())
-    again = ProgramSummary.of_record(json.loads(text))
-    assert json.dumps(again.record()) == text
+    text = json.dumps(record_of(compiled))
+    again = summaries.Summarized(compiled.compilation, json.loads(text))
+    assert json.dumps(record_of(again)) == text
     assert [port.name for port in again.plan.feeds] == ["x"]
     assert again.plan.feeds[0].shape == compiled.plan.feeds[0].shape
 
@@ -268,7 +267,7 @@ def test_a_program_changed_meanwhile_is_refused() -> None:
     """Nothing is kept under the key of what the program was."""
     program = doubled()
     compilation = Compilation(program, ("x",), ("tmp_0",), None, (CPUPlace(),))
-    summary = ProgramSummary.of(compile_program(compilation))
+    summary = record_of(compile_program(compilation))
     made = summaries.Summarized(compilation, summary, "key")
     assert made.whole is not None and made.key is None  # "key" is not that of the content
     made = summaries.Summarized(compilation, summary, "key")

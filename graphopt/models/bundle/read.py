@@ -28,7 +28,7 @@ from graphopt.runtime.state.arrays import shapes_of
 from graphopt.runtime.steps.shipped import ship
 
 if TYPE_CHECKING:
-    from graphopt.runtime.disk.summary import ProgramSummary
+    from graphopt.runtime.compile.compiled import Compiled
     from graphopt.runtime.state.arrays import Step
     from graphopt.runtime.state.prepare import Prepare
     from graphopt.runtime.steps.executable import Executables
@@ -98,14 +98,12 @@ class InBundle:
 
     def _executables(self, compilation: Compilation) -> Executables:
         from graphopt.runtime.disk.summaries import Summarized
-        from graphopt.runtime.disk.summary import ProgramSummary
         from graphopt.runtime.steps.loaded import LoadedExecutables
 
         record, place = self.bundle.manifest, compilation.places[0]
         with as_format_error(self.bundle.path):
-            summary = ProgramSummary.of_record(record["summary"])
-            self._check(summary)
-            compiled = Summarized(compilation, summary, prepare=self._prepare(place))
+            compiled = Summarized(compilation, record["summary"], prepare=self._prepare(place))
+            self._check(compiled)
             steps: dict[Hashable, Callable[[], Step | None]] = {
                 (_shapes_of(entry["feeds"]),): partial(self._load, entry, device_of(place))
                 for entry in self.entries
@@ -131,9 +129,9 @@ class InBundle:
         module.verify()
         return Prepare.of(module, place.platform, partial(device_of, place))
 
-    def _check(self, summary: ProgramSummary) -> None:
+    def _check(self, compiled: Compiled) -> None:
         """ValueError unless the records are of one program."""
-        plan, masked = summary.plan, summary.masked
+        plan, masked = compiled.plan, compiled.masked
         if tuple(port.name for port in plan.fetches) != self.fetches or plan.written:
             raise ValueError("the summary has other results than the program")
         if (masked is None) != (self.axes is None):

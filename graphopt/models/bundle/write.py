@@ -38,7 +38,7 @@ from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.compile.compiling import compile_program
 from graphopt.runtime.devices.machine import this_machine
 from graphopt.runtime.devices.places import Place, device_of
-from graphopt.runtime.disk.summary import ProgramSummary
+from graphopt.runtime.disk.summary import record_of
 from graphopt.runtime.feeds.buckets import Buckets
 from graphopt.runtime.runners.bucketed import BucketedRunner
 from graphopt.runtime.settings.flags import for_other_machines
@@ -99,7 +99,7 @@ def write_bundle(
         "padding": None if buckets is None else {"share": padding, "reuse": buckets.reuse},
         "program": pieces.add(saved),
         "parameters": pieces.add(tensors),
-        "summary": ProgramSummary.of(compiled).record(),
+        "summary": record_of(compiled),
         "prepare": pieces.add(_prepare_text(compiled).encode()),
         "axes": records.axes_record(compiled.compilation.axes or {}),
         "options": compiled.options() or {},

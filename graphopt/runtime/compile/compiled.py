@@ -105,7 +105,7 @@ class Compiled:
         donate = donate and not self.calls_python
         model = compilation.model
         if not compilation.data_parallel or (count == model == 1 and not self.per_replica):
-            alone = partial(self._alone, donate=donate)
+            alone = partial(self.make_alone, donate=donate)
             return alone_later(compilation.places[0], alone, donates=donate)
         import_jax()
         import jax
@@ -139,7 +139,7 @@ class Compiled:
             found = found if jax.process_count() == 1 else across(found, devices)
         return replace(found, why=why)
 
-    def _alone(self, *, donate: bool) -> Any:
+    def make_alone(self, *, donate: bool) -> Any:
         """The jitted function of one step on one device."""
         device = device_of(self.compilation.places[0])
         from graphopt.lowering import replication

@@ -8,6 +8,7 @@ A program that cannot have rows to spare is noted, too, with the reason.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from graphopt.errors import ProgramError
 from graphopt.lowering.plan import Replicated
 from graphopt.passes.padding.dims import CannotPad
-from graphopt.runtime.compile.alone import alone_later
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
@@ -23,7 +23,7 @@ from graphopt.runtime.disk.directory import most_bytes, our_directory
 from graphopt.runtime.disk.entries import read_entry, write_entry
 from graphopt.runtime.disk.own_code import code_settings, rules_are_ours
 from graphopt.runtime.disk.program_key import key_of
-from graphopt.runtime.disk.summary import ProgramSummary
+from graphopt.runtime.disk.summary import fields_of, record_of
 from graphopt.runtime.state.prepare import Prepare
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ def compiled_or_known(compilation: Compilation) -> Compiled:
         compiled.is_new = directory is None
         return compiled
     file = directory / FOLDER / key
-    found = read_entry(file, _of_entry)
+    found = read_entry(file, partial(_of_entry, compilation, key))
     if isinstance(found, CannotPad):
         raise found
     if found is not None:
-        return Summarized(compilation, found, key)
+        return found
     try:
         compiled = compile_program(compilation)
     except CannotPad as error:
@@ -72,12 +72,12 @@ def compiled_or_known(compilation: Compilation) -> Compiled:
     return compiled
 
 
-def _of_entry(payload: bytes) -> ProgramSummary | CannotPad:
+def _of_entry(compilation: Compilation, key: str, payload: bytes) -> Summarized | CannotPad:
     record = json.loads(payload)
     if _CANNOT_PAD in record:
         name, text = map(str, record[_CANNOT_PAD])
         return CannotPad(name, text)
-    return ProgramSummary.of_record(record)
+    return Summarized(compilation, record, key)
 
 
 def _has_summary(compiled: Compiled) -> bool:
@@ -92,40 +92,28 @@ def _note(file: Path, compiled: Compiled) -> None:
     """Write a summary, as there are executables."""
     compiled.is_new = False
     if _has_summary(compiled) and not file.exists():
-        write_entry(file, json.dumps(ProgramSummary.of(compiled).record()).encode(), most_bytes())
+        write_entry(file, json.dumps(record_of(compiled)).encode(), most_bytes())
 
 
 class Summarized(Compiled):
-    """A Compiled known by its summary, whose module is made when something needs it.
+    """A Compiled known by its record, whose module is made when something needs it.
 
-    `prepare` computes what XLA has to compute of `@prepare`; a summary has steps of NumPy.
+    `prepare` computes what XLA has to compute of `@prepare`; a record has steps of NumPy.
     """
 
     def __init__(
         self,
         compilation: Compilation,
-        summary: ProgramSummary,
+        record: Mapping[str, Any],
         key: str | None = None,
         prepare: Prepare | None = None,
     ) -> None:
-        if summary.steps is not None:
-            place = compilation.places[0]
-            prepare = Prepare.on_host(summary.reads, summary.steps, partial(device_of, place))
-        super().__init__(
-            compilation,
-            *(None, None),  # pyright: ignore[reportArgumentType]
-            summary.plan,
-            summary.is_random,
-            summary.has_barriers,
-            prepare=prepare,
-            wants_sizes=summary.wants_sizes,
-            deciding=summary.deciding,
-            bounds=summary.bounds,
-            masked=summary.masked,
-            key=key,
-        )
+        fields = fields_of(record, partial(device_of, compilation.places[0]))
+        fields["prepare"] = fields["prepare"] or prepare
+        absent: Any = None
+        super().__init__(compilation, absent, absent, key=key, **fields)
         del self.module, self.report
-        self.size = summary.size
+        self.size = int(record["size"])
         self._version = compilation.program.version
 
     @cached_property
@@ -153,11 +141,9 @@ class Summarized(Compiled):
         self.parts = found.parts
         return found
 
-    def map_replicas(self, count: int, *, even: bool) -> Replicated:
-        def function() -> Any:
-            return self.whole.map_replicas(1, even=True).function
-
-        return alone_later(self.compilation.places[0], function, donates=True)
+    def make_alone(self, *, donate: bool) -> Any:
+        """As of Compiled."""
+        return self.whole.make_alone(donate=donate)
 
     @property
     def op_by_op(self) -> Replicated:  # pyright: ignore[reportIncompatibleVariableOverride]

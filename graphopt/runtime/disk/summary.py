@@ -13,9 +13,9 @@ from graphopt.ir.dialect.index_bound import IndexBound
 from graphopt.ir.dtypes import DType
 from graphopt.lowering.host_steps import HostSteps
 from graphopt.lowering.plan import Plan
-from graphopt.passes.padding.masked import Masked
 from graphopt.passes.padding.records import masked_of, masked_record
 from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.state.prepare import Device, Prepare
 
 if TYPE_CHECKING:
     from graphopt.ir.dialect.signature import Port
@@ -43,69 +43,46 @@ class KnownPort:
         return self.stack_of or (self.name,)
 
 
-@dataclass(frozen=True)
-class ProgramSummary:
-    """The facts of a module that steps need. `size` is its number of operators, about."""
+def record_of(compiled: Compiled) -> dict[str, Any]:
+    """The record of a program on one device, which does not call Python, as JSON has it.
 
-    plan: Plan
-    is_random: bool
-    has_barriers: bool
-    size: int
-    wants_sizes: bool
-    deciding: tuple[str, ...]
-    bounds: Mapping[str, tuple[IndexBound, ...]]
-    masked: Masked | None
-    reads: tuple[Port, ...]
-    steps: HostSteps | None
+    It has no steps where XLA computes `@prepare`.
+    """
+    plan, masked, prepare = compiled.plan, compiled.masked, compiled.prepare
+    steps = None if prepare is None else prepare.steps
+    return {
+        "plan": {name: list(map(_port_record, getattr(plan, name))) for name in _GROUPS},
+        "random": compiled.is_random,
+        "barriers": compiled.has_barriers,
+        "size": compiled.size,
+        "wants_sizes": compiled.wants_sizes,
+        "deciding": compiled.deciding,
+        "bounds": {name: list(map(asdict, each)) for name, each in compiled.bounds.items()},
+        "masked": None if masked is None else masked_record(masked),
+        "reads": [] if prepare is None else list(map(_port_record, prepare.reads)),
+        "steps": None if steps is None else steps.record(),
+    }
 
-    @classmethod
-    def of(cls, compiled: Compiled) -> ProgramSummary:
-        """That of a program on one device, which does not call Python.
 
-        `steps` are None where XLA computes `@prepare`.
-        """
-        plan, prepare = compiled.plan, compiled.prepare
-        return cls(
-            *(plan, compiled.is_random, compiled.has_barriers, compiled.size),
-            *(compiled.wants_sizes, compiled.deciding, compiled.bounds, compiled.masked),
-            () if prepare is None else prepare.reads,
-            None if prepare is None else prepare.steps,
-        )
-
-    def record(self) -> dict[str, Any]:
-        """The summary as JSON has it."""
-        return {
-            "plan": {name: list(map(_port_record, getattr(self.plan, name))) for name in _GROUPS},
-            "random": self.is_random,
-            "barriers": self.has_barriers,
-            "size": self.size,
-            "wants_sizes": self.wants_sizes,
-            "deciding": self.deciding,
-            "bounds": {name: list(map(asdict, each)) for name, each in self.bounds.items()},
-            "masked": None if self.masked is None else masked_record(self.masked),
-            "reads": list(map(_port_record, self.reads)),
-            "steps": None if self.steps is None else self.steps.record(),
-        }
-
-    @classmethod
-    def of_record(cls, record: Mapping[str, Any]) -> ProgramSummary:
-        """The summary of a record; whatever a malformed one leads to is raised."""
-        masked, steps = record["masked"], record["steps"]
-        updated, read_only, feeds, fetches, written, prepared = (
-            _ports(record["plan"][name]) for name in _GROUPS
-        )
-        return cls(
-            Plan(updated, read_only, feeds, fetches, written, prepared=prepared),
-            bool(record["random"]),
-            bool(record["barriers"]),
-            int(record["size"]),
-            bool(record["wants_sizes"]),
-            tuple(map(str, record["deciding"])),
-            {n: tuple(IndexBound(**b) for b in each) for n, each in record["bounds"].items()},
-            None if masked is None else masked_of(masked),
-            _ports(record["reads"]),
-            None if steps is None else HostSteps.of_record(steps),
-        )
+def fields_of(record: Mapping[str, Any], device: Device) -> dict[str, Any]:
+    """The fields of a Compiled that a record has; whatever a malformed one leads to is raised."""
+    masked, steps = record["masked"], record["steps"]
+    updated, read_only, feeds, fetches, written, prepared = (
+        _ports(record["plan"][name]) for name in _GROUPS
+    )
+    reads = _ports(record["reads"])
+    return {
+        "plan": Plan(updated, read_only, feeds, fetches, written, prepared=prepared),
+        "is_random": bool(record["random"]),
+        "has_barriers": bool(record["barriers"]),
+        "wants_sizes": bool(record["wants_sizes"]),
+        "deciding": tuple(map(str, record["deciding"])),
+        "bounds": {n: tuple(IndexBound(**b) for b in each) for n, each in record["bounds"].items()},
+        "masked": None if masked is None else masked_of(masked),
+        "prepare": None
+        if steps is None
+        else Prepare.on_host(reads, HostSteps.of_record(steps), device),
+    }
 
 
 def _port_record(port: Port) -> list[Any]:
