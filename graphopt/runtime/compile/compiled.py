@@ -7,7 +7,7 @@ a program that NumPy computes needs no JAX, one whose executable is on disk no d
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -69,8 +69,8 @@ class Compiled:
     """True when no process has kept executables of it: none is looked for on disk."""
     parts: list[CompilationPart] = field(default_factory=list[CompilationPart])
     """The parts of the compilation but the passes, noted when they are done; the report's, too."""
-    note: Callable[[Compiled], None] | None = None
-    """Notes on disk what a later process has to know of this; called when executables are kept."""
+    open_sizes: Compiled | None = None
+    """The program with open sizes that this is for certain sizes of."""
 
     @property
     def text(self) -> str:

@@ -30,6 +30,7 @@ from graphopt.runtime.disk.entries import hash_value, read_entry, write_entry
 from graphopt.runtime.disk.in_child import CODE, Job
 from graphopt.runtime.disk.lapack import prepare_calls
 from graphopt.runtime.disk.own_code import code_settings, rules_are_ours
+from graphopt.runtime.disk.summaries import note_program
 
 FOLDER = "steps"
 # arrays, or their types, as a step takes them
@@ -87,7 +88,7 @@ class KnownExecutables:
         """The executable; None when there is none, or none that can be loaded."""
         made = read_entry(self._file(options), self._load)
         if made is not None:
-            self._note()
+            note_program(self.compiled, self.folder.parent)
         return made
 
     def _load(self, payload: bytes) -> jax.stages.Compiled:
@@ -109,7 +110,7 @@ class KnownExecutables:
             return False
         if not write_entry(self._file(options), payload, most_bytes()):
             return False
-        self._note()
+        note_program(self.compiled, self.folder.parent)
         return True
 
     def job(self, options: Options, lowered: Any, like: Any) -> Job | None:
@@ -129,10 +130,6 @@ class KnownExecutables:
         devices = len(self.device.client.devices())
         file = str(self._file(options))
         return Job(module, made_options, self.device.id, devices, record, file, most_bytes())
-
-    def _note(self) -> None:
-        if self.compiled.note is not None:
-            self.compiled.note(self.compiled)
 
     def _file(self, options: Options) -> Path:
         return self.folder / hash_value((self.name, sorted((options or {}).items())))

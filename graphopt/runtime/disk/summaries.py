@@ -67,7 +67,7 @@ def compiled_or_known(compilation: Compilation) -> Compiled:
         record = {_CANNOT_PAD: [error.reason.name, error.reason.text]}
         write_entry(file, json.dumps(record).encode(), most_bytes())
         raise
-    compiled.key, compiled.note = key, partial(_note, file)
+    compiled.key = key
     compiled.is_new = _has_summary(compiled)
     return compiled
 
@@ -88,9 +88,16 @@ def _has_summary(compiled: Compiled) -> bool:
     return prepare is None or prepare.steps is not None
 
 
-def _note(file: Path, compiled: Compiled) -> None:
-    """Write a summary, as there are executables."""
-    compiled.is_new = False
+def note_program(compiled: Compiled, directory: Path) -> None:
+    """Have later processes know a program, as there are executables of it.
+
+    They know the one with open sizes first, where this is for certain sizes of it.
+    """
+    if compiled.open_sizes is not None:
+        note_program(compiled.open_sizes, directory)
+    if compiled.key is None or isinstance(compiled, Summarized):
+        return
+    compiled.is_new, file = False, directory / FOLDER / compiled.key
     if _has_summary(compiled) and not file.exists():
         write_entry(file, json.dumps(record_of(compiled)).encode(), most_bytes())
 

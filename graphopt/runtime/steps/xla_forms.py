@@ -110,7 +110,7 @@ class XlaForms:
         if (prepare := made.prepare) is not None:
             made.prepare = next((each for each in shared if each.is_like(prepare)), prepare)
             shared.add(made.prepare)
-        _note_both(compiled, made)
+        made.open_sizes = compiled
         made.parts += requested_for(compiled.parts, sizes)  # so that reports say for which, and why
         found = made.map_replicas(1, even=True)
         plan = made.plan
@@ -219,20 +219,6 @@ def _compile_for_sizes(
     if not same or not plan.sizes_are_known or compilation.program.version != version:
         return None
     return made
-
-
-def _note_both(compiled: Compiled, made: Compiled) -> None:
-    """Have a later process know the program with open sizes where it knows that for some."""
-    note, own = compiled.note, made.note
-    if note is None:
-        return
-
-    def both(_: Compiled) -> None:
-        note(compiled)
-        if own is not None:
-            own(made)
-
-    made.note = both
 
 
 def ratio_of(by_op: Step, on_host: Callable[..., Any], given: tuple[Any, ...]) -> float:
