@@ -22,7 +22,7 @@ from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiling import compile_program
 from graphopt.runtime.disk import known, own_code, summaries
 from graphopt.runtime.disk.program_key import key_of
-from graphopt.runtime.disk.summary import record_of
+from graphopt.runtime.disk.summaries import record_of
 from graphopt.runtime.settings.flags import WITHOUT
 from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.steps import xla_forms

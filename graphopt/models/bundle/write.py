@@ -38,7 +38,7 @@ from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.compile.compiling import compile_program
 from graphopt.runtime.devices.machine import this_machine
 from graphopt.runtime.devices.places import Place, device_of
-from graphopt.runtime.disk.summary import record_of
+from graphopt.runtime.disk.summaries import record_of
 from graphopt.runtime.feeds.buckets import Buckets
 from graphopt.runtime.runners.bucketed import BucketedRunner
 from graphopt.runtime.settings.flags import for_other_machines

@@ -6,8 +6,10 @@ a program that NumPy computes needs no JAX, one whose executable is on disk no d
 
 from __future__ import annotations
 
+import functools
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -15,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.index_bound import IndexBound
 from graphopt.ir.program.location import caller_level
-from graphopt.lowering.plan import Plan, Replicated
+from graphopt.lowering.plan import Plan, Replicated, home_at, home_of
 from graphopt.passes.padding.masked import Masked
 from graphopt.passes.table.parts import REQUESTED, CompilationPart
-from graphopt.runtime.compile.alone import alone_later
 from graphopt.runtime.compile.compilation import Compilation
-from graphopt.runtime.devices.places import device_of, distinct_devices
+from graphopt.runtime.devices.places import Place, device_of, distinct_devices
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.settings.progress import REMEDIES
 from graphopt.runtime.state.prepare import Prepare
@@ -259,3 +260,27 @@ def choose_mapper(
             "mapper = 'pmap' runs in one process; in a job of several use 'shard_map' or 'auto'"
         )
     return asked, "it was requested"
+
+
+def alone_later(place: Place, make: Callable[[], Any], *, donates: bool) -> Replicated:
+    """The step on the device of a place; `make` gives its jitted function."""
+
+    @functools.cache
+    def sharding() -> Any:
+        device = device_of(place)
+        import jax
+
+        return jax.sharding.SingleDeviceSharding(device)
+
+    return Replicated(
+        *("alone", make, 1, lambda _: sharding(), _home(place)),
+        donates=donates,
+        mapped=False,
+        why="there is one place",
+    )
+
+
+def _home(place: Place) -> Hashable:
+    if place.platform == "cpu" and "jax" not in sys.modules:
+        return home_at(("cpu", 0))  # other numbers are given in a job, which JAX is imported for
+    return home_of(device_of(place))
