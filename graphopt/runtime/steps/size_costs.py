@@ -1,4 +1,4 @@
-"""What the runs of a program have cost, in all its sizes; that decides what is compiled.
+"""The costs of a program's runs, in all its sizes; they decide what is compiled.
 
 It is the ski-rental problem: padding to a larger size, or NumPy, is rent, and a compilation buys.
 Whoever rents until that has cost as much as buying pays at most twice what would have been best.
@@ -38,7 +38,7 @@ PART_AHEAD = 0.25
 
 
 class ProgramCosts:
-    """What the runs of one program have cost in all its sizes, and what these share."""
+    """The costs of the runs of one program in all its sizes, and what these share."""
 
     def __init__(self) -> None:
         self.trained = 0
