@@ -12,7 +12,7 @@ import graphopt.nn.functional as F
 from graphopt import nn, static
 from graphopt.buckets import Buckets, automatic, one_of, sparing
 from graphopt.runtime.feeds.open_axes import OpenAxes
-from graphopt.runtime.steps.size_costs import MOST_AT_ONCE, ExactSizes
+from graphopt.runtime.steps.costs import MOST_AT_ONCE, ExactSizes
 from graphopt_tests.runtime.bucket_runs import (
     Built,
     Feed,

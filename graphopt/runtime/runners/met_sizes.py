@@ -10,7 +10,7 @@ from graphopt.runtime.feeds.open_axes import OpenAxes, text_dimensions
 from graphopt.runtime.feeds.sequence_rows import Dimensions
 from graphopt.runtime.settings.flags import FULL
 from graphopt.runtime.state.arrays import Array
-from graphopt.runtime.steps.size_costs import FIRST_EXACT, ExactSizes
+from graphopt.runtime.steps.costs import FIRST_EXACT, ExactSizes
 
 if TYPE_CHECKING:
     from graphopt.runtime.steps.executable import Executables

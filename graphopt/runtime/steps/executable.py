@@ -33,11 +33,11 @@ from graphopt.runtime.state.arrays import (
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
+from graphopt.runtime.steps.costs import ProgramCosts, Sizes
 from graphopt.runtime.steps.facts import shall_repeat
 from graphopt.runtime.steps.forms import Form, Forms, Run
 from graphopt.runtime.steps.policy import BY_OP, KERNELS
 from graphopt.runtime.steps.run_hook import watcher
-from graphopt.runtime.steps.size_costs import ProgramCosts, Sizes
 from graphopt.runtime.steps.step_state import NO_KEY, StepState
 
 # A program that meets more shapes than this forgets the executable used least lately.

@@ -9,8 +9,8 @@ from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.settings.flags import must_repeat, tier_flag
 from graphopt.runtime.state.arrays import FedArrays
 from graphopt.runtime.state.generator import default_generator
+from graphopt.runtime.steps.costs import ProgramCosts
 from graphopt.runtime.steps.policy import Facts
-from graphopt.runtime.steps.size_costs import ProgramCosts
 
 
 def find_facts(

@@ -48,6 +48,7 @@ from graphopt.runtime.settings.progress import FIRST_STEPS, LATER_STEPS, announc
 from graphopt.runtime.state.arrays import FedArrays, HostArray, Results, Step
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.state.scope import Scope
+from graphopt.runtime.steps.costs import ProgramCosts
 from graphopt.runtime.steps.facts import (
     count_elements,
     find_facts,
@@ -66,7 +67,6 @@ from graphopt.runtime.steps.policy import (
     Rival,
     choose,
 )
-from graphopt.runtime.steps.size_costs import ProgramCosts
 
 if TYPE_CHECKING:
     from graphopt.runtime.host.form import HostForm
