@@ -12,7 +12,7 @@ import graphopt.nn.functional as F
 from graphopt import nn, static
 from graphopt.buckets import Buckets, automatic, one_of, sparing
 from graphopt.runtime.feeds.open_axes import OpenAxes
-from graphopt.runtime.steps.costs import MOST_AT_ONCE, ExactSizes
+from graphopt.runtime.runners.met_sizes import MOST_AT_ONCE, MetSizes
 from graphopt_tests.runtime.bucket_runs import (
     Built,
     Feed,
@@ -196,18 +196,31 @@ def test_which_sizes_of_a_predictor_run_as_they_are(
 ) -> None:
     """The first two, what NumPy computes at no great cost, and what comes often."""
     _, runs, seconds, price, in_numpy, is_exact = row
-    sizes = ExactSizes()
-    assert [sizes.has(first, lambda: None, lambda: None) for first in ((1,), (2,))] == [True, True]
+    sizes = MetSizes(trains=False)
     for _ in range(runs):
         sizes.ran_padded((3,), seconds)
-    assert sizes.has((3,), lambda: price, lambda: in_numpy) is is_exact
-    assert sizes.has((3,), lambda: price, lambda: 9.0) is is_exact, "it is for good"
+    assert sizes.pays_exact((3,), price, lambda: in_numpy) is is_exact
 
 
 def test_few_sizes_run_as_they_are_because_numpy_computes_them() -> None:
-    sizes = ExactSizes()
-    found = [sizes.has((n,), lambda: PRICE, lambda: 0.0) for n in range(MOST_AT_ONCE + 9)]
-    assert found.count(True) == MOST_AT_ONCE
+    sizes, found = MetSizes(trains=False), 0
+    for n in range(MOST_AT_ONCE + 9):
+        if sizes.pays_exact((n,), PRICE, lambda: 0.0):
+            sizes.add_exact((n,))
+            found += 1
+    assert found == MOST_AT_ONCE
+
+
+def test_a_size_that_runs_as_it_is_does_so_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first two do, and each that came to do so."""
+    sizes, pays = MetSizes(trains=False), True
+    monkeypatch.setattr(MetSizes, "pays_exact", lambda *_: pays)
+    given = [{"x": np.zeros((rows, 2))} for rows in (1, 2, 3, 4)]
+    dims: dict[str, tuple[str | None, ...]] = {"x": ("batch", None)}
+    ran = [sizes.run_exact(each, dims, (), repeats=False) for each in given[:3]]
+    pays = False
+    ran += [sizes.run_exact(each, dims, (), repeats=False) for each in given]
+    assert ran == [True, True, True, True, True, True, False]
 
 
 def dimensions(*shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[str | None, ...]]:

@@ -36,7 +36,7 @@ from graphopt.runtime.feeds.sequence_rows import (
     with_headroom,
 )
 from graphopt.runtime.runners.decoder import CachedDecoder, Decoders, Types, may_grow
-from graphopt.runtime.runners.met_sizes import MetSizes
+from graphopt.runtime.runners.met_sizes import MetSizes, sizes_of
 from graphopt.runtime.runners.runner import (
     Names,
     Runner,
@@ -231,9 +231,9 @@ class BucketedRunner(Runner):
         if fitted is not None:
             found = self._run_fitted(program, fitted, names, scope, wait=wait)
         if met is not None and found is None:
-            met.add_exact(feeds)
+            met.add_exact(sizes_of(feeds))
         elif met is not None:
-            met.ran_padded(feeds, perf_counter() - began)
+            met.ran_padded(sizes_of(feeds), perf_counter() - began)
         return found
 
     def _all_of(self, program: Program) -> list[Executables]:

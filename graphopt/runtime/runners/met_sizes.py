@@ -1,8 +1,12 @@
-"""The sizes that a program's open feeds have had, and which of them run as they are."""
+"""The sizes that a program's open feeds have had, and which of them run as they are.
+
+Padding to a larger size is rent and a compilation buys, as in `steps/costs.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from graphopt.runtime.feeds.buckets import Buckets, automatic
@@ -10,10 +14,23 @@ from graphopt.runtime.feeds.open_axes import OpenAxes, text_dimensions
 from graphopt.runtime.feeds.sequence_rows import Dimensions
 from graphopt.runtime.settings.flags import FULL
 from graphopt.runtime.state.arrays import Array
-from graphopt.runtime.steps.costs import FIRST_EXACT, ExactSizes
+from graphopt.runtime.state.bounded import Bounded
+from graphopt.runtime.steps.costs import OFTEN
+from graphopt.runtime.steps.policy import PATIENCE
 
 if TYPE_CHECKING:
     from graphopt.runtime.steps.executable import Executables
+
+FIRST_EXACT = 2
+"""The first sizes of a program's feeds, which run as they are."""
+MOST_AT_ONCE = 32
+"""The sizes that run as they are in all when NumPy computes them. A runner keeps the executables of
+64, so that many others may come to run as they are."""
+PADDED = 4
+"""The runs of a size with padding have taken so many times the price of compiling when it is
+compiled without: padding and masks take a sixth to a half of the time of a run."""
+MOST_PADDED = 256
+"""The sizes whose runs with padding are counted, those that came last."""
 
 
 class MetSizes:
@@ -30,7 +47,10 @@ class MetSizes:
         self.dims: Dimensions = {}
         """The dimension of each axis of the feeds of this run."""
         self._axes = OpenAxes()
-        self._exact = ExactSizes()
+        self._exact: set[Hashable] = set()
+        # of sizes that run with padding: the runs but the first, which may compile, and the least
+        # seconds of one
+        self._padded: Bounded[Hashable, tuple[int, float]] = Bounded(MOST_PADDED)
 
     def run_exact(
         self,
@@ -58,31 +78,54 @@ class MetSizes:
             return all(self.buckets.fit(dim, size) == size for dim, size in padded)
         self.buckets = automatic(0.25, patience=1.0) if self.trains else automatic()
         self.dims = self._axes.names(by_position)
-
-        def find_price() -> float | None:
-            """The seconds of compiling a size; None where no time may decide."""
-            prices = [each.compiled.price for each in own]
-            return None if repeats else max(prices, default=None)
-
-        def find_seconds_in_numpy() -> float | None:
-            """Those of sizes that nothing is compiled for; None before NumPy has computed any."""
-            exact = [form for each in own if not each.compiled.masked for form in each.all()]
-            seen = [form.forms.seen for form in exact]
-            if not any(each.ended for each in seen):
-                return None
-            return sum(each.spent for each in seen if FULL not in each.ready)
-
+        sizes = sizes_of(feeds)
+        if sizes in self._exact:
+            return True
         # the smaller batch at the end of an epoch is no reason to pad
         first = 1 if self.trains and self._axes.vary_beyond_rows else FIRST_EXACT
-        return self._exact.has(sizes_of(feeds), find_price, find_seconds_in_numpy, first)
+        is_exact = len(self._exact) < first
+        if not is_exact:
+            prices = [] if repeats else [each.compiled.price for each in own]
+            price, in_numpy = max(prices, default=None), partial(seconds_in_numpy, own)
+            is_exact = self.pays_exact(sizes, price, in_numpy)
+        if is_exact:
+            self._exact.add(sizes)
+        return is_exact
 
-    def add_exact(self, feeds: Mapping[str, Array]) -> None:
-        """Feeds of these sizes run as they are from now on."""
-        self._exact.add(sizes_of(feeds))
+    def pays_exact(
+        self, sizes: Hashable, price: float | None, in_numpy: Callable[[], float | None]
+    ) -> bool:
+        """True when it pays to run more sizes as they are.
 
-    def ran_padded(self, feeds: Mapping[str, Array], seconds: float) -> None:
-        """A run of feeds of these sizes with padding took so long."""
-        self._exact.ran_padded(sizes_of(feeds), seconds)
+        `price` are the seconds of a compilation, None where no time may decide. `in_numpy` gives
+        those of NumPy for sizes that nothing is compiled for, None where it computes none. NumPy
+        compiles nothing, so there is nothing for sizes to share until it has cost a part of that.
+        """
+        if (padded := self._padded.use(sizes)) is not None:
+            runs, seconds = padded
+            return runs > PADDED * OFTEN if price is None else runs * seconds > PADDED * price
+        if price is None or len(self._exact) >= MOST_AT_ONCE:
+            return False
+        spent = in_numpy()
+        return spent is not None and spent < PATIENCE * price
+
+    def add_exact(self, sizes: Hashable) -> None:
+        """These sizes run as they are from now on."""
+        self._exact.add(sizes)
+
+    def ran_padded(self, sizes: Hashable, seconds: float) -> None:
+        """A run of these sizes with padding took so long."""
+        runs, least = self._padded.get(sizes, (-1, seconds))
+        self._padded.keep(sizes, (runs + 1, min(least, seconds)))
+
+
+def seconds_in_numpy(own: Sequence[Executables]) -> float | None:
+    """Those of sizes that nothing is compiled for; None before NumPy has computed any."""
+    exact = [form for each in own if not each.compiled.masked for form in each.all()]
+    seen = [form.forms.seen for form in exact]
+    if not any(each.ended for each in seen):
+        return None
+    return sum(each.spent for each in seen if FULL not in each.ready)
 
 
 def sizes_of(feeds: Mapping[str, Array]) -> Hashable:
