@@ -25,11 +25,13 @@ from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.reference.interpreter import Run
 from graphopt.reference.ragged import Ragged
 from graphopt.reference.registry import RULES
+from graphopt.runtime.devices.places import Place
 from graphopt.runtime.host.blas_threads import LONG, blas_threads
-from graphopt.runtime.host.by_lowering import ByLowering, is_lowered
+from graphopt.runtime.host.by_lowering import compute_by_lowering, is_lowered
 from graphopt.runtime.host.draws import draw, is_drawn
 from graphopt.runtime.host.failures import GivenUp, HostFailure, OpError, fails_again
 from graphopt.runtime.host.rules import QUICK
+from graphopt.runtime.state.arrays import HostArray
 
 NATIVE = Run("native", 0)
 """The helpers of rules that compute in the declared dtypes."""
@@ -40,11 +42,17 @@ Step: TypeAlias = "Callable[[Running], Sequence[Any]]"
 
 @dataclass
 class Running:
-    """One run: its values, and the time of this thread's CPU clock at which it is given up."""
+    """One run: its values, and the time of this thread's CPU clock at which it is given up.
+
+    It has a random key, and the place whose device runs the ops that NumPy does not compute.
+    `hashes` is true when dropouts draw by hashing a counter.
+    """
 
     values: list[Any]
     end: float
-    by_lowering: ByLowering
+    key: HostArray
+    place: Place
+    hashes: bool = False
     iterations: list[int] = field(default_factory=list[int])
     """The numbers of the iterations of the loops around the op that is computed."""
     rng_shift: int = 0
@@ -186,7 +194,11 @@ def _lowered_step(op: PdOp, slots: Slots) -> Step:
 
     def step(running: Running) -> Sequence[Any]:
         operands = {value: NATIVE.left(value, running.values[slot]) for value, slot in read}
-        found = running.by_lowering(op, operands, running.iterations, running.rng_shift)
+        found = compute_by_lowering(
+            *(op, operands, running.place, running.key, running.iterations),
+            hashes=running.hashes,
+            rng_shift=running.rng_shift,
+        )
         return [NATIVE.enter(array) for array in found]
 
     return step
@@ -197,8 +209,7 @@ def _drawn_step(op: PdOp) -> Step:
     finish = _finish(op)
 
     def step(running: Running) -> Sequence[Any]:
-        key = running.by_lowering.key
-        return finish(draw(op, key, running.iterations, running.rng_shift))
+        return finish(draw(op, running.key, running.iterations, running.rng_shift))
 
     return step
 

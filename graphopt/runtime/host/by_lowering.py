@@ -8,7 +8,6 @@ is around it; one whose sizes depend on data is NumPy in its lowering, too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,40 +23,36 @@ from graphopt.runtime.host.draws import is_drawn
 from graphopt.runtime.state.arrays import HostArray
 
 
-@dataclass(frozen=True)
-class ByLowering:
-    """The lowering of single ops in one run, with its random key, on the device of a place.
+def compute_by_lowering(
+    op: Operation,
+    operands: Mapping[SSAValue, HostArray],
+    place: Place,
+    step_key: HostArray,
+    iterations: Sequence[int],
+    *,
+    hashes: bool,
+    rng_shift: int,
+) -> list[HostArray]:
+    """The results of an op on the device of a place, in these iterations of the loops around it.
 
-    `hashes` is true when dropouts draw by hashing a counter.
+    `step_key` is the random key of the run. `hashes` is true when dropouts draw by hashing a
+    counter.
     """
+    device = device_of(place)
+    import jax
 
-    key: HostArray
-    place: Place
-    hashes: bool
+    from graphopt.lowering.collectives import ALONE
+    from graphopt.lowering.evaluate import Context, evaluate_op
 
-    def __call__(
-        self,
-        op: Operation,
-        operands: Mapping[SSAValue, HostArray],
-        iterations: Sequence[int],
-        rng_shift: int,
-    ) -> list[HostArray]:
-        """The results of an op in these iterations of the loops around it."""
-        device = device_of(self.place)
-        import jax
-
-        from graphopt.lowering.collectives import ALONE
-        from graphopt.lowering.evaluate import Context, evaluate_op
-
-        env: dict[Any, Any] = {value: (array,) for value, array in operands.items()}
-        with jax.enable_x64(True), jax.default_device(device):
-            key = jax.random.wrap_key_data(jax.numpy.asarray(self.key))
-            for number in iterations:
-                key = jax.random.fold_in(key, number)
-            words = jax.random.key_data(key)
-            context = Context(ALONE, words, by_op=True, hashes=self.hashes, rng_shift=rng_shift)
-            evaluate_op(op, env, context)
-        return [np.asarray(env[result][0]) for result in op.results]
+    env: dict[Any, Any] = {value: (array,) for value, array in operands.items()}
+    with jax.enable_x64(True), jax.default_device(device):
+        key = jax.random.wrap_key_data(jax.numpy.asarray(step_key))
+        for number in iterations:
+            key = jax.random.fold_in(key, number)
+        words = jax.random.key_data(key)
+        context = Context(ALONE, words, by_op=True, hashes=hashes, rng_shift=rng_shift)
+        evaluate_op(op, env, context)
+    return [np.asarray(env[result][0]) for result in op.results]
 
 
 def import_lowering(place: Place) -> None:

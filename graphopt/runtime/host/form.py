@@ -30,7 +30,7 @@ from graphopt.reference.interpreter import WALKED, supports
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.host.blas_threads import blas_threads
 from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
-from graphopt.runtime.host.by_lowering import ByLowering, import_lowering, is_lowered
+from graphopt.runtime.host.by_lowering import import_lowering, is_lowered
 from graphopt.runtime.host.failures import compute_or_raise
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results
 
@@ -71,8 +71,8 @@ class HostForm:
         """The fetches of one step, which changes no state; HostFailure where there are none."""
         given = compute_or_raise(lambda: [NATIVE.enter(np.asarray(a)) for a in (*read_only, *fed)])
         began = time.thread_time()
-        by_lowering = ByLowering(key, self._place, self._hashes)
-        running = Running([None] * self._slots, began + self.price, by_lowering)
+        end = began + self.price
+        running = Running([None] * self._slots, end, key, self._place, self._hashes)
         with np.errstate(all="ignore"), flushed_denormals(), blas_threads.watch_run():
             values = self._body.run(running, [given[at] for at in self._positions])
         self.spent += time.thread_time() - began

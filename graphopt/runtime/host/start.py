@@ -20,38 +20,32 @@ from graphopt.lowering.denormals import flushed_denormals
 from graphopt.reference.registry import RULES
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
-from graphopt.runtime.host.by_lowering import ByLowering
 from graphopt.runtime.host.draws import is_drawn
-from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results
+from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results, Step
 
 MOST_NUMBERS = 32_000_000
 """More random numbers take NumPy longer, by 15 ns each, than XLA takes to compile generators."""
 
 
-class StartForm:
+def start_step(compiled: Compiled) -> Step:
     """The step of a startup program, which gives state and takes nothing."""
+    block = main_function(compiled.module).body.block
+    slots: Slots = {}
+    body, place = Body(block, slots), compiled.compilation.places[0]
+    assert block.last_op is not None
+    returned = block.last_op.operands
 
-    def __init__(self, compiled: Compiled) -> None:
-        block = main_function(compiled.module).body.block
-        slots: Slots = {}
-        self._body = Body(block, slots)
-        self._slots = len(slots)
-        assert block.last_op is not None
-        self._returned = block.last_op.operands
-        self._place = compiled.compilation.places[0]
-
-    def __call__(
-        self, updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray
-    ) -> Results:
-        """No fetches, and the state."""
-        running = Running([None] * self._slots, math.inf, ByLowering(key, self._place, False))
+    def step(updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray) -> Results:
+        running = Running([None] * len(slots), math.inf, key, place)
         with np.errstate(all="ignore"), flushed_denormals():
-            values = self._body.run(running)
-        pairs = zip(self._returned, values, strict=True)
+            values = body.run(running)
+        pairs = zip(returned, values, strict=True)
         return (), tuple(np.array(NATIVE.left(*pair), order="C") for pair in pairs)
 
+    return step
 
-def has_start_form(compiled: Compiled) -> bool:
+
+def has_start_step(compiled: Compiled) -> bool:
     """True for a startup program that NumPy computes, without JAX, and soon, for any device."""
     if not compiled.is_startup or compiled.calls_python:
         return False

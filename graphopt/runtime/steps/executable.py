@@ -204,11 +204,11 @@ class Executable:
         """The form of a step that has only one; None for one that may have others."""
         compiled, replicated = self.compiled, self.replicated
         if compiled.is_startup:
-            from graphopt.runtime.host.start import StartForm, has_start_form
+            from graphopt.runtime.host.start import has_start_step, start_step
 
-            if tier_flag() in (AUTO, HOST) and has_start_form(compiled):
+            if tier_flag() in (AUTO, HOST) and has_start_step(compiled):
                 words = f"{HOST}: NumPy draws the numbers of a startup program"
-                return Form(HOST, StartForm(compiled), words=words)
+                return Form(HOST, start_step(compiled), words=words)
             if compiled.starts_alike:
                 return self._by_op("start")
         if replicated.name != "alone" and not hasattr(replicated.function, "trace"):

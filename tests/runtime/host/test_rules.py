@@ -21,8 +21,8 @@ from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.reference import Unsupported, evaluate_ops
 from graphopt.reference.registry import RULES
+from graphopt.runtime import CPUPlace
 from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
-from graphopt.runtime.host.by_lowering import ByLowering
 from graphopt.runtime.host.rules import QUICK, erf
 from graphopt.testing import programs, random_inputs, run_module
 from graphopt.testing.programs import Generated
@@ -48,8 +48,7 @@ def computed(block: Block, given: Sequence[Any]) -> list[Any]:
     """The values that a block returns, for its arguments; a run that takes its time."""
     slots: Slots = {}
     body = Body(block, slots)
-    by_lowering = ByLowering(np.zeros(2, np.uint32), None, hashes=False)
-    running = Running([None] * len(slots), math.inf, by_lowering)
+    running = Running([None] * len(slots), math.inf, np.zeros(2, np.uint32), CPUPlace())
     with np.errstate(all="ignore"):
         return body.run(running, list(map(NATIVE.enter, given)))
 
