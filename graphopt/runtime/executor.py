@@ -13,7 +13,7 @@ from graphopt.ir.program.location import caller_level
 from graphopt.runtime.devices.places import Place, check_place, place_of
 from graphopt.runtime.distributed.world import world_of_environment
 from graphopt.runtime.feeds.buckets import Buckets
-from graphopt.runtime.feeds.feed import feeds_state, single_feed, with_readers
+from graphopt.runtime.feeds.feed import feeds_state, names_fed, with_readers
 from graphopt.runtime.feeds.fetch import (
     MOST_ARRAYS,
     ArrayCounts,
@@ -232,12 +232,11 @@ class Executor(WithFacts):
         self,
         runner: Runner,
         program: Program,
-        feeds: Iterable[str],
+        fed: tuple[str, ...],
         names: tuple[str, ...],
         updates: tuple[Operator, ...],
     ) -> Program:
         """The program without what neither a fetch nor an update needs, pruned once."""
-        fed = tuple(feeds)
         return runner.find_pruned(
             *(program, names, fed, updates),
             lambda: self._prune_program(program, fed, names, updates),
@@ -300,13 +299,9 @@ class Executor(WithFacts):
             )
             if not feeds_state(source, feed):
                 return []
-        runner = self._runner
-        if updates is None:
-            fetches = runner.step(source, feed, names, scope, wait=return_numpy)
-        else:
-            feeds = single_feed(source, feed, any_shape=True)
-            program = self._find_pruned(runner, source, feeds, names, updates)
-            fetches = runner.run(program, feeds, names, scope, wait=return_numpy)
+        if updates is not None:
+            source = self._find_pruned(self._runner, source, names_fed(feed), names, updates)
+        fetches = self._runner.step(source, feed, names, scope, wait=return_numpy)
         return as_results([value for (value,) in fetches], return_numpy=return_numpy)
 
 

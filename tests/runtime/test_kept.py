@@ -181,7 +181,7 @@ def test_evicted_shapes_are_released() -> None:
     runner = exe._runner
     feeds = [{"x": np.ones((rows, 4), "float32")} for rows in (1, 2)]
     exe.run(main, feed=feeds[0], fetch_list=[names[0]], scope=scope)
-    (executables,) = runner._all()
+    (executables,) = runner._kept.all()
     first = weakref.ref(executables.all()[0])
     for number in range(MAX_SHAPES):
         executables.find(number, 1, even=True)

@@ -50,7 +50,7 @@ from graphopt.runtime.state.arrays import Array, Feed, Fetched, Stats, shapes_of
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.generator import default_generator
 from graphopt.runtime.state.scope import Scope
-from graphopt.runtime.steps.kept import MOST_COMPILED, choose
+from graphopt.runtime.steps.kept import MOST_COMPILED, subset_of
 from graphopt.runtime.steps.shipped import came_with, executables_of
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class BucketedRunner(Runner):
             if found is not None:
                 return found
             if signature is None or len(feed) != len(feeds):  # pyright: ignore  # it is a dict
-                return super()._fed_step(program, feeds, names, scope, wait=wait)
+                return self._fed_step(program, feeds, names, scope, wait=wait)
         return super()._checked_step(program, feed, names, scope, signature, wait=wait)
 
     def _find_decoder(self, program: Program, feed: Feed, names: Names) -> CachedDecoder | None:
@@ -186,22 +186,6 @@ class BucketedRunner(Runner):
             if _are_declared(program, fed):
                 return self.decoders.meet(program, fed, names, make, runs_at_once=at_once)
         return None
-
-    def _fed_step(
-        self,
-        program: Program,
-        feeds: dict[str, Array],
-        names: Names,
-        scope: Scope,
-        *,
-        wait: bool,
-    ) -> Fetched:
-        """One step on one place, padded where the program can do with it."""
-        may_pad = self._may_pad(program)
-        found = self._padded_step(program, feeds, names, scope, wait=wait) if may_pad else None
-        if found is None:
-            return super()._fed_step(program, feeds, names, scope, wait=wait)
-        return found
 
     def _may_pad(self, program: Program) -> bool:
         """False where every size runs without padding."""
@@ -239,7 +223,7 @@ class BucketedRunner(Runner):
     def _all_of(self, program: Program) -> list[Executables]:
         """The executables of one program."""
         serial = program.serial
-        return [e for e in self._all() if e.compiled.compilation.program.serial == serial]
+        return [e for e in self._kept.all() if e.compiled.compilation.program.serial == serial]
 
     def _find_met(self, program: Program) -> MetSizes | None:
         """The sizes of a program's feeds, where the caller gave no buckets."""
@@ -263,7 +247,7 @@ class BucketedRunner(Runner):
         self.rows += sum(real for real, _ in fed)
         self.padding += sum(size - real for real, size in fed)
         is_new, began = not found.is_ready, perf_counter()
-        fetches = choose(found, served, names)(padded, scope)
+        fetches = subset_of(found, served, names)(padded, scope)
         if wait or self.places[0].platform == "cpu":  # the time of the step is wanted
             for array in fetches:
                 np.asarray(array)

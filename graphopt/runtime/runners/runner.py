@@ -43,8 +43,8 @@ from graphopt.runtime.steps.kept import (
     KeptPrograms,
     Ready,
     Runnable,
-    choose,
     ready_of,
+    subset_of,
 )
 from graphopt.runtime.steps.shipped import came_with, executables_of
 
@@ -98,7 +98,7 @@ class Runner:
             "op_by_op": sum(executable.replicated.name == "by_op" for executable in kept),
             "tiers": dict(Counter(filter(None, (each.tier() for each in kept)))),
             "runs": self.runs,
-            "reasons": self._kept.stats(self._all()),
+            "reasons": self._kept.stats(self._kept.all()),
         }
         if self._kept.compiled_for:
             found["other_fetches"] = list(self._kept.compiled_for)
@@ -108,19 +108,16 @@ class Runner:
 
     def all_compiled(self) -> list[Compiled]:
         """The optimised modules that are kept, one for each program, feeds and set of fetches."""
-        return [each.compiled for each in self._all()]
+        return [each.compiled for each in self._kept.all()]
 
     def all_made(self) -> list[Compiled]:
         """The same for reports: where passes choose by sizes, one for each set of sizes."""
-        found = [[e.made_of for e in each.all()] or [each.compiled] for each in self._all()]
+        found = [[e.made_of for e in each.all()] or [each.compiled] for each in self._kept.all()]
         return list({id(made): made for each in found for made in each}.values())
 
     def executables(self) -> list[Executable]:
         """Their executables, one for each set of feed shapes."""
-        return [executable for each in self._all() for executable in each.all()]
-
-    def _all(self) -> list[Executables]:
-        return self._kept.all()
+        return [executable for each in self._kept.all() for executable in each.all()]
 
     def step(
         self, program: Program, feed: Feed, names: Names, scope: Scope, *, wait: bool
@@ -196,23 +193,6 @@ class Runner:
             self._ready.keep(signature, ready_of(executable))
         return self._run(executable, program, parts.feeds(), names, scope, wait=wait)
 
-    def run(
-        self,
-        program: Program,
-        feeds: dict[str, Array],
-        names: Names,
-        scope: Scope,
-        *,
-        wait: bool,
-    ) -> Fetched:
-        """One step on one place, of feeds that were checked."""
-
-        def check(one: Program, names: Names) -> Fetched:
-            run = self._fed_step if one is program else self.run
-            return run(one, feeds, names, scope, wait=wait)
-
-        return run_side(self._branches, program, names, check)
-
     def _fed_step(
         self,
         program: Program,
@@ -222,7 +202,7 @@ class Runner:
         *,
         wait: bool,
     ) -> Fetched:
-        """As `run`, for a program whose sides are known."""
+        """One step on one place, of feeds that were checked, as they are."""
         executable = self._executable(program, SplitFeed(1, feeds), names)
         return self._run(executable, program, feeds, names, scope, wait=wait)
 
@@ -241,13 +221,6 @@ class Runner:
         self.runs += 1
         return fetches
 
-    def _note_replicas(self, executable: Runnable, fetches: Arrays) -> Fetched:
-        """The values of each fetch, one for each replica; `stats` has how many there were."""
-        replicated = executable.replicated
-        if self.parallel is not None:
-            self._mapper = replicated.name, replicated.replicas
-        return by_replica(fetches) if replicated.mapped else [*zip(fetches)]
-
     def _run(
         self,
         executable: Runnable,
@@ -258,15 +231,19 @@ class Runner:
         *,
         wait: bool,
     ) -> Fetched:
+        """The values of each fetch, one for each replica; `stats` has how many there were."""
         reads = wait and bool(names)
         fetches = self.run_ready(executable, program, feeds, scope, reads=reads)
-        return self._note_replicas(executable, fetches)
+        replicated = executable.replicated
+        if self.parallel is not None:
+            self._mapper = replicated.name, replicated.replicas
+        return by_replica(fetches) if replicated.mapped else [*zip(fetches)]
 
     def _executable(self, program: Program, parts: SplitFeed, names: Names) -> Runnable:
         executables, served, shapes = self._executables(program, parts, names)
         even, feeds = parts.whole is not None, parts.whole if parts.count == 1 else None
         executable = executables.find(shapes, parts.count, even=even, feeds=feeds)
-        return choose(executable, served, names)
+        return subset_of(executable, served, names)
 
     def _executables(
         self, program: Program, parts: SplitFeed, names: Names

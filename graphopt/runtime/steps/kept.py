@@ -112,7 +112,7 @@ def ready_of(executable: Runnable) -> Ready:
     return again
 
 
-def choose(executable: Executable, compiled: Names, names: Names) -> Runnable:
+def subset_of(executable: Executable, compiled: Names, names: Names) -> Runnable:
     """An executable of these fetches from one of others; what it does not have is state."""
     if compiled == names:
         return executable

@@ -636,7 +636,7 @@ def test_sizes_share_what_numpy_computes_with(monkeypatch: pytest.MonkeyPatch) -
     net = infer()
     for height in (5, 6, 7):
         net.run(feed(height=height), net.out)
-    executables = [e for each in net.executor._runner._all() for e in each.all()]
+    executables = [e for each in net.executor._runner._kept.all() for e in each.all()]
     forms = [e.forms._ready["host"].step for e in executables if "host" in e.forms._ready]
     assert len(made) == 1 and len({id(each) for each in forms}) == 3
     assert all(0 < each.spent < sum(each.spent for each in forms) for each in forms)
