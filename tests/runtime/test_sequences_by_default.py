@@ -11,7 +11,8 @@ import pytest
 import graphopt as paddle
 import graphopt.fluid as fluid
 from graphopt.ir.program import unique_name
-from graphopt.runtime.steps import costs, executable
+from graphopt.runtime.runners import bucketed
+from graphopt.runtime.steps import costs
 from graphopt.runtime.steps.costs import ProgramCosts
 from graphopt_tests.runtime.bucket_runs import assert_close
 
@@ -229,7 +230,7 @@ def test_a_size_is_compiled_when_padding_it_took_longer(
 
     Where runs shall end with the same bits the number of times decides (here `often`, if any).
     """
-    monkeypatch.setattr(executable, "shall_repeat", lambda _: often > 0)
+    monkeypatch.setattr(bucketed, "shall_repeat", lambda _: often > 0)
     monkeypatch.setattr(costs, "OFTEN", often)
     sizes = iter([17, *[11] * 9])
 

@@ -50,6 +50,7 @@ from graphopt.runtime.state.arrays import Array, Feed, Fetched, Stats, shapes_of
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.generator import default_generator
 from graphopt.runtime.state.scope import Scope
+from graphopt.runtime.steps.facts import shall_repeat
 from graphopt.runtime.steps.kept import MOST_COMPILED, subset_of
 from graphopt.runtime.steps.shipped import came_with, executables_of
 
@@ -408,8 +409,10 @@ def _reuse(
         return rows
     roomy = with_headroom(buckets, rows, links, feeds)
     most = buckets.reuse * prod(_sizes_of(roomy).values())
-    if patience is not None and executables.pays(wanted, patience):
-        most, roomy = prod(wanted.values()), rows
+    if patience is not None:
+        repeats = shall_repeat(executables.compiled)
+        if executables.costs.pays(wanted, patience, repeats=repeats):
+            most, roomy = prod(wanted.values()), rows
     fits = [
         sizes
         for sizes in known

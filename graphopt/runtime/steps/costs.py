@@ -70,13 +70,15 @@ class ProgramCosts:
         share = 1 - prod(wanted.values()) / prod(used.values())
         self._wasted[_key(wanted)] += seconds * share
 
-    def pays(self, wanted: Sizes, patience: float) -> bool:
-        """True once more than `patience` times the seconds of a compilation were wasted."""
-        return self._wasted[_key(wanted)] > patience * self._compiling
+    def pays(self, wanted: Sizes, patience: float, *, repeats: bool) -> bool:
+        """True when a padded size that a larger one has served so far is worth compiling.
 
-    def came_often(self, wanted: Sizes, patience: float) -> bool:
-        """True once the size was wanted more than `patience` times OFTEN: the same in every run."""
-        return self._times[_key(wanted)] > patience * OFTEN
+        That is once more than `patience` times the seconds of a compilation were wasted. Where runs
+        shall be `repeats` of each other, it is once the size was wanted `patience` times OFTEN.
+        """
+        if repeats:
+            return self._times[_key(wanted)] > patience * OFTEN
+        return self._wasted[_key(wanted)] > patience * self._compiling
 
 
 def _key(sizes: Sizes) -> tuple[tuple[str, int], ...]:

@@ -33,8 +33,7 @@ from graphopt.runtime.state.arrays import (
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
-from graphopt.runtime.steps.costs import ProgramCosts, Sizes
-from graphopt.runtime.steps.facts import shall_repeat
+from graphopt.runtime.steps.costs import ProgramCosts
 from graphopt.runtime.steps.forms import Form, Forms, Run
 from graphopt.runtime.steps.policy import BY_OP, KERNELS
 from graphopt.runtime.steps.run_hook import watcher
@@ -261,12 +260,6 @@ class Executables:
         """Those that are kept."""
         found = [each for numbered in self._numbered.values() for each in numbered.all()]
         return [*self._found.values(), *found]
-
-    def pays(self, wanted: Sizes, patience: float) -> bool:
-        """True when a padded size that a larger one has served so far is worth compiling."""
-        if shall_repeat(self.compiled):
-            return self.costs.came_often(wanted, patience)
-        return self.costs.pays(wanted, patience)
 
     def find(
         self, shapes: Hashable, count: int, *, even: bool, feeds: Feeds | None = None
