@@ -48,7 +48,7 @@ def read_bundle(path: Path, limits: Limits | None = None) -> tuple[LoadedModel, 
         data = bundle.piece(record["parameters"], "the parameters", bundle.limits.params_bytes)
         tensors = read_combined(data, stored_variables(loaded.program), str(path), limits)
         buckets = _buckets_of(record["padding"])
-        ship(loaded.program, InBundle(bundle, loaded.program, loaded.fetch_names))
+        ship(loaded.program, InBundle(bundle, loaded.program, loaded.fetch_names).executables)
     parameters = {name: tensor.array for name, tensor in tensors.items()}
     return replace(loaded, parameters=parameters), buckets
 

@@ -124,7 +124,7 @@ def profile_compilation(
         except NeedsData as error:
             raise UnsupportedError(f"the program runs op by op, as {error}") from None
 
-    executable.form = Form(FULL, made, executable.prepare, executable.replicated.donates)
+    executable.form = Form(FULL, made, compiled.prepare, executable.replicated.donates)
 
     def step() -> None:
         fetches = executable(feeds, scope)

@@ -131,7 +131,7 @@ class Session:
         raw = self.keys.raw(compiled.plan.steps) if compiled.is_random else [0, 0]
         step = self.group.begin_step(executable, does, values, raw, sync=sync)
         try:
-            executable.state.keys = self.keys
+            executable.state.draw_key = self.keys.next_key
             executable.state.confirm = self.group.confirm
             # what all trainers do together is done whole, also when this one is interrupted
             with Uninterrupted():

@@ -61,10 +61,9 @@ class Executable:
         self.replicated = replicated
         self.fed = [port.name for port in compiled.plan.feeds]
         self.state = StepState(compiled, replicated)
-        self.forms = Forms(self.state, replicated, costs or ProgramCosts(), reason)
+        self.forms = Forms(self.state, costs or ProgramCosts(), reason)
         self.form: Form | None = None
         """The form that runs from now on, once that is known."""
-        self.prepare = compiled.prepare
         named = compiled.bounds.items()
         self.bounds = {name: bounds for name, bounds in named if name in self.fed}
         self._divisors = {name: bounds for name, bounds in named if name not in self.fed}
@@ -99,8 +98,8 @@ class Executable:
         if (last := self.forms.last) is not None:
             self.form = last
             # no other form reads prepared state, but for feeds of other sizes
-            own = self.prepare if last.state is None else last.state.prepare
-            for other in {self.prepare, own} - {last.prepare, None}:
+            own = last.state or self.state
+            for other in {self.state.prepare, own.prepare} - {last.prepare, None}:
                 scope.prepared.pop(other, None)
         return form
 
@@ -133,7 +132,8 @@ class Executable:
 
     def arguments(self, feeds: Feeds, scope: Scope) -> tuple[Arrays, Arrays, FedArrays, HostArray]:
         """The arguments of a step: state that it updates, state that it reads, feeds, a key."""
-        return self.state.arguments(tuple(map(feeds.__getitem__, self.fed)), scope, self.prepare)
+        state = self.state
+        return state.arguments(tuple(map(feeds.__getitem__, self.fed)), scope, state.prepare)
 
     def tier(self) -> str:
         """The form that runs and the reason; "" where there is one form only."""
@@ -211,13 +211,14 @@ class Executable:
             if compiled.starts_alike:
                 return self._by_op("start")
         if replicated.name != "alone" and not hasattr(replicated.function, "trace"):
-            return Form(replicated.name, replicated.function, self.prepare, replicated.donates)
+            prepare, donates = compiled.prepare, replicated.donates
+            return Form(replicated.name, replicated.function, prepare, donates)
         return None
 
     def _by_op(self, name: str) -> Form:
         """The form op by op; `name` is for reports."""
         self.replicated = self.state.replicated = replace(self.compiled.op_by_op, name=name)
-        return Form(BY_OP, self.replicated.function, self.prepare)
+        return Form(BY_OP, self.replicated.function, self.compiled.prepare)
 
     def _check_divisors(self, scope: Scope) -> None:
         """Refuse state with a 0 that divides, when it is another than before."""

@@ -113,9 +113,7 @@ class Forms:
     `last` is the one that stays.
     """
 
-    def __init__(
-        self, state: StepState, replicated: Replicated, costs: ProgramCosts, reason: str
-    ) -> None:
+    def __init__(self, state: StepState, costs: ProgramCosts, reason: str) -> None:
         self._ready: dict[str, Form] = {}
         self.seen = History(self._ready)
         self.is_ready = False
@@ -128,7 +126,7 @@ class Forms:
         """The next runs that have this form whatever has happened meanwhile."""
         self._state = state
         self._compiled = state.compiled
-        self._replicated = replicated
+        self._replicated = state.replicated
         self._reason = reason
         self._costs = costs
         self._facts = Facts()
@@ -230,10 +228,8 @@ class Forms:
         seen.runs += 1
         if self._facts.quick_runs:
             self._costs.trained += 1
-            seen.trained, seen.shared = (
-                self._costs.trained,
-                seen.shared or self._state.is_shared(scope),
-            )
+            seen.trained = self._costs.trained
+            seen.shared = seen.shared or self._state.is_shared(scope)
         if seen.thread and self._process != os.getpid():
             # it is one of the process that this one is a child of
             seen.thread, self._full_maker = "", None

@@ -67,7 +67,7 @@ class LoadedExecutables(Executables):
             "alone", lambda: step, 1, lambda _: sharding, home_of(device), mapped=False, why=SHIPPED
         )
         executable = Executable(self.compiled, replicated, SHIPPED)
-        executable.form = Form(SHIPPED, step, executable.prepare)
+        executable.form = Form(SHIPPED, step, self.compiled.prepare)
         return executable
 
     def _make(self, replicated: Replicated) -> Executable:

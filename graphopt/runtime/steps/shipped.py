@@ -6,7 +6,8 @@ the program first runs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakKeyDictionary
 
 from graphopt.ir.dialect.collector import keep_imported, paused_collector
@@ -18,20 +19,14 @@ if TYPE_CHECKING:
     from graphopt.runtime.steps.executable import Executables
 
 
-class Shipped(Protocol):
-    """The executables that came with a program."""
-
-    def executables(self, compilation: Compilation) -> Executables | None:
-        """Those of a compilation; None when the file has none for it."""
-        ...
+Find: TypeAlias = "Callable[[Compilation], Executables | None]"
+"""Gives the executables of a compilation; None when a file has none for it."""
+_shipped: WeakKeyDictionary[Program, Find] = WeakKeyDictionary()
 
 
-_shipped: WeakKeyDictionary[Program, Shipped] = WeakKeyDictionary()
-
-
-def ship(program: Program, shipped: Shipped) -> None:
+def ship(program: Program, find: Find) -> None:
     """Note what came with a program. It is forgotten with the program."""
-    _shipped[program] = shipped
+    _shipped[program] = find
 
 
 def came_with(program: Program) -> bool:
@@ -47,10 +42,10 @@ def executables_of(program: Program, compilation: Compilation, reason: str) -> E
     with paused_collector():  # modules that are imported are no garbage either
         from graphopt.runtime.steps.executable import Executables
 
-        shipped, executables = _shipped.get(program), None
-        if shipped is not None:
+        find, executables = _shipped.get(program), None
+        if find is not None:
             import_jax()
-            executables = shipped.executables(compilation)
+            executables = find(compilation)
         if executables is None:
             from graphopt.runtime.disk.summaries import compiled_or_known
 

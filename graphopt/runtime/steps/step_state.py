@@ -6,7 +6,7 @@ import itertools
 import operator
 import weakref
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -32,25 +32,17 @@ _value = operator.attrgetter("value")
 _serial = itertools.count()
 
 
-class KeyGenerator(Protocol):
-    """Whatever gives the random keys of steps."""
-
-    def next_key(self, runs: int = 1) -> HostArray:
-        """The key of the next step, of which `runs` run in one call."""
-        ...
-
-
 class StepState:
     """The state that the steps of a program read and write, on the devices of `replicated`.
 
-    `keys` gives random keys in place of the global generator, if it is set. `confirm` is called
-    with how a step that calls Python ended.
+    `draw_key` gives the random key of so many steps in one call in place of the global generator,
+    if it is set. `confirm` is called with how a step that calls Python ended.
     """
 
     def __init__(self, compiled: Compiled, replicated: Replicated) -> None:
         self.replicated = replicated
         self.prepare = compiled.prepare
-        self.keys: KeyGenerator | None = None
+        self.draw_key: Callable[[int], HostArray] | None = None
         self.confirm: Callable[[str], None] | None = None
         self.compiled = compiled
         self._plan = compiled.plan
@@ -123,7 +115,8 @@ class StepState:
 
     def next_key(self) -> HostArray:
         """The random key of the next step of a program that draws; others have NO_KEY."""
-        return (self.keys or default_generator()).next_key(self._plan.steps)
+        draw_key = self.draw_key or default_generator().next_key
+        return draw_key(self._plan.steps)
 
     def tell(self, slots: BoundState, fed: FedArrays, key: HostArray, scope: Scope) -> None:
         """Report what a step takes to the run hook."""
