@@ -146,7 +146,7 @@ class InBundle:
         FormatError when either is damaged.
         """
         from graphopt.models.bundle.load import executable_of, from_stablehlo
-        from graphopt.runtime.steps.loaded import Loaded
+        from graphopt.runtime.steps.loaded import loaded_step
 
         bundle = self.bundle
         with as_format_error(bundle.path):
@@ -157,14 +157,14 @@ class InBundle:
             content = bundle.piece(entry["executable"], "an executable")
             executable, reason = executable_of(content, device)
             if executable is not None:
-                return Loaded(executable, device)
+                return loaded_step(executable, device)
         self._warn(f"{bundle.path}: compiling its programs again, as {reason}")
         content = bundle.piece(entry["stablehlo"], "a StableHLO program")
         executable, reason = from_stablehlo(content, options, device)
         if executable is None:
             warnings.warn(f"{bundle.path}: compiling the model again, as {reason}", stacklevel=2)
             return None
-        return Loaded(executable, device)
+        return loaded_step(executable, device)
 
     def _warn(self, text: str) -> None:
         if not self.has_warned:

@@ -18,21 +18,17 @@ from graphopt.runtime.steps.forms import Form
 SHIPPED = "from a bundle"
 
 
-class Loaded:
-    """A step that updates nothing, as XLA's executable of arrays in a row."""
+def loaded_step(executable: Any, device: Any) -> Step:
+    """A step that updates nothing, of XLA's executable of arrays in a row."""
 
-    def __init__(self, executable: Any, device: Any) -> None:
-        self._executable = executable
-        self._device = device
-
-    def __call__(
-        self, updated: Arrays, read_only: Arrays, feeds: FedArrays, key: HostArray
-    ) -> Results:
+    def step(updated: Arrays, read_only: Arrays, feeds: FedArrays, key: HostArray) -> Results:
         # state is on the device already
-        given = jax.device_put((*feeds, key), self._device)
-        results = self._executable.execute_sharded([*updated, *read_only, *given])
+        given = jax.device_put((*feeds, key), device)
+        results = executable.execute_sharded([*updated, *read_only, *given])
         arrays = results.disassemble_into_single_device_arrays()
         return tuple([shards[0] for shards in arrays]), ()
+
+    return step
 
 
 class LoadedExecutables(Executables):
