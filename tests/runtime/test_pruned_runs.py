@@ -10,6 +10,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import FetchError, ProgramError
+from graphopt.runtime.runners import bucketed, runner
 from graphopt_tests.frontend.programs import fresh
 
 X = np.ones((4, 2), "float32")
@@ -74,3 +75,22 @@ def test_a_gradient_through_what_is_fed() -> None:
         test = static.default_main_program().clone(for_test=True)
         (value,) = exe.run(test, fed, [loss], use_prune=True)
         assert value == 1.0
+
+
+def test_feeds_of_a_pruned_program_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of any other program, while they are alike."""
+    looked, own = list[Any](), runner.single_feed
+
+    def noted(*given: Any, **options: Any) -> Any:
+        looked.append(given)
+        return own(*given, **options)
+
+    with fresh():
+        exe, ((_, loss, train), _) = two_losses()
+        exe.run(feed={"x1": X}, fetch_list=[loss, train], use_prune=True)
+        for module in (runner, bucketed):
+            monkeypatch.setattr(module, "single_feed", noted)
+        exe.run(feed={"x1": X}, fetch_list=[loss, train], use_prune=True)
+        assert not looked
+        exe.run(feed={"x1": X[:3]}, fetch_list=[loss, train], use_prune=True)
+        assert looked
