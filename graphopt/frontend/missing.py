@@ -7,7 +7,7 @@ the modules of 1.8.5 and 2.6.2; `tests/frontend` has what records them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -271,8 +271,18 @@ def name_error(module: str, name: str) -> AttributeError:
     text = None if name.startswith("_") else words(f"{module.replace(_ROOT, 'paddle', 1)}.{name}")
     if text is not None:
         return AttributeError(text)
-    text = f"module '{module}' has no attribute '{name}'"
-    return AttributeError(text, name=name, obj=sys.modules[module])
+    return _unknown(f"module '{module}'", name, dir(sys.modules[module]))
+
+
+def _unknown(owner: str, name: str, names: Iterable[str]) -> AttributeError:
+    """The error for a name that Paddle lacks, too; with the nearest of these names."""
+    text = f"{owner} has no attribute '{name}'"
+    if not name.startswith("_"):
+        from difflib import get_close_matches  # for errors alone
+
+        for near in get_close_matches(name, [each for each in names if each[0] != "_"], 1, 0.7):
+            text += f"; did you mean '{near}'?"
+    return AttributeError(text)
 
 
 def explain(module: MutableMapping[str, Any]) -> None:
@@ -300,5 +310,4 @@ def member_error(owner: Any, name: str, space: str) -> AttributeError:
     text = None if name.startswith("_") else words(f"{space}.{name}")
     if text is not None:
         return AttributeError(text)
-    own = type(owner).__name__
-    return AttributeError(f"'{own}' object has no attribute '{name}'", name=name, obj=owner)
+    return _unknown(f"'{type(owner).__name__}' object", name, dir(owner))

@@ -68,7 +68,7 @@ def test_aliases_and_modules() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    """The message is Python's own, and refused names are still there to explain themselves."""
+    """The message begins as Python's, and refused names are there to explain themselves."""
     with pytest.raises(AttributeError, match="module 'graphopt' has no attribute 'reluu'"):
         _ = graphopt.reluu
     with pytest.raises(NotImplementedError, match="dynamic mode"):

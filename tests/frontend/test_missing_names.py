@@ -126,6 +126,28 @@ def test_names_that_paddle_lacks_have_the_error_of_python() -> None:
 
 
 @pytest.mark.parametrize(
+    ("space", "name", "near"),
+    [
+        ("graphopt", "enable_statc", "enable_static"),
+        ("graphopt.nn", "Linaer", "Linear"),
+        ("graphopt.nn.functional", "crossentropy", "cross_entropy"),
+        ("graphopt.static.nn", "batchnorm", "batch_norm"),
+    ],
+)
+def test_the_nearest_name_is_in_the_message(space: str, name: str, near: str) -> None:
+    """A log without a traceback has it, too."""
+    with pytest.raises(AttributeError, match=rf"has no attribute '{name}'; did you mean '{near}'"):
+        getattr(import_module(space), name)
+
+
+def test_the_nearest_member_is_in_the_message() -> None:
+    with fresh(), pytest.raises(AttributeError, match="no attribute 'bakward'; did you mean 'back"):
+        _ = static.data("x", [2]).bakward
+    with fresh(), pytest.raises(AttributeError, match=r"has no attribute 'qqqqqq'$"):
+        _ = static.data("x", [2]).qqqqqq
+
+
+@pytest.mark.parametrize(
     ("name", "own"),
     [
         ("base", "fluid"),
