@@ -360,11 +360,16 @@ def test_measured_times(browser: Browser) -> None:
 
 
 def test_without_a_mouse(browser: Browser) -> None:
-    """Clusters unfold, and details open, by the keyboard."""
-    clusters = browser.driver.find_elements("css selector", "#canvas g.folded")
-    if clusters:
+    """Clusters unfold, and details open, by the keyboard, which gets to those out of sight."""
+
+    def enter(selector: str) -> None:
+        found = browser.driver.find_element("css selector", selector)
+        browser.driver.execute_script("arguments[0].focus()", found)
+        found.send_keys("\n")
+
+    if browser.driver.find_elements("css selector", "#canvas g.folded"):
         before = browser.drawn()
-        browser.redrawn(lambda: clusters[0].send_keys("\n"))
+        browser.redrawn(lambda: enter("#canvas g.folded"))
         assert browser.drawn() > before
-    browser.driver.find_elements("css selector", "#canvas g[data-node]")[0].send_keys("\n")
+    enter("#canvas g[data-node]")
     assert browser.text("#details h2")

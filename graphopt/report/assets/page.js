@@ -549,6 +549,13 @@
     else toggle(Number(group.dataset.cluster));
   };
   drawing.addEventListener("click", event => dragged || activate(event.target));
+  // the keyboard gets to boxes that are out of sight
+  drawing.addEventListener("focusin", event => {
+    if (!event.target.id || !event.target.matches(":focus-visible")) return;
+    const [box, room] = [event.target, drawing].map(each => each.getBoundingClientRect());
+    const across = box.right < room.left || box.left > room.right;
+    if (across || box.bottom < room.top || box.top > room.bottom) centre(event.target.id);
+  });
   drawing.addEventListener("keydown", event => {
     if (event.key !== "Enter" && event.key !== " ") return;
     event.preventDefault();
