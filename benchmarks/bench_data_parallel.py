@@ -25,7 +25,8 @@ from jax.sharding import PartitionSpec as P
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.runtime import BuildStrategy, CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.settings.strategies import BuildStrategy
 
 DEVICES = 2
 Array = Any

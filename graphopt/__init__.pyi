@@ -98,11 +98,11 @@ from graphopt.nn.functional.norm import group_norm as group_norm
 from graphopt.nn.functional.norm import layer_norm as layer_norm
 from graphopt.nn.functional.pooling import adaptive_avg_pool1d as adaptive_avg_pool1d
 from graphopt.reader.decorator import batch as batch
-from graphopt.runtime import CPUPlace as CPUPlace
-from graphopt.runtime import CUDAPinnedPlace as CUDAPinnedPlace
-from graphopt.runtime import CUDAPlace as CUDAPlace
-from graphopt.runtime import TPUPlace as TPUPlace
-from graphopt.runtime import XPUPlace as XPUPlace
+from graphopt.runtime.devices.places import CPUPlace as CPUPlace
+from graphopt.runtime.devices.places import CUDAPinnedPlace as CUDAPinnedPlace
+from graphopt.runtime.devices.places import CUDAPlace as CUDAPlace
+from graphopt.runtime.devices.places import TPUPlace as TPUPlace
+from graphopt.runtime.devices.places import XPUPlace as XPUPlace
 from graphopt.runtime.settings.flags import get_flags as get_flags
 from graphopt.runtime.settings.flags import set_flags as set_flags
 from graphopt.tensor.accumulate import cummax as cummax

@@ -15,27 +15,25 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from graphopt.conformance.cases import Corpus
-from graphopt.conformance.check import CaseOutcome
-from graphopt.conformance.run import run
-from graphopt.conformance.table import (
-    by_operator,
-    coverage,
-    failures,
-    read_reasons,
-    read_tiers,
-    share,
-)
 from graphopt.display.progress import progress
-
-
-def _so_far(outcomes: Sequence[CaseOutcome], chosen: Sequence[int]) -> str:
-    return f"{len(outcomes)} of {len(chosen)} cases"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status."""
     options = _parser().parse_args(arguments)
+    # not above: its help comes at once
+    from graphopt.conformance.cases import Corpus
+    from graphopt.conformance.check import CaseOutcome
+    from graphopt.conformance.run import run
+    from graphopt.conformance.table import (
+        by_operator,
+        coverage,
+        failures,
+        read_reasons,
+        read_tiers,
+        share,
+    )
+
     folder: Path = options.folder
     try:
         corpus = Corpus(folder)
@@ -49,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"graphopt.conformance: no case of {folder} matches --only", file=sys.stderr)
         return 2
     outcomes: list[CaseOutcome] = []
-    line = nullcontext() if options.verbose else progress(lambda: _so_far(outcomes, chosen))
-    with line:
+    so_far = progress(lambda: f"{len(outcomes)} of {len(chosen)} cases")
+    with nullcontext() if options.verbose else so_far:
         for outcome in run(
             folder, chosen, options.jobs, device=options.device, seconds=options.seconds
         ):

@@ -12,7 +12,7 @@ from graphopt.fluid.layers.tensor import cast, concat, fill_constant
 from graphopt.frontend import arguments
 from graphopt.frontend.calls import publish
 from graphopt.ir.program import Program, Variable, program_guard, unique_name
-from graphopt.runtime import Executor
+from graphopt.runtime.executor import Executor
 
 Array = np.ndarray[Any, Any]
 

@@ -35,7 +35,7 @@ from graphopt.optimizer.groups import Groups, as_regularizer, check_kind
 from graphopt.optimizer.lr.base import LRScheduler
 from graphopt.optimizer.rates import LearningRateMap
 from graphopt.optimizer.state import State, is_half, persistable
-from graphopt.runtime import global_scope
+from graphopt.runtime.state.scope import global_scope
 from graphopt.tensor.math import scale
 
 Pairs = list[tuple[Parameter, Variable]]

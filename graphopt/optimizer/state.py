@@ -21,7 +21,7 @@ from graphopt.ir.program import (
 )
 from graphopt.ir.program.location import caller_level
 from graphopt.optimizer.lr.base import LRScheduler
-from graphopt.runtime import global_scope
+from graphopt.runtime.state.scope import global_scope
 
 FLOAT32 = DType("float32")
 MASTERS, SCHEDULER = "master_weights", "LR_Scheduler"

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.runtime import BuildStrategy, CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt_tests.example_counts import examples
 from graphopt_tests.frontend.programs import fresh, run
 

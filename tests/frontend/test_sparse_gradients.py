@@ -17,7 +17,7 @@ import graphopt as paddle
 from graphopt import static, utils
 from graphopt.ir.program import VarKind
 from graphopt.nn.functional import embedding
-from graphopt.runtime import BuildStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy
 
 Array = np.ndarray[Any, Any]
 RECORDED = json.loads((Path(__file__).parent.parent / "data" / "sparse_adam.json").read_text())

@@ -27,7 +27,8 @@ from graphopt.ir.formats.protobuf.schema import PROGRAM
 from graphopt.ir.formats.protobuf.wire import WireReader
 from graphopt.ir.program import AttrKind, Program
 from graphopt.ir.translate.blocks.program import parse_program
-from graphopt.runtime import CPUPlace, Executor
+from graphopt.runtime.devices.places import CPUPlace
+from graphopt.runtime.executor import Executor
 from graphopt_tests import fuzz_readers, model_files
 from graphopt_tests.example_counts import examples
 from graphopt_tests.model_files import MODELS

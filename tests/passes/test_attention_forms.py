@@ -16,7 +16,7 @@ from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.passes.engine.fusion import Applied
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import Report, optimize
-from graphopt.runtime import CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt_tests.frontend.programs import fresh
 from graphopt_tests.runtime.nets import strategy
 

@@ -19,7 +19,7 @@ from graphopt.passes.table.explain import NOTHING, as_json, as_text, flag_result
 from graphopt.passes.table.manager import optimize
 from graphopt.passes.table.order import ROWS, Phase
 from graphopt.passes.table.schedule import select
-from graphopt.runtime import BuildStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt_tests.frontend.programs import fresh
 
 FLAGS = tuple(dict.fromkeys(row.flag for row in ROWS if row.phase is Phase.FUSE))

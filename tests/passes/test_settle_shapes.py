@@ -7,7 +7,7 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.runtime import CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt_tests.frontend.programs import fresh
 
 

@@ -19,8 +19,9 @@ from graphopt.ir.dialect.text import text_of
 from graphopt.ir.program import unique_name
 from graphopt.passes.engine.fusion import Applied, Declined, Outcome
 from graphopt.passes.storage.store_filters import StoreFilters
-from graphopt.runtime import BuildStrategy, CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.settings.flags import set_flags
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.steps.run_hook import watching
 from graphopt.testing import check_preserves_meaning, parse
 from graphopt_tests.example_counts import examples

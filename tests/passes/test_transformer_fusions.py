@@ -19,7 +19,7 @@ from graphopt.passes.fusions.fused_feedforward import FuseFeedForward
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import Report, optimize
 from graphopt.passes.table.order import ROWS
-from graphopt.runtime import CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt_tests.frontend.programs import fresh
 from graphopt_tests.runtime.nets import strategy
 

@@ -11,7 +11,9 @@ import numpy as np
 import graphopt as paddle
 from graphopt import static
 from graphopt.ir.program import Program, Variable
-from graphopt.runtime import BuildStrategy, CompiledProgram, ExecutionStrategy, Executor
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.executor import Executor
+from graphopt.runtime.settings.strategies import BuildStrategy, ExecutionStrategy
 
 Array = np.ndarray[Any, Any]
 

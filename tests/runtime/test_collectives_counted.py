@@ -15,7 +15,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.ir.program import Variable
 from graphopt.passes.engine.communication import Ring, communication
-from graphopt.runtime import CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.testing import parse
 from graphopt_tests.runtime.nets import Net, build, strategy
 

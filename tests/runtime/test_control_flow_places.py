@@ -10,7 +10,8 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import UnsupportedError
-from graphopt.runtime import BuildStrategy, CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt_tests.frontend.programs import fresh, start, weight
 
 Array = np.ndarray[Any, Any]

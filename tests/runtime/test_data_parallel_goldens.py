@@ -12,7 +12,8 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.ir.program import Program, Variable
-from graphopt.runtime import CompiledProgram, ExecutionStrategy
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.settings.strategies import ExecutionStrategy
 from graphopt_tests.runtime.nets import Net, build, parameter, strategy, value
 
 FOLDER = Path(__file__).parents[1] / "data" / "goldens" / "data-parallel"

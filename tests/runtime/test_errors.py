@@ -16,7 +16,7 @@ import pytest
 
 from graphopt import static
 from graphopt.errors import FeedError, FeedSizeError, ScopeError
-from graphopt.runtime import CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt_tests.runtime.nets import (
     Net,
     close,

@@ -19,7 +19,7 @@ from graphopt.ir.dialect.ops.grad import Grad, Vjp
 from graphopt.ir.dialect.ops.shape import Assign
 from graphopt.ir.program import Operator, Program
 from graphopt.ir.translate.blocks.program import parse_program
-from graphopt.runtime import CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
 
 Array = np.ndarray[Any, Any]
 Slots = Mapping[str, Sequence[str]]

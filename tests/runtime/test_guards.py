@@ -19,7 +19,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.signature import signature_of
 from graphopt.ir.program import Variable
 from graphopt.passes.parallel.mark_per_replica import MarkPerReplica, uniform_values
-from graphopt.runtime import BuildStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.steps.compiled_steps import MAX_IN_FLIGHT
 from graphopt.testing import parse
 from graphopt_tests.runtime.nets import build, close, fc_mean, parameter, regression_feed, rows

@@ -10,7 +10,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.ir.program import Variable
-from graphopt.runtime import ExecutionStrategy
+from graphopt.runtime.settings.strategies import ExecutionStrategy
 from graphopt_tests.runtime.nets import (
     build,
     close,

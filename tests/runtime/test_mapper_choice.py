@@ -12,7 +12,9 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Variable
-from graphopt.runtime import CompiledProgram, ExecutionStrategy, ParallelExecutor
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.parallel_executor import ParallelExecutor
+from graphopt.runtime.settings.strategies import ExecutionStrategy
 from graphopt_tests.runtime.nets import Net, build, parameter, strategy, value
 
 MAPPERS = ("pmap", "shard_map", "vmap")

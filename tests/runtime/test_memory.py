@@ -12,7 +12,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.ir.program import Program, Variable
-from graphopt.runtime import CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.runners.runner import Runner
 from graphopt_tests.runtime.nets import Net, build, close, fc_mean, parameter, rows, value
 

@@ -17,7 +17,8 @@ from graphopt.errors import FeedError, UnsupportedError
 from graphopt.fluid.lod_tensor import create_lod_tensor
 from graphopt.ir.formats import LoadedModel, load_model
 from graphopt.ir.program import Program
-from graphopt.runtime import BuildStrategy, CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt_tests import model_files
 from graphopt_tests.runtime.nets import strategy
 

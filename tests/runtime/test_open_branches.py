@@ -13,7 +13,8 @@ import pytest
 import graphopt as paddle
 from graphopt import fluid, static
 from graphopt.errors import UnsupportedError
-from graphopt.runtime import BuildStrategy, CompiledProgram, ExecutionStrategy
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.settings.strategies import BuildStrategy, ExecutionStrategy
 from graphopt_tests.frontend.programs import fresh, run, start, weight
 
 X = np.arange(1, 7, dtype="float32").reshape(2, 3)

@@ -16,7 +16,7 @@ import pytest
 import graphopt as paddle
 from graphopt import device, fluid, static
 from graphopt.errors import DeviceError, UnsupportedError
-from graphopt.runtime import CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.devices import places as places_module
 from graphopt.runtime.devices.places import as_place, device_of, distinct_devices
 from graphopt_tests.runtime.nets import Net, close, fc_mean, rows

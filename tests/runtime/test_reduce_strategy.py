@@ -15,7 +15,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.ir.dialect.signature import signature_of
 from graphopt.ir.program import Variable
-from graphopt.runtime import BuildStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt_tests.runtime.nets import (
     Net,
     build,

@@ -11,7 +11,8 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Variable
-from graphopt.runtime import BuildStrategy, CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt_tests.runtime.nets import (
     Net,
     build,

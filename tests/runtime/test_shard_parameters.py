@@ -26,7 +26,7 @@ from graphopt.ir.program import Program, Variable
 from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.passes.parallel.shard_parameters import share_of
-from graphopt.runtime import CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.testing import programs
 from graphopt.testing.programs import Generated
 from graphopt_tests.example_counts import examples

@@ -8,7 +8,8 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import WorldError
-from graphopt.runtime import CompiledProgram, ParallelExecutor
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.parallel_executor import ParallelExecutor
 from graphopt_tests.runtime.nets import Net, close, fc_mean, rows, value
 
 FEED = rows(0, 1, 2, 3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphopt import static
-from graphopt.runtime import BuildStrategy, ExecutionStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy, ExecutionStrategy
 from graphopt_tests.runtime.nets import close, fc_mean, rows, value
 
 # The defaults of Paddle 2.6.2, as read from the live object.

@@ -17,9 +17,9 @@ from graphopt.errors import ProgramError
 from graphopt.ir.program import Program
 from graphopt.ir.translate.operators import registry
 from graphopt.nn import functional as F
-from graphopt.runtime import CPUPlace
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiling import compile_program
+from graphopt.runtime.devices.places import CPUPlace
 from graphopt.runtime.disk import known, own_code, summaries
 from graphopt.runtime.disk.program_key import key_of
 from graphopt.runtime.disk.summaries import record_of

@@ -21,7 +21,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Variable
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.passes.table.flags import check_axis
-from graphopt.runtime import CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.testing import programs
 from graphopt.testing.programs import Generated
 from graphopt_tests.example_counts import examples

@@ -16,7 +16,7 @@ from jax import export
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.runtime import BuildStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt_tests.runtime.nets import strategy
 from graphopt_tests.runtime.training_models import (
     Recorded,

@@ -12,7 +12,8 @@ from graphopt import static
 from graphopt.ir.dialect.ops.grad import Grad, Vjp
 from graphopt.ir.formats import read_program, write_program
 from graphopt.ir.translate.blocks.program import parse_program
-from graphopt.runtime import BuildStrategy, CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt_tests import model_files
 from graphopt_tests.runtime.nets import strategy
 from graphopt_tests.runtime.training_models import (

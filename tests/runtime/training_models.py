@@ -13,7 +13,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.ir.formats.model import read_any_program
 from graphopt.ir.program import Program
-from graphopt.runtime import CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt_tests import model_files
 
 Array = np.ndarray[Any, Any]

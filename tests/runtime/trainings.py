@@ -14,7 +14,8 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.ir.program import Variable
 from graphopt.passes.table import schedule
-from graphopt.runtime import BuildStrategy, CompiledProgram
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt_tests.runtime.nets import Net, close, regression_feed, value, write
 
 REDUCE = BuildStrategy.ReduceStrategy.Reduce

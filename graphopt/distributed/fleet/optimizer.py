@@ -13,7 +13,8 @@ from graphopt.optimizer import Adam, AdamW, Lamb, LarsMomentum, Momentum
 from graphopt.optimizer.optimizer import Optimizer, Pairs
 from graphopt.optimizer.recompute import RecomputeOptimizer
 from graphopt.optimizer.wrapping import WrappingOptimizer
-from graphopt.runtime import BuildStrategy, CompiledProgram, ExecutionStrategy
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.settings.strategies import BuildStrategy, ExecutionStrategy
 from graphopt.static import amp
 from graphopt.static.gradient_merge import GradientMergeOptimizer
 

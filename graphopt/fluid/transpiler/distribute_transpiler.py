@@ -10,8 +10,8 @@ from graphopt.distributed.fleet.optimizer import for_trainers, run_as
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.frontend.calls import publish
 from graphopt.ir.program import Program, default_main_program
-from graphopt.runtime import BuildStrategy, ExecutionStrategy
 from graphopt.runtime.feeds.losses import losses
+from graphopt.runtime.settings.strategies import BuildStrategy, ExecutionStrategy
 
 
 class DistributeTranspilerConfig:

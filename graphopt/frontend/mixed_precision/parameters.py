@@ -8,7 +8,7 @@ import numpy as np
 
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Program, Variable
-from graphopt.runtime import Scope, global_scope
+from graphopt.runtime.state.scope import Scope, global_scope
 
 
 def cast_values(

@@ -9,8 +9,6 @@ from __future__ import annotations
 import random
 import sys
 
-import numpy as np
-
 from graphopt.runtime.state.aside import aside
 
 
@@ -32,6 +30,8 @@ def import_jax() -> None:
 
 
 def _import() -> None:
+    import numpy as np
+
     state, numpy_state = random.getstate(), np.random.get_state()
     try:
         import logging

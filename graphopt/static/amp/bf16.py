@@ -19,7 +19,7 @@ from graphopt.ir.dtypes import bfloat16
 from graphopt.ir.program import Program, Variable, program_guard
 from graphopt.optimizer.optimizer import Optimizer, Pairs
 from graphopt.optimizer.wrapping import WrappingOptimizer
-from graphopt.runtime import Scope
+from graphopt.runtime.state.scope import Scope
 from graphopt.static.amp.fp16_utils import fp16_guard as bf16_guard
 from graphopt.tensor.manipulation import cast
 

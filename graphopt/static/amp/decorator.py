@@ -24,7 +24,7 @@ from graphopt.optimizer.adam import Adam
 from graphopt.optimizer.optimizer import Optimizer, Pairs
 from graphopt.optimizer.state import is_half
 from graphopt.optimizer.wrapping import WrappingOptimizer, innermost
-from graphopt.runtime import Scope
+from graphopt.runtime.state.scope import Scope
 from graphopt.static.amp.fp16_utils import cast_model_to_fp16, cast_parameters_to_fp16
 from graphopt.tensor.creation import create_global_var
 from graphopt.tensor.logic import any as any_of

@@ -12,7 +12,7 @@ from graphopt.frontend.mixed_precision.parameters import cast_values
 from graphopt.frontend.mode import name_scope
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Program, Variable
-from graphopt.runtime import Scope
+from graphopt.runtime.state.scope import Scope
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.ir.translate.interface import data_names
 from graphopt.passes.table.manager import optimize
 from graphopt.passes.table.report import Report
-from graphopt.runtime import BuildStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt_tests.frontend.programs import fresh
 
 Build = Callable[[], Any]

@@ -20,7 +20,7 @@ from graphopt.ir.dialect.differentiated import segment_of
 from graphopt.passes.engine.fusion import Applied
 from graphopt.passes.table.explain import as_text
 from graphopt.passes.table.flags import BUILD_FLAGS
-from graphopt.runtime import BuildStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt_tests.frontend.programs import fresh
 from graphopt_tests.passes.flags import nets
 from graphopt_tests.passes.flags.nets import ops_of, optimized, run, strategy

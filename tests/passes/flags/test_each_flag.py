@@ -25,7 +25,7 @@ from graphopt.passes.table.explain import as_text
 from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.manager import optimize
 from graphopt.passes.table.order import ROWS
-from graphopt.runtime import BuildStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.testing import parse
 from graphopt_tests.frontend.programs import fresh
 from graphopt_tests.passes.flags import nets

@@ -9,7 +9,7 @@ from typing import Any
 from graphopt.distributed.fleet.base.strategy_fields import CONFIGS, FIELDS, StrategyField
 from graphopt.errors import UnsupportedError
 from graphopt.ir.program.location import caller_level
-from graphopt.runtime import BuildStrategy, ExecutionStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy, ExecutionStrategy
 
 GradientScale = BuildStrategy.GradientScaleStrategy
 _SCALES = {

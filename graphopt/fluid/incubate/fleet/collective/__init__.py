@@ -28,7 +28,8 @@ from graphopt.ir.program import (
 from graphopt.ir.program.location import caller_level
 from graphopt.optimizer.optimizer import Pairs
 from graphopt.optimizer.recompute import RecomputeOptimizer
-from graphopt.runtime import BuildStrategy, CompiledProgram, ExecutionStrategy
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.settings.strategies import BuildStrategy, ExecutionStrategy
 
 _CHECKPOINT = "__paddle_fleet_checkpoint__"
 _PARAMETERS, _STATUS = "_paddle_fleet_param__", "fleet_train_status"
