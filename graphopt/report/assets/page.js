@@ -177,7 +177,7 @@
       if (!boxes.has(id)) {
         const name = wrapped(stage.clusters[cluster].label)[0];
         const made = isOpen(cluster)
-          ? {id, children: [], layoutOptions: {"elk.padding": "[top=36,left=12,bottom=12,right=12]"}}
+          ? {id, children: [], layoutOptions: {"elk.padding": "[top=42,left=12,bottom=12,right=12]"}}
           : {id, ...sizeOf(`${name}${step() ? " · 999.9 kB" : ""}${" ".repeat(badgeOf(cluster).length)}`, opsIn(cluster))};
         boxes.set(id, made);
         parentOf(cluster).children.push(made);
@@ -317,12 +317,14 @@
       }
     }
     const isOpenBox = group => group.classList.contains("cluster") && !group.classList.contains("folded");
-    // titles of open boxes lie over the lines that cross them
-    const titles = boxes.filter(isOpenBox).map(group => {
-      const title = group.querySelector(".title").cloneNode(true);
-      group.querySelector(".title").remove();
-      title.setAttribute("transform", group.getAttribute("transform"));
-      return title;
+    // titles of open boxes lie over the lines that cross them, which run behind a bar
+    const titles = boxes.filter(isOpenBox).flatMap(group => {
+      const title = group.querySelector(".title");
+      const bar = element("rect", {class: "behind", x: 1, y: 1, height: 29});
+      bar.setAttribute("width", group.querySelector("rect").getAttribute("width") - 2);
+      for (const over of [bar, title]) over.setAttribute("transform", group.getAttribute("transform"));
+      title.remove();
+      return [bar, title];
     });
     canvas.replaceChildren(
       ...boxes.filter(isOpenBox), ...lines, ...boxes.filter(group => !isOpenBox(group)), ...titles);
