@@ -155,7 +155,7 @@ def browser() -> Any:
 def picture(driver: Any, name: str) -> None:
     """Write what is shown, with few colours, which make a small file: those of few pixels, too."""
     shown = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
-    small = shown.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    small = shown.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, 1, dither=Image.Dither.NONE)
     small.save(OUT / f"{name}.png", optimize=True)
     if name in IN_DOCS:
         small.save(ROOT / "docs" / IN_DOCS[name], optimize=True)
