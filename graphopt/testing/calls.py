@@ -261,6 +261,7 @@ def _is_traced(op_class: type[PdOp], call: TypedCall) -> bool:
     shapes = [shape_of(type) for type in call.flat]
     dtypes = [np.dtype(dtype_of(type).numpy) for type in call.flat]
     with jax.enable_x64(True), warnings.catch_warnings(action="ignore"):
+        warnings.simplefilter("error", DeprecationWarning)  # what JAX is going to refuse
         try:
             if issubclass(op_class, DataSizedOp):  # its sizes come with the numbers
                 found = rule(*map(np.ones, shapes, dtypes))

@@ -23,6 +23,8 @@ from graphopt.ir.dialect.ops.norm import LayerNorm
 from graphopt.ir.dialect.ops.reduce import Argmax, Sum
 from graphopt.ir.dialect.ops.shape import Assign
 from graphopt.ir.dialect.ops.sort import Topk
+from graphopt.ir.dialect.ops.update.fused import FusedSgd
+from graphopt.ir.dialect.types import tensor
 from graphopt.passes.engine.fusion import Fusion, FusionPass, Match, Node, Reason, Value
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.testing import check_pass
@@ -63,6 +65,13 @@ name_of = {op: op.name for op in ALL}.get
 def test_calls_are_found(op_class: type[PdOp]) -> None:
     """Operands and properties that the type rule and the lowering take."""
     assert calls_of(op_class), f"{op_class.name} needs a row in graphopt/testing/starts.py"
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (2, 1), (3, 2)], ids=str)
+def test_what_jax_is_going_to_refuse_is_no_call(shape: tuple[int, ...]) -> None:
+    """A complex learning rate, which the type rule takes, is cast to a real one with a warning."""
+    calls = calls_of(FusedSgd, (), tensor(shape, "float32"))
+    assert calls and not [each for each in calls if "complex" in str(each.flat[-1])]
 
 
 def test_every_op_is_planted_or_has_a_reason() -> None:
