@@ -73,8 +73,8 @@ def _in_folder(folder: Path) -> Path:
         )
     shown = ", ".join(quote(name) for name in there[:10]) + (" ..." if len(there) > 10 else "")
     raise FileNotFoundError(
-        f"no model: {folder} has neither a __model__ nor a .pdmodel, .json or .onnx program, "
-        f"only {shown or 'nothing'}"
+        f"no model: {folder} has neither a __model__ nor a .pdmodel, .json or .onnx program; "
+        f"it {f'has {shown}' if shown else 'is empty'}"
     )
 
 
