@@ -21,7 +21,7 @@ from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.reference import Unsupported, evaluate_ops
 from graphopt.reference.registry import RULES
-from graphopt.runtime import CPUPlace
+from graphopt.runtime.devices.places import CPUPlace
 from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
 from graphopt.runtime.host.rules import QUICK, erf
 from graphopt.testing import programs, random_inputs, run_module
