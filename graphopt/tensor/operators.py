@@ -26,6 +26,7 @@ from graphopt.tensor.scaled import (
     as_scale,
     cast_to,
     constant,
+    in_own_program,
     is_integral,
     power,
     promote,
@@ -34,6 +35,7 @@ from graphopt.tensor.scaled import (
 _OF_NUMBERS = ("elementwise_floordiv", "elementwise_mod", "elementwise_pow")
 
 
+@in_own_program
 def operate(type: str, x: Variable, other: Any, *, reverse: bool = False) -> Any:
     """The operator with a Variable, number or array; NotImplemented for other things."""
     if x.block.program.is_fluid:
@@ -61,6 +63,7 @@ def operate(type: str, x: Variable, other: Any, *, reverse: bool = False) -> Any
     return note(made, levels_of(x)) if reverse and levels_of(x) else made
 
 
+@in_own_program
 def product(x: Variable, y: Variable) -> Variable:
     """x @ y."""
     inputs = {"X": x, "Y": arguments.variable(y, "y", "@")}
@@ -72,6 +75,7 @@ def product_from_left(x: Variable, y: Any) -> Variable:
     return product(arguments.variable(y, "x", "@"), x)
 
 
+@in_own_program
 def negate(x: Variable) -> Variable:
     """-x."""
     return append("scale", {"X": x}, {"scale": -1.0, "bias": 0.0})
@@ -92,21 +96,24 @@ def _fit_to_number(type: str, x: Variable, value: Any) -> Variable:
 def same_dtype(type: str, x: Variable, y: Variable) -> tuple[Variable, Variable]:
     """Both operands in one dtype: the wider one of their kind, or the complex one.
 
-    `/` of integers is float32. Raises ProgramError for an integer and a float tensor, where either
-    choice would lose something without a word; in a trace, where the integer may be a number of
-    Python, it becomes a float as in Paddle's dynamic mode.
+    `/` of integers is float32, and an integer beside a float on the left has the float's dtype.
+    Raises ProgramError for an integer on the left of a float, which 2.6.2 rounds without a word and
+    3.3.1 refuses; in a trace, where the integer may be a number of Python, it becomes a float as in
+    Paddle's dynamic mode.
     """
     if type == "elementwise_div" and is_integral(x.dtype) and is_integral(y.dtype):
         return cast_to(x, "float32"), cast_to(y, "float32")
     x, y = promote(x, y)
     if x.dtype == y.dtype:
         return x, y
-    if is_integral(x.dtype) != is_integral(y.dtype):
+    if is_integral(y.dtype) and not is_integral(x.dtype):
+        return x, cast_to(y, x.dtype)
+    if is_integral(x.dtype) and not is_integral(y.dtype):
         if is_converting():
-            return (cast_to(x, y.dtype), y) if is_integral(x.dtype) else (x, cast_to(y, x.dtype))
+            return cast_to(x, y.dtype), y
         raise ProgramError(
             f"the operands '{x.name}' and '{y.name}' have the dtypes {x.dtype!s} and {y.dtype!s}; "
-            "cast one of them: x.astype(y.dtype)"
+            "cast the first: x.astype(y.dtype)"
         )
     wider = np.promote_types(x.dtype.numpy, y.dtype.numpy).name
     return tuple(v if v.dtype == wider else cast_to(v, wider) for v in (x, y))  # type: ignore

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from graphopt.frontend.layer_helper import emit_as
 from graphopt.ir.dtypes import DType, as_dtype
-from graphopt.ir.program import Variable, unique_name
+from graphopt.ir.program import Variable, default_main_program, program_guard, unique_name
 from graphopt.tensor.creation import digits
 
+P = ParamSpec("P")
+R = TypeVar("R")
 # operator -> (factor, offset) of the `scale` that replaces it when one operand is a number
 Affine = Callable[[float], tuple[float, float]]
 _RIGHT: dict[str, Affine] = {
@@ -59,12 +62,30 @@ def constant(value: Any, dtype: DType, shape: tuple[int, ...] = ()) -> Variable:
     return made
 
 
+def in_own_program(operator: Callable[P, R]) -> Callable[P, R]:
+    """The function of an operator, which then appends to the program of its first Variable.
+
+    As in Paddle, that need not be the default program; functions of layers append to the default.
+    """
+
+    @wraps(operator)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        x = next(given for given in args if isinstance(given, Variable))
+        if x.block.program is default_main_program():
+            return operator(*args, **kwargs)
+        with program_guard(x.block.program):
+            return operator(*args, **kwargs)
+
+    return call
+
+
 def power(x: Variable, exponent: float) -> Variable:
     """x to the power of a number."""
     unique_name.generate("tmp")  # Paddle's result is tmp_1: the number is a variable of its own
     return append("pow", {"X": x}, {"factor": exponent})
 
 
+@in_own_program
 def cast_to(x: Variable, dtype: Any) -> Variable:
     """x in another dtype, in a variable called `tmp_N`."""
     made = as_dtype(dtype)

@@ -43,6 +43,9 @@ def test_dtypes_of_operators() -> None:
             (i64 / i64, "float32"),
             (i32 * i64, "int64"),
             (f32 * f64, "float64"),
+            (f32 * i64, "float32"),
+            (f32 > i64, "bool"),
+            (f32 - flag, "float32"),
             (flag + 1, "bool"),
             (f32 > 1, "bool"),
             (i64 == 1, "bool"),
@@ -50,10 +53,20 @@ def test_dtypes_of_operators() -> None:
             (np.array([1.0, 2.0], "float32") * f32, "float32"),
         ]
         assert [made.dtype for made, _ in dtypes] == [name for _, name in dtypes]
-        with pytest.raises(ProgramError, match="'f' and 'l' have the dtypes float32 and int64"):
-            _ = f32 + i64
+        with pytest.raises(ProgramError, match="'l' and 'f' have the dtypes int64 and float32"):
+            _ = i64 + f32
         with pytest.raises(TypeError, match="unsupported operand"):
             _ = f32 + "1"
+
+
+def test_operators_stand_in_the_program_of_their_variable() -> None:
+    """Outside the guard of its program, too, as in Paddle; layers stand in the default one."""
+    with fresh() as (main, _):
+        x = static.data("x", [2], "float32")
+    with fresh() as (other, _):
+        made = [x + x, 2 * x, -x, x.astype("int64"), x @ x]
+        assert types(main) == ["elementwise_add", "scale", "scale", "cast", "matmul_v2"]
+        assert types(other) == [] and all(v.block.program is main for v in made)
 
 
 INDICES: list[Any] = [
