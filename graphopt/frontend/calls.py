@@ -21,6 +21,8 @@ from graphopt.ir.program import undo
 from graphopt.ir.program.location import is_users
 from graphopt.runtime.settings.flags import full_traceback
 
+# what remains to be done with a result
+Finish = Callable[[Any], Any]
 _RAISE = opmap["RAISE_VARARGS"]
 _Error = TypeVar("_Error", bound=BaseException)
 
@@ -105,12 +107,14 @@ def _publish_class(owner: type) -> None:
                     setattr(base, name, called_from_outside(found))
 
 
-def _own_names(
+def _own_form(
     error: BaseException, function: Callable[..., Any], given: dict[str, Any]
-) -> dict[str, Any] | None:
-    """Arguments of another release by their names here, if these are what a call failed for.
+) -> tuple[dict[str, Any], Finish | None] | None:
+    """The call in the terms of this release, if another one's parameters are what it failed for.
 
-    If not, an error about a keyword names the parameter that is nearest, which Python 3.13 does.
+    These are the arguments by their names here, and what remains to be done with the result. If it
+    failed for another thing, an error about a keyword names the parameter that is nearest, which
+    Python 3.13 does.
     """
     said = str(error) if given and isinstance(error, TypeError) else ""
     found = re.search(r"got an unexpected keyword argument '(\w+)'$", said)
@@ -120,13 +124,17 @@ def _own_names(
     from difflib import get_close_matches
     from inspect import signature
 
+    from graphopt.frontend.later_parameters import without_later
     from graphopt.frontend.parameter_names import with_own_names
 
     own = with_own_names(function, given)
+    if own is not None:
+        return own, None
+    later = without_later(function, given)
     near = get_close_matches(found[1], signature(function).parameters, 1)
-    if own is None and near:
+    if later is None and near:
         error.args = (f"{said}; did you mean '{near[0]}'?",)
-    return own
+    return later
 
 
 def called_from_outside(
@@ -137,17 +145,19 @@ def called_from_outside(
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True  # pytest and IPython leave this frame out
-        while True:  # once more where a parameter has another name
+        finish: Finish | None = None
+        while True:  # once more where a parameter has another name, and without later ones
             start = undo.begin()
             try:
                 for check in checks:
                     check(args, kwargs)
                 found = function(*args, **kwargs)
+                found = found if finish is None else finish(found)
             except BaseException as error:
                 undo.roll_back(start)
-                own = _own_names(error, function, kwargs)
+                own = _own_form(error, function, kwargs)
                 if own is not None:
-                    kwargs = own
+                    kwargs, finish = own[0], own[1] or finish
                     continue
                 kept = error.__traceback__
                 if shorten(error).__traceback__ is kept:

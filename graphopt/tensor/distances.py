@@ -10,7 +10,7 @@ from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.one_layer import one_layer
 from graphopt.ir.program import Variable
 from graphopt.tensor.linalg import transpose
-from graphopt.tensor.manipulation import unsqueeze
+from graphopt.tensor.manipulation import cast, unsqueeze
 from graphopt.tensor.math import abs, max, min, pow, reduce, subtract, sum
 
 
@@ -20,13 +20,17 @@ def norm(
     axis: Any = None,
     keepdim: bool = False,
     name: str | None = None,
+    *,
+    dtype: Any = None,
 ) -> Variable:
     """The p-norm over an axis, two axes, or all (paddle.norm).
 
     `p` is a number, infinity, "fro" for the square root of the sum of squares, or "nuc" for the sum
-    of singular values. Else it is the norm of the elements, not of matrices as operators.
+    of singular values. Else it is the norm of the elements, not of matrices as operators. It is
+    computed in `dtype`, if given.
     """
     arguments.variable(x, "x", "norm")
+    x = x if dtype is None else cast(x, dtype)
     axes = arguments.axes(axis, "norm")
     keep = arguments.flag(keepdim, "keepdim", "norm")
     if isinstance(p, str):

@@ -40,14 +40,24 @@ def binary(type: str, x: Any, y: Any, name: str | None = None, *, axis: int = -1
     return emit_whole(type, {"X": x, "Y": y}, {"axis": axis}, layer=type, name=name)
 
 
-def add(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """x + y (paddle.add)."""
-    return binary("elementwise_add", x, y, name)
+def add(x: Variable, y: Variable, name: str | None = None, *, alpha: float = 1) -> Variable:
+    """x + alpha * y (paddle.add)."""
+    return binary("elementwise_add", x, times(y, alpha), name)
 
 
-def subtract(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """x - y (paddle.subtract)."""
-    return binary("elementwise_sub", x, y, name)
+def subtract(x: Variable, y: Variable, name: str | None = None, *, alpha: float = 1) -> Variable:
+    """x - alpha * y (paddle.subtract)."""
+    return binary("elementwise_sub", x, times(y, alpha), name)
+
+
+def times(y: Variable, alpha: float) -> Variable:
+    """alpha * y, which is y for 1; integers times a fraction are float32."""
+    if isinstance(alpha, (int, float)) and alpha == 1:
+        return y
+    alpha = arguments.number(alpha, "alpha", "add")
+    y = arguments.variable(y, "y", "add")
+    fraction = not alpha.is_integer() and not (y.dtype.is_floating or y.dtype.is_complex)
+    return scale(cast(y, "float32") if fraction else y, alpha)
 
 
 def multiply(x: Variable, y: Variable, name: str | None = None) -> Variable:
@@ -55,9 +65,20 @@ def multiply(x: Variable, y: Variable, name: str | None = None) -> Variable:
     return binary("elementwise_mul", x, y, name)
 
 
-def divide(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """x / y; integers divide towards zero and stay integers (paddle.divide)."""
-    return binary("elementwise_div", x, y, name)
+def divide(
+    x: Variable, y: Variable, name: str | None = None, *, rounding_mode: str | None = None
+) -> Variable:
+    """x / y; integers divide towards zero and stay integers (paddle.divide).
+
+    The rounding mode "floor" rounds down, "trunc" towards zero. Raises ValueError for another.
+    """
+    if rounding_mode is not None:
+        arguments.choice(rounding_mode, "rounding_mode", "divide", ("floor", "trunc"))
+    if rounding_mode == "floor":
+        return floor_divide(x, y, name)
+    if rounding_mode is None or not arguments.variable(x, "x", "divide").dtype.is_floating:
+        return binary("elementwise_div", x, y, name)
+    return unary("trunc", binary("elementwise_div", x, y), name)
 
 
 def _add_with_axis(x: Variable, y: Variable, axis: int = -1, name: str | None = None) -> Variable:

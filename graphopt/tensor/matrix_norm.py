@@ -11,7 +11,7 @@ from graphopt.tensor.decompose import matrices_of, svdvals
 from graphopt.tensor.distances import norm
 from graphopt.tensor.elementary import sign
 from graphopt.tensor.linalg import inverse
-from graphopt.tensor.manipulation import unsqueeze
+from graphopt.tensor.manipulation import cast, unsqueeze
 from graphopt.tensor.math import abs, divide, max, min, multiply, scale, sum
 from graphopt.tensor.stacking import moveaxis
 
@@ -50,10 +50,17 @@ def matrix_norm(
 
 
 def vector_norm(
-    x: Variable, p: float = 2.0, axis: Any = None, keepdim: bool = False, name: str | None = None
+    x: Variable,
+    p: float = 2.0,
+    axis: Any = None,
+    keepdim: bool = False,
+    name: str | None = None,
+    *,
+    dtype: Any = None,
 ) -> Variable:
     """The p-norm of the elements over axes, or of all (paddle.linalg.vector_norm)."""
     arguments.variable(x, "x", "vector_norm")
+    x = x if dtype is None else cast(x, dtype)
     if p == 0:
         return sum(sign(abs(x)), axis, keepdim=keepdim, name=name)
     return norm(x, float(p), axis, keepdim, name)

@@ -14,20 +14,26 @@ from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign, full
 from graphopt.tensor.logic import equal, less_than
 from graphopt.tensor.manipulation import cast, expand, flatten, gather, reshape, unsqueeze
-from graphopt.tensor.math import add, clip, max, min, multiply, remainder, subtract
+from graphopt.tensor.math import add, clip, max, min, multiply, remainder, subtract, times
 from graphopt.tensor.positions import put_along_axis
 from graphopt.tensor.ranges import diag, linspace
 from graphopt.tensor.search import searchsorted, where
 
 
 def index_add(
-    x: Variable, index: Variable, axis: int, value: Variable, name: str | None = None
+    x: Variable,
+    index: Variable,
+    axis: int,
+    value: Variable,
+    name: str | None = None,
+    *,
+    alpha: float = 1,
 ) -> Variable:
-    """x with slices added where `index` says along `axis`, summed (paddle.index_add)."""
+    """x with slices of alpha * value added where `index` says along `axis` (paddle.index_add)."""
     inputs = {
         "X": arguments.variable(x, "x", "index_add"),
         "Index": arguments.variable(index, "index", "index_add"),
-        "AddValue": arguments.variable(value, "value", "index_add"),
+        "AddValue": times(arguments.variable(value, "value", "index_add"), alpha),
     }
     attrs = {"axis": arguments.integer(axis, "axis", "index_add")}
     return emit("index_add", inputs, attrs, name=name)

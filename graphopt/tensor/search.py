@@ -161,15 +161,32 @@ def searchsorted(
     out_int32: bool = False,
     right: bool = False,
     name: str | None = None,
+    *,
+    side: str | None = None,
+    sorter: Variable | None = None,
 ) -> Variable:
-    """Insertion positions in the last axis of sorted sequences (paddle.searchsorted)."""
+    """Insertion positions in the last axis of sorted sequences (paddle.searchsorted).
+
+    `sorter` has the order that sorts them. Raises ValueError where `side` contradicts `right`.
+    """
+    right = arguments.flag(right, "right", "searchsorted")
+    if side is not None:
+        if arguments.choice(side, "side", "searchsorted", ("left", "right")) == "left" and right:
+            raise ValueError("searchsorted(): side='left' contradicts right=True")
+        right = side == "right"
+    if sorter is not None:
+        arrays = {
+            "Input": arguments.variable(sorted_sequence, "sorted_sequence", "searchsorted"),
+            "Index": arguments.variable(sorter, "sorter", "searchsorted"),
+        }
+        sorted_sequence = emit("take_along_axis", arrays, {"Axis": -1}, out="Result")
     inputs = {
         "SortedSequence": arguments.variable(sorted_sequence, "sorted_sequence", "searchsorted"),
         "Values": arguments.variable(values, "values", "searchsorted"),
     }
     attrs = {
         "out_int32": arguments.flag(out_int32, "out_int32", "searchsorted"),
-        "right": arguments.flag(right, "right", "searchsorted"),
+        "right": right,
     }
     return emit("searchsorted", inputs, attrs, name=name, stop_gradient=True)
 

@@ -31,8 +31,15 @@ view_as_complex = as_complex
 view_as_real = as_real
 
 
-def true_divide(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """x / y; integers give float32, unlike in `divide` (paddle.true_divide, paddle.div)."""
+def true_divide(
+    x: Variable, y: Variable, name: str | None = None, *, rounding_mode: str | None = None
+) -> Variable:
+    """x / y; integers give float32, unlike in `divide` (paddle.true_divide, paddle.div).
+
+    With a rounding mode it is `divide`.
+    """
+    if rounding_mode is not None:
+        return divide(x, y, name, rounding_mode=rounding_mode)
     return divide(as_float(x, "true_divide"), as_float(y, "true_divide"), name)
 
 

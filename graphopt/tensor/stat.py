@@ -22,6 +22,7 @@ from graphopt.tensor.manipulation import (
     squeeze,
 )
 from graphopt.tensor.math import (
+    clip,
     divide,
     prod,
     reduce,
@@ -36,8 +37,16 @@ from graphopt.tensor.quantiles import quantile_of
 from graphopt.tensor.search import argmax, argsort, where
 
 
-def mean(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
+def mean(
+    x: Variable,
+    axis: Any = None,
+    keepdim: bool = False,
+    name: str | None = None,
+    *,
+    dtype: Any = None,
+) -> Variable:
     """The average over `axis`, of integers without its fraction (paddle.mean)."""
+    x = x if dtype is None else cast(x, dtype)
     return reduce("reduce_mean", x, axis, keepdim, name, layer="mean")
 
 
@@ -47,12 +56,18 @@ def var(
     unbiased: bool = True,
     keepdim: bool = False,
     name: str | None = None,
+    *,
+    correction: float = 1,
 ) -> Variable:
-    """The variance over `axis`, divided by n - 1, or by n when not `unbiased` (paddle.var)."""
+    """The variance over `axis`, divided by n - 1, or by n when not `unbiased` (paddle.var).
+
+    With `correction` the division is by n less this number, or by 0 where that is below.
+    """
+    correction = arguments.number(correction, "correction", "var")
     if not arguments.variable(x, "x", "var").dtype.is_differentiable:
         raise OperandError(f"var(): 'x' must be floating-point, found {x.dtype!s}; cast it first")
     centered = subtract(x, mean(x, axis, True))
-    if not arguments.flag(unbiased, "unbiased", "var"):
+    if not arguments.flag(unbiased, "unbiased", "var") or correction == 0:
         return mean(square(centered), axis, keepdim, name)
     total = sum(square(centered), axis, keepdim=keepdim, name=name)
     rank = len(x.shape)
@@ -61,10 +76,14 @@ def var(
     if all(count >= 0 for count in counts):
         if 0 in counts:
             return divide(total, total)  # nan
-        # one sample has no spread; Paddle 2.x gives 0 there
-        return scale(total, 1.0 / (math.prod(counts) - 1 or 1))
+        if correction == 1:
+            # one sample has no spread; Paddle 2.x gives 0 there
+            return scale(total, 1.0 / (math.prod(counts) - 1 or 1))
+        left = math.prod(counts) - correction
+        return divide(total, full([], left if left > 0 else 0.0, x.dtype))
     sizes = cast(gather(shape(x), assign(dims)), x.dtype)
-    return divide(total, scale(prod(sizes), 1.0, -1.0))
+    left = scale(prod(sizes), 1.0, -correction)
+    return divide(total, left if correction <= 1 else clip(left, min=0.0))
 
 
 def std(

@@ -15,8 +15,10 @@ from graphopt.nn.functional.common import dropout
 from graphopt.tensor.attribute import shape
 from graphopt.tensor.creation import assign, full
 from graphopt.tensor.linalg import matmul, transpose
-from graphopt.tensor.math import add, scale
+from graphopt.tensor.math import add
+from graphopt.tensor.math import scale as multiply_by
 from graphopt.tensor.ranges import tril
+from graphopt.tensor.rearrange import repeat_interleave
 from graphopt.tensor.search import where
 
 
@@ -29,11 +31,18 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     training: bool = True,
     name: str | None = None,
+    *,
+    backend: str | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = True,
 ) -> Variable:
     """softmax(query @ key / sqrt(size)) @ value over [batch, length, heads, size] tensors.
 
-    `attn_mask` broadcasts to [batch, heads, length of query, length of key]: false elements of a
-    bool one are left out, a floating-point one is added. `is_causal` leaves out later positions.
+    `scale` stands for 1 / sqrt(size). With `enable_gqa` a head of the key and of the value may
+    serve several heads of the query, one after the other. `backend` names a kernel of Paddle's and
+    has no effect. `attn_mask` broadcasts to [batch, heads, length of query, length of key]: false
+    elements of a bool one are left out, a floating-point one is added. `is_causal` leaves out later
+    positions.
     Paddle page: paddle.nn.functional.scaled_dot_product_attention.
     """
     function = "scaled_dot_product_attention"
@@ -46,7 +55,15 @@ def scaled_dot_product_attention(
             )
         heads.append(transpose(tensor, [0, 2, 1, 3]))
     q, k, v = heads
-    weights = matmul(scale(q, 1 / math.sqrt(query.shape[-1])), k, transpose_y=True)
+    if enable_gqa:
+        q, k, v = _repeat_heads(q, k, v, function)
+    if not q.shape[1] == k.shape[1] == v.shape[1]:
+        raise ValueError(
+            f"{function}(): query, key and value should have as many heads, found {q.shape[1]}, "
+            f"{k.shape[1]} and {v.shape[1]}"
+        )
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    weights = matmul(multiply_by(q, factor), k, transpose_y=True)
     if arguments.flag(is_causal, "is_causal", function):
         if attn_mask is not None:
             raise ValueError(
@@ -67,6 +84,22 @@ def scaled_dot_product_attention(
     if dropout_p:
         shares = dropout(shares, dropout_p, training=training)
     return transpose(matmul(shares, v), [0, 2, 1, 3], name)
+
+
+def _repeat_heads(
+    q: Variable, k: Variable, v: Variable, function: str
+) -> tuple[Variable, Variable, Variable]:
+    """The three with as many heads, where each head of k and v serves a group of those of q."""
+    wanted, found = q.shape[1], k.shape[1]
+    if found == wanted or found <= 0 or k.shape[1] != v.shape[1]:
+        return q, k, v
+    if wanted % found:
+        raise ValueError(
+            f"{function}(): the {wanted} heads of the query should be a multiple of the {found} "
+            "heads of the key"
+        )
+    times = wanted // found
+    return q, repeat_interleave(k, times, 1), repeat_interleave(v, times, 1)
 
 
 def sparse_attention(*args: Any, **kwargs: Any) -> NoReturn:

@@ -10,6 +10,7 @@ from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.sizes import has_variable, size_of
 from graphopt.frontend.sizes import sizes as sizes_of
 from graphopt.ir.program import Variable
+from graphopt.nn.functional.antialias import resize
 from graphopt.nn.functional.padding import pad_by
 from graphopt.nn.functional.pooling import (
     adaptive_avg_pool1d,
@@ -99,12 +100,15 @@ def interpolate(
     align_mode: int = 0,
     data_format: str = "NCHW",
     name: str | None = None,
+    *,
+    antialias: bool = False,
 ) -> Variable:
     """Images in another size, given or as a multiple (paddle.nn.functional.interpolate).
 
     `align_corners` lets the centres of the corner pixels meet. Otherwise, `align_mode` 0 takes
     pixels as areas and 1 as points. Raises ValueError when neither or both of `size` and
-    `scale_factor` are given or the mode does not fit the rank. Sizes and scales may be Variables.
+    `scale_factor` are given or the mode does not fit the rank. Sizes and scales may be Variables,
+    but not with `antialias`, which averages where bilinear and bicubic images become smaller.
     """
     mode = str(mode).lower()
     arguments.choice(mode, "mode", "interpolate", tuple(_RANK_OF_MODE))
@@ -127,6 +131,10 @@ def interpolate(
         inputs["Scale"] = scale_factor
         scale_factor = None
     sizes = [] if size is None else arguments.pair(size, "size", "interpolate", rank - 2)
+    if arguments.flag(antialias, "antialias", "interpolate"):
+        scales = [] if scale_factor is None else _scales(scale_factor, rank - 2)
+        known = sizes or ([] if not scales else _scaled_sizes(x, scales, last))
+        return resize(x, known, scales, mode, align_corners=align_corners, channels_last=last)
     if mode == "area":
         return _area(x, sizes or _scaled_sizes(x, scale_factor, last), data_format, name)
     attrs: dict[str, Any] = {
