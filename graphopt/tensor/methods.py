@@ -182,6 +182,16 @@ def astype(self: Variable, dtype: Any) -> Variable:
     return _file("scaled").cast_to(self, arguments.dtype(dtype, "dtype", "astype"))
 
 
+def cpu(self: Variable) -> Variable:
+    """The same values: the executor decides where a program runs (paddle.Tensor.cpu)."""
+    return _file("creation").clone(self)
+
+
+def cuda(self: Variable, device_id: int | None = None, blocking: bool = True) -> Variable:
+    """The same values, as of `cpu` (paddle.Tensor.cuda)."""
+    return _file("creation").clone(self)
+
+
 def type_as(self: Variable, other: Variable) -> Variable:
     """x with the dtype of another tensor (paddle.Tensor.type_as)."""
     return astype(self, arguments.variable(other, "other", "type_as").dtype)
@@ -395,6 +405,8 @@ def attach() -> None:
         "__format__": _format,
         "numpy": numpy,
         "astype": astype,
+        "cpu": cpu,
+        "cuda": cuda,
         "detach": detach,
         "type_as": type_as,
         "where": where,

@@ -111,6 +111,8 @@ def median(
     be known when the program is built. Paddle page: paddle.median.
     """
     if mode == "avg":
+        x = arguments.variable(x, "x", "median")
+        x = x if x.dtype.is_floating else cast(x, "float32")
         return quantile_of(x, 0.5, axis, keepdim, "median", name)
     if mode != "min":
         raise ValueError(f"median(): 'mode' should be 'avg' or 'min', but received {mode!r}")

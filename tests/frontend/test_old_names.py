@@ -82,13 +82,18 @@ def test_ranges_have_the_default_dtype() -> None:
 
 
 def test_the_smaller_of_two_middles() -> None:
-    """With the mode "min" the median is an element, and comes with its position."""
+    """With the mode "min" the median is an element, and comes with its position.
+
+    Else that of integers is float32, as in 2.6.2 and 3.3.1.
+    """
     x = np.array([[3.0, 1, 4, 1], [5, 9, 2, 6], [0, np.nan, 1, 2]])
     middle, place = run(lambda x: paddle.median(x, axis=1, mode="min"), x)
     np.testing.assert_array_equal(middle, [1, 5, np.nan])
     np.testing.assert_array_equal(place, [3, 0, 1])
     (whole,) = run(lambda x: paddle.median(x, mode="min"), x[:2])
     assert whole == 3
+    (between,) = run(lambda x: paddle.median(x, axis=0), np.array([[1, 4], [2, 4]]))
+    assert between.dtype == np.float32 and between.tolist() == [1.5, 4]
 
 
 def test_abs_of_a_variable() -> None:

@@ -59,6 +59,17 @@ def test_dtypes_of_operators() -> None:
             _ = f32 + "1"
 
 
+def test_places_of_a_variable() -> None:
+    """`cpu` and `cuda` have its values and gradient; gradients may have a clip of errors noted."""
+    with fresh():
+        x = static.data("x", [2], "float32")
+        x.stop_gradient = False
+        x._set_error_clip(None)
+        made = x.cpu() + x.cuda(0)
+        got = run([made, *static.gradients(made, x)], x=np.array([1.0, 2.0], "float32"))
+    np.testing.assert_array_equal(got, [[2, 4], [2, 2]])
+
+
 def test_operators_stand_in_the_program_of_their_variable() -> None:
     """Outside the guard of its program, too, as in Paddle; layers stand in the default one."""
     with fresh() as (main, _):

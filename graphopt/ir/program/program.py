@@ -183,6 +183,8 @@ class Variable(VariableMethods):
         """Note how to clip the gradient of this variable; it has no effect, as in Paddle 2."""
         self.error_clip = error_clip
 
+    _set_error_clip = set_error_clip
+
     def _set_info(self, key: str, value: Any) -> None:
         undo.note_attributes(self, "notes")
         self.notes = {**self.notes, key: value}
