@@ -348,6 +348,18 @@ def test_distributions_of_a_batch(kind: str) -> None:
     assert len(np.unique(found[0])) == 15
 
 
+def test_parameters_of_fluid_in_later_releases() -> None:
+    """`rois_num` has the numbers of boxes, as in 2.0; softplus has `beta` and `threshold`."""
+    image = np.arange(32, dtype="float32").reshape(2, 1, 4, 4)
+    boxes = np.array([[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 3, 3]], "float32")
+    counts = np.array([1, 2], "int32")
+    later: Any = layers
+    found = computed(lambda x, r, n: later.roi_pool(x, r, rois_num=n), image, boxes, counts)
+    assert found.ravel().tolist() == [5.0, 21.0, 31.0]
+    soft = computed(lambda x: later.softplus(x, beta=2.0, threshold=3.0), counts.astype("float32"))
+    np.testing.assert_allclose(soft, [np.log1p(np.exp(2.0)) / 2, 2], rtol=1e-6)
+
+
 @pytest.mark.exhaustive
 def test_boxes_of_several_images_need_their_numbers() -> None:
     image = np.arange(32, dtype="float32").reshape(2, 1, 4, 4)

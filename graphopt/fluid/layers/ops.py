@@ -70,9 +70,17 @@ def softsign(x: Variable, name: str | None = None) -> Variable:
     return unary("softsign", x, name)
 
 
-def softplus(x: Variable, name: str | None = None) -> Variable:
-    """log(1 + exp(x)) (fluid.layers.softplus)."""
-    return unary("softplus", x, name)
+def softplus(
+    x: Variable, name: str | None = None, *, beta: float = 1.0, threshold: float = 20.0
+) -> Variable:
+    """log(1 + exp(beta * x)) / beta; x where beta * x > threshold (fluid.layers.softplus)."""
+    given = {
+        "beta": arguments.number(beta, "beta", "softplus"),
+        "threshold": arguments.number(threshold, "threshold", "softplus"),
+    }
+    # the operator of 1.8 has neither
+    attrs = {} if given == {"beta": 1.0, "threshold": 20.0} else given
+    return unary("softplus", x, name, **attrs)
 
 
 def softshrink(x: Variable, alpha: float | None = None) -> Variable:

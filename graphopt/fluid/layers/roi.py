@@ -20,10 +20,12 @@ from graphopt.tensor.manipulation import slice as slice_
 from graphopt.tensor.math import subtract
 
 
-def _numbers(function: str, input: Any, rois: Any, offsets: Any) -> Variable:
+def _numbers(function: str, input: Any, rois: Any, offsets: Any, counts: Any = None) -> Variable:
     """The number of boxes of each image."""
     images = arguments.variable(input, "input", function).shape[0]
     arguments.variable(rois, "rois", function)
+    if counts is not None:
+        return cast(arguments.variable(counts, "rois_num", function), "int32")
     if offsets is not None:
         ends = arguments.variable(offsets, "rois_lod", function)
         last = ends.shape[0]
@@ -70,15 +72,17 @@ def roi_align(
     sampling_ratio: int = -1,
     name: str | None = None,
     rois_lod: Variable | None = None,
+    *,
+    rois_num: Variable | None = None,
 ) -> Variable:
     """Boxes [r, 4] of images [n, c, h, w] as [r, c, pooled_height, pooled_width], by averages.
 
     Each cell is the average of sampling_ratio² points between pixels; without a `sampling_ratio`
     there is a point for each pixel that a cell is long, or begins. `rois_lod` [n + 1] says which
-    boxes are whose, and may be left out for one image.
+    boxes are whose, as do the counts `rois_num` [n]; both may be left out for one image.
     Paddle page: fluid.layers.roi_align.
     """
-    numbers = _numbers("roi_align", input, rois, rois_lod)
+    numbers = _numbers("roi_align", input, rois, rois_lod, rois_num)
     ratio = arguments.integer(sampling_ratio, "sampling_ratio", "roi_align")
     size = (pooled_height, pooled_width)
     attrs = {"sampling_ratio": ratio, "aligned": False}
@@ -92,11 +96,14 @@ def roi_pool(
     pooled_width: int = 1,
     spatial_scale: float = 1.0,
     rois_lod: Variable | None = None,
+    *,
+    rois_num: Variable | None = None,
+    name: str | None = None,
 ) -> Variable:
     """As `roi_align`, by the maximum of the pixels in each cell (fluid.layers.roi_pool)."""
-    numbers = _numbers("roi_pool", input, rois, rois_lod)
+    numbers = _numbers("roi_pool", input, rois, rois_lod, rois_num)
     return _pool(
-        "roi_pool", input, rois, numbers, (pooled_height, pooled_width), spatial_scale, None
+        "roi_pool", input, rois, numbers, (pooled_height, pooled_width), spatial_scale, name
     )
 
 
