@@ -14,6 +14,7 @@ from graphopt.frontend.first_values import value_of
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Variable
 from graphopt.jit.value import RunValue
+from graphopt.runtime.state.slots import Tensor
 from graphopt.static.input import InputSpec
 
 Tree = Any
@@ -55,10 +56,21 @@ class Arguments:
 
 
 def bind(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
-    """The arguments of a call by parameter, with defaults; TypeError where they do not fit."""
+    """The arguments of a call by parameter, with defaults; TypeError where they do not fit.
+
+    Tensors of a scope or a DataLoader are the arrays that they hold.
+    """
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
-    return Arguments(dict(bound.arguments), signature)
+    arguments = Arguments(dict(bound.arguments), signature)
+    if any(isinstance(leaf, Tensor) for leaf in arguments.leaves):
+        trees = {name: nest.map_leaves(_held, tree) for name, tree in bound.arguments.items()}
+        return Arguments(trees, signature)
+    return arguments
+
+
+def _held(leaf: Any) -> Any:
+    return np.asarray(leaf) if isinstance(leaf, Tensor) else leaf
 
 
 def is_array(leaf: Any) -> bool:

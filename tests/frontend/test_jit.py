@@ -439,3 +439,24 @@ def test_functions_that_call_themselves() -> None:
         UnsupportedError, match=rf"test_jit.py:{at}: 'endless' calls itself without"
     ):
         jit.to_static(endless)(X)
+
+
+def test_batches_of_a_loader() -> None:
+    """A DataLoader's tensors are fed as arrays are, alone and in containers."""
+
+    class Rows(paddle.io.Dataset):
+        def __getitem__(self, index: int) -> Any:
+            return np.full(4, index, "float32"), np.int64(index)
+
+        def __len__(self) -> int:
+            return 4
+
+    @jit.to_static
+    def total(batch: Any, more: Any) -> Any:
+        return batch[0].sum(1) + more["rows"].sum(1)
+
+    found = [
+        total(batch, {"rows": batch[0]}).numpy().tolist()
+        for batch in paddle.io.DataLoader(Rows(), batch_size=2)
+    ]
+    assert found == [[0, 8], [16, 24]]
