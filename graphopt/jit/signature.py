@@ -64,12 +64,12 @@ def bind(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str,
     bound.apply_defaults()
     arguments = Arguments(dict(bound.arguments), signature)
     if any(isinstance(leaf, Tensor) for leaf in arguments.leaves):
-        trees = {name: nest.map_leaves(_held, tree) for name, tree in bound.arguments.items()}
+        trees = {name: nest.map_leaves(_array_in, tree) for name, tree in bound.arguments.items()}
         return Arguments(trees, signature)
     return arguments
 
 
-def _held(leaf: Any) -> Any:
+def _array_in(leaf: Any) -> Any:
     return np.asarray(leaf) if isinstance(leaf, Tensor) else leaf
 
 

@@ -101,6 +101,7 @@ def test_a_prefix_for_names() -> None:
             assert unique_name.generate("fc") == "Bfc_0"
         before = unique_name.switch()
         assert unique_name.generate("fc") == "fc_0"
+        assert unique_name.generate_with_ignorable_key("fc") == "fc_1"
         unique_name.switch(before)
         assert unique_name.generate("fc") == "Afc_2"
 

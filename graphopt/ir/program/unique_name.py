@@ -32,6 +32,11 @@ def generate(key: str) -> str:
     return _generator(key)
 
 
+def generate_with_ignorable_key(key: str) -> str:
+    """As `generate`; Paddle's dynamic mode counts all such names together (base.unique_name)."""
+    return generate(key)
+
+
 def switch(new_generator: UniqueNameGenerator | None = None) -> UniqueNameGenerator:
     """Count with another generator, a new one unless given; the one before (unique_name.switch)."""
     global _generator
