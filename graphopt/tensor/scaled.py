@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from graphopt.frontend.layer_helper import emit_as
+from graphopt.frontend.tracing import current_trace
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.ir.program import Variable, default_main_program, program_guard, unique_name
 from graphopt.tensor.creation import digits
@@ -66,12 +67,13 @@ def in_own_program(operator: Callable[P, R]) -> Callable[P, R]:
     """The function of an operator, which then appends to the program of its first Variable.
 
     As in Paddle, that need not be the default program; functions of layers append to the default.
+    A trace has variables of its own for those of other programs, so there it is the default, too.
     """
 
     @wraps(operator)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         x = next(given for given in args if isinstance(given, Variable))
-        if x.block.program is default_main_program():
+        if x.block.program is default_main_program() or current_trace() is not None:
             return operator(*args, **kwargs)
         with program_guard(x.block.program):
             return operator(*args, **kwargs)
