@@ -64,10 +64,14 @@ def scale_numbers(numbers: Array, scale: float, offset: float) -> Array:
     return exact.astype(np.float32)
 
 
-def uniform(key: Key, size: int) -> Array:
-    """Float32 numbers in [0, 1), 23 random bits each: a row of this size for each key."""
+def uniform(key: Key, size: int, start: int = 0) -> Array:
+    """Float32 numbers in [0, 1), 23 random bits each: a row of this size for each key.
+
+    They are those from place `start` on.
+    """
     counters = np.zeros((len(key[0]), size), np.uint32)
-    first, second = _threefry(key, counters, counters + np.arange(size, dtype=np.uint32))
+    places = np.arange(start, start + size, dtype=np.uint32)
+    first, second = _threefry(key, counters, counters + places)
     bits = np.bitwise_xor(first, second, out=first)
     bits >>= np.uint32(9)
     bits |= np.uint32(0x3F800000)  # of the numbers in [1, 2)

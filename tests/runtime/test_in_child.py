@@ -61,8 +61,12 @@ def training() -> Net:
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Programs count as large, have a cache of their own, and work is done at once."""
+    """Programs count as large, have a cache of their own, and work is done at once.
+
+    None runs in NumPy.
+    """
     monkeypatch.setattr(policy, "SMALL", 0)
+    monkeypatch.setattr(policy, "TINY", 1 << 30)
     monkeypatch.setattr(forms, "submit", lambda work: work.work())
     monkeypatch.setattr(xla_forms, "least_seconds", lambda: 0.0)
     of = KnownExecutables.of.__func__  # pyright: ignore[reportFunctionMemberAccess]

@@ -33,7 +33,9 @@ from graphopt_tests.example_counts import share
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "compile-once.md"
 BEGUN, CHEAP = History(runs=1), History(runs=2, ended=True, spent=0.1)
 SEEDED = Facts(seeded=True)
+SEEDED_IN_NUMPY = Facts(seeded=True, on_host=True)
 IN_NUMPY, LOOPS = Facts(on_host=True), Facts(on_host=True, loops=True)
+TRAINS = Facts(on_host=True, trains=True)
 AGAIN = {"runs": 2, "ended": True, "spent": 0.6}
 
 
@@ -42,59 +44,61 @@ def full(rival: Rival | None = None, *also: str) -> History:
 
 
 TABLE: list[tuple[str, Facts, History, str, str]] = [
-    # a program that only infers, where NumPy computes each operator
-    ("inference: the first run", IN_NUMPY, BEGUN, HOST, ""),
-    ("inference: all runs took less than half a compilation", IN_NUMPY, CHEAP, HOST, ""),
-    ("inference: they took longer, and it runs again", IN_NUMPY, History(**AGAIN), HOST, FULL),
+    # a program of which NumPy computes each operator
+    ("in NumPy: the first run", IN_NUMPY, BEGUN, HOST, ""),
+    ("in NumPy: all runs took less than half a compilation", IN_NUMPY, CHEAP, HOST, ""),
+    ("in NumPy: they took longer, and it runs again", IN_NUMPY, History(**AGAIN), HOST, FULL),
+    ("in NumPy: a training has taken a tenth, and it runs again", TRAINS, CHEAP, HOST, FULL),
     (
-        "inference: a run is over, and those of all processes cost more than compiling",
+        "in NumPy: a run is over, and those of all processes cost more than compiling",
         IN_NUMPY,
         History(runs=1, ended=True, pays_later=True),
         *(HOST, FULL),
     ),
     (
-        "inference: the thread compiles the full form",
+        "in NumPy: the thread compiles the full form",
         IN_NUMPY,
         History(**AGAIN, thread=FULL),
         HOST,
         "",
     ),
     (
-        "inference: the full form does not compile",
+        "in NumPy: the full form does not compile",
         IN_NUMPY,
         History(**AGAIN, error="no memory"),
         HOST,
         "",
     ),
     (
-        "inference: NumPy took too long, or refuses an operator",
+        "in NumPy: NumPy took too long, or refuses an operator",
         IN_NUMPY,
         History(runs=1, left=TOO_LONG),
         FAST,
         "",
     ),
     (
-        "inference: the same, and it runs again",
+        "in NumPy: the same, and it runs again",
         IN_NUMPY,
         History(runs=2, left=TOO_LONG),
         FAST,
         FULL,
     ),
-    ("inference: the same, and the full form is there", IN_NUMPY, full(), FULL, ""),
+    ("in NumPy: the same, and the full form is there", IN_NUMPY, full(), FULL, ""),
     # any other
-    ("training: the first run", Facts(), BEGUN, FAST, ""),
-    ("training: it runs again", Facts(), History(runs=2), FAST, FULL),
+    ("by XLA: the first run", Facts(), BEGUN, FAST, ""),
+    ("by XLA: it runs again", Facts(), History(runs=2), FAST, FULL),
     (
-        "training: the thread compiles the full form",
+        "by XLA: the thread compiles the full form",
         Facts(),
         History(runs=3, thread=FULL),
         FAST,
         "",
     ),
-    ("training: the full form is there", Facts(), full(), FULL, ""),
+    ("by XLA: the full form is there", Facts(), full(), FULL, ""),
     ("a small program", Facts(size=SMALL - 1), BEGUN, FULL, ""),
     # a training from a seed
     ("a training from a seed: the first run", SEEDED, BEGUN, FAST, ""),
+    ("from a seed: NumPy computes each operator", SEEDED_IN_NUMPY, BEGUN, HOST, ""),
     ("from a seed: it runs again", SEEDED, History(runs=2, trained=2), FAST, FULL),
     (
         "from a seed: the full form is there, or on disk",
@@ -102,6 +106,18 @@ TABLE: list[tuple[str, Facts, History, str, str]] = [
         History([FULL], runs=3, trained=SEEDED.quick_runs),
         FAST,
         "",
+    ),
+    (
+        "from a seed: NumPy refuses an operator",
+        SEEDED_IN_NUMPY,
+        History(runs=2, trained=2, left=NOT_COMPUTED),
+        *(FAST, FULL),
+    ),
+    (
+        "from a seed: the same, and NumPy computes these sizes for the fourth time at most",
+        SEEDED_IN_NUMPY,
+        History(runs=4, trained=SEEDED.quick_runs + 1, thread=FULL),
+        *(HOST, ""),
     ),
     (
         "from a seed: it has run 8 times, and once more for each 50 operators",
@@ -120,28 +136,28 @@ TABLE: list[tuple[str, Facts, History, str, str]] = [
     ("a flag requests the same bits", Facts(same_bits=True, on_host=True), BEGUN, FULL, ""),
     ("replicas, a GPU, calls of Python", Facts(only_full="it calls Python"), BEGUN, FULL, ""),
     # sizes that depend on data
-    ("training: sizes depend on data", Facts(), History(runs=1, needs_data=True), BY_OP, ""),
+    ("by XLA: sizes depend on data", Facts(), History(runs=1, needs_data=True), BY_OP, ""),
     (
-        "inference: sizes depend on data",
+        "in NumPy: sizes depend on data",
         IN_NUMPY,
         History(**AGAIN, needs_data=True),
         *(HOST, BY_OP),
     ),
     (
-        "inference: XLA op by op takes less than 0.7 of NumPy's time",
+        "in NumPy: XLA op by op takes less than 0.7 of NumPy's time",
         IN_NUMPY,
         History(**AGAIN, needs_data=True, by_op=0.5),
         *(BY_OP, ""),
     ),
-    ("inference: it takes more", IN_NUMPY, History(**AGAIN, needs_data=True, by_op=0.9), HOST, ""),
+    ("in NumPy: it takes more", IN_NUMPY, History(**AGAIN, needs_data=True, by_op=0.9), HOST, ""),
     (
-        "inference: sizes change in a loop, and NumPy takes long",
+        "in NumPy: sizes change in a loop, and NumPy takes long",
         LOOPS,
         History(runs=1, needs_data=True, left=TOO_LONG),
         *(HOST, ""),
     ),
     (
-        "inference: the same, and NumPy refuses an operator",
+        "in NumPy: the same, and NumPy refuses an operator",
         LOOPS,
         History(runs=1, needs_data=True, left=NOT_COMPUTED),
         *(BY_OP, ""),
@@ -187,7 +203,7 @@ TABLE: list[tuple[str, Facts, History, str, str]] = [
         FAST,
         "",
     ),
-    ("`host`, training", Facts(asked=HOST), BEGUN, FAST, ""),
+    ("`host`, and NumPy does not compute it", Facts(asked=HOST), BEGUN, FAST, ""),
     ("`fast`", Facts(asked=FAST, on_host=True), BEGUN, FAST, ""),
     ("`full`", Facts(asked=FULL, on_host=True), BEGUN, FULL, ""),
 ]
@@ -271,8 +287,8 @@ def made(step: Step, left: str, how: str) -> str:
         if form in step.ready:
             return form
         serving = {*step.ready} - ({HOST} if left or step.seen.left else set())
-        if form == FULL and step.facts.quick_runs:
-            serving -= {FAST}
+        if form in (FULL, BY_OP) and step.facts.quick_runs:
+            serving -= {FAST, HOST}
         assert not serving, f"{form} is compiled while there is {serving}"
         if how == "raises":
             return ""
@@ -402,6 +418,7 @@ def states() -> Iterator[list[Step]]:
         patched.setattr(policy, "TURNS", 1)
         patched.setattr(policy, "SEEDED_RUNS", 2)
         patched.setattr(policy, "SEEDED_RUNS_PER_OP", 0.0)
+        patched.setattr(policy, "SEEDED_SIZE_RUNS", 1)
         # facts that decide the same
         distinct = {(f.asked, f.first, f.loops, f.quick_runs): f for f in all_facts()}
         yield [state for facts in distinct.values() for state in reachable(facts)]
@@ -452,12 +469,14 @@ def test_reports_promise_what_comes(states: list[Step]) -> None:
 
 
 def test_forms_of_a_seeded_training_are_counted(states: list[Step]) -> None:
-    """The same runs are in the quick form, whatever is ready and whatever a thread does."""
+    """The same runs are in the first form, whatever is ready and whatever a thread does."""
     for state in states:
         seen, count = state.seen, state.facts.quick_runs
         if count and not (seen.needs_data or seen.error):
-            is_quick = seen.trained <= count and not seen.shared
-            assert (state.choice().form == FAST) is is_quick, state
+            is_new = state.facts.first[0] == HOST and not seen.left
+            is_new = is_new and seen.runs <= policy.SEEDED_SIZE_RUNS
+            is_quick = (seen.trained <= count or is_new) and not seen.shared
+            assert (state.choice().form in (HOST, FAST)) is is_quick, state
 
 
 def test_a_trial_is_awaited_without_a_look_in_each_run(monkeypatch: pytest.MonkeyPatch) -> None:

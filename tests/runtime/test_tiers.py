@@ -42,8 +42,11 @@ WELL = {
 
 @pytest.fixture(autouse=True)
 def _large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every program counts as large, nothing was seeded, and work is done at once."""
+    """Every program counts as large, none runs in NumPy, nothing was seeded, and work is done at
+    once.
+    """
     monkeypatch.setattr(policy, "SMALL", 0)
+    monkeypatch.setattr(policy, "TINY", 1 << 30)
     monkeypatch.setattr(forms, "submit", lambda work: work.work())
     monkeypatch.setattr(generator.default_generator(), "seeded", False)
     paddle.set_flags({TIER: "auto"})

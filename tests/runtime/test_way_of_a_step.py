@@ -83,7 +83,8 @@ def _as_users_run_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("_as_users_run_it")
 def test_the_table_has_the_classes_on_the_way_of_a_step() -> None:
     first, later = set[str](), set[str]()
-    for trains in (True, False):
+    for trains, tier in ((True, "auto"), (False, "auto"), (True, "full")):
+        paddle.set_flags({TIER: tier})
         net(trains=trains).run(FEED, ())  # what is imported for a first run runs there too
         made = net(trains=trains)
 

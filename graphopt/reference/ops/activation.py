@@ -11,7 +11,7 @@ from graphopt.ir.dialect.definition import default_attrs
 from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops import activation as ops
-from graphopt.reference.derivatives import erfc, hold
+from graphopt.reference.derivatives import erfc, hold, smooth
 from graphopt.reference.registry import RULES, Unsupported, rule
 from graphopt.reference.tape import Array, apply
 
@@ -21,10 +21,14 @@ def between(x: Array, low: float, high: float) -> Array:
     return np.where(x <= low, low, np.where(x >= high, high, x))
 
 
-def logistic(x: Array) -> Array:
-    """1 / (1 + exp(-x)), without an overflow on the way."""
+def _logistic(x: Array) -> Array:
     small = np.exp(-np.abs(x))
     return np.where(x >= 0, 1.0, small) / (1.0 + small)
+
+
+def logistic(x: Array) -> Array:
+    """1 / (1 + exp(-x)), without an overflow on the way; at 0, too, it has its derivative."""
+    return smooth(_logistic, lambda x: logistic(x) * logistic(-x))(x)
 
 
 @rule(ops.Relu)

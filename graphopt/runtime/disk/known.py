@@ -113,16 +113,15 @@ class KnownExecutables:
         note_program(self.compiled, self.folder.parent)
         return True
 
-    def job(self, options: Options, lowered: Any, like: Any) -> Job | None:
+    def job(self, options: Options, lowered: Any) -> Job | None:
         """The compilation of a lowered program for another process, which keeps it.
 
-        `like` is an executable of the same program with other options. None where JAX lacks what
-        this needs.
+        None where JAX lacks what this needs.
         """
         found = _compilation_of(lowered, options)
         if found is None or self.compiled.key != self.key:
             return None
-        module, made_options = found
+        module, made_options, like = found
         try:
             record = _record_of(like)
         except (AttributeError, NotImplementedError, PicklingError, TypeError, ValueError):
@@ -155,15 +154,14 @@ def _record_of(executable: Any) -> bytes:
         return file.getvalue()
 
 
-class _HandedOverError(Exception):
-    """The module and the options that JAX would have XLA compile."""
-
-
 _handing = threading.local()
 
 
-def _compilation_of(lowered: Any, options: Options) -> tuple[bytes, bytes] | None:
-    """A module and options as XLA takes them; None where JAX compiles in another way."""
+def _compilation_of(lowered: Any, options: Options) -> tuple[bytes, bytes, Any] | None:
+    """A module and options as XLA takes them, and an executable of the same types.
+
+    That computes nothing, and so takes no time to compile. None where JAX compiles in another way.
+    """
     try:
         from jax._src import compiler
     except ImportError:
@@ -171,22 +169,58 @@ def _compilation_of(lowered: Any, options: Options) -> tuple[bytes, bytes] | Non
     compile_module = getattr(compiler, "compile_or_get_cached", None)
     if compile_module is None:
         return None
+    found: list[tuple[bytes, bytes]] = []
 
     def hand_over(backend: Any, module: Any, devices: Any, options: Any, *rest: Any, **more: Any):
-        if not getattr(_handing, "over", False):
-            return compile_module(backend, module, devices, options, *rest, **more)
-        with io.BytesIO() as file:
-            module.operation.write_bytecode(file)
-            raise _HandedOverError(file.getvalue(), options.SerializeAsString())
+        if getattr(_handing, "over", False):
+            with io.BytesIO() as file:
+                module.operation.write_bytecode(file)
+                found.append((file.getvalue(), options.SerializeAsString()))
+            module = without_work(module)
+        return compile_module(backend, module, devices, options, *rest, **more)
 
     compiler.compile_or_get_cached, _handing.over = hand_over, True
     try:
-        lowered.compile(dict(options) if options else None)
-    except _HandedOverError as handed:
-        return handed.args[0], handed.args[1]
+        like = lowered.compile(dict(options) if options else None)
+    except (AttributeError, TypeError, ValueError):  # a result of a type without zeros
+        return None
     finally:
         compiler.compile_or_get_cached, _handing.over = compile_module, False
-    return None
+    return (*found[0], like) if found else None
+
+
+def without_work(module: Any) -> Any:
+    """A StableHLO module with the arguments of this one whose results are zeros.
+
+    Raises ValueError for a result of complex numbers.
+    """
+    from jax.extend.mlir import ir
+    from jax.extend.mlir.dialects import func
+    from jax.extend.mlir.dialects import stablehlo as hlo
+
+    with module.context, ir.Location.unknown():
+        made = ir.Module.parse(module.operation.get_asm(binary=True))
+        for op in [each for each in made.body.operations if isinstance(each, func.FuncOp)]:
+            if op.name.value != "main":
+                op.operation.erase()
+                continue
+            block = op.regions[0].blocks[0]
+            *ops, last = block.operations
+            types = [value.type for value in last.operands]
+            for inner in (last, *reversed(ops)):
+                inner.operation.erase()
+            with ir.InsertionPoint(block):
+                func.ReturnOp([hlo.constant(_zeros(ir, each)) for each in types])
+    return made
+
+
+def _zeros(ir: Any, type_: Any) -> Any:
+    element = ir.RankedTensorType(type_).element_type
+    if isinstance(element, ir.IntegerType):
+        zero = ir.IntegerAttr.get(element, 0)
+    else:
+        zero = ir.FloatAttr.get(element, 0.0)
+    return ir.DenseElementsAttr.get_splat(type_, zero)
 
 
 class _ExecutableReader(serialize_executable._JaxPjrtUnpickler):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+from graphopt.runtime.feeds.buckets import BATCH
 from graphopt.runtime.feeds.sequence_rows import Dimensions
 from graphopt.runtime.state.arrays import Array
 
@@ -69,24 +70,31 @@ class OpenAxes:
         }
 
 
-def text_dimensions(axes: Dimensions, feeds: Mapping[str, Array]) -> Dimensions:
-    """The dimensions of the lengths of texts, by the sizes of one run alone.
+def text_dimensions(
+    axes: Dimensions, feeds: Mapping[str, Array]
+) -> tuple[Dimensions, frozenset[str]]:
+    """The dimensions of texts, by the sizes of one run alone, and those of them that are lengths.
 
     The lengths are those of feeds of integers, which have them along another axis than the first.
-    Other open axes of such a size belong to them, as those of masks do.
+    Other open axes of such a size belong to them, as those of masks do. First axes of one size are
+    one dimension.
     """
     sizes = _sizes_of(axes, feeds)
     lengths: dict[int, str] = {}
+    rows: dict[int, str] = {}
     for (feed, at), size in sizes.items():
-        if at and feeds[feed].dtype.kind in "iu":
+        if at == 0:
+            rows.setdefault(size, f"axis 0 of {feed}" if rows else BATCH)
+        elif feeds[feed].dtype.kind in "iu":
             lengths.setdefault(size, f"axis {at} of {feed}")
-    return {
+    found = {
         feed: tuple(
-            lengths.get(sizes[feed, at]) if at and dim is not None else None
+            (lengths if at else rows).get(sizes[feed, at]) if dim is not None else None
             for at, dim in enumerate(dims)
         )
         for feed, dims in axes.items()
     }
+    return found, frozenset(lengths.values())
 
 
 def _by_axis(axes: Dimensions) -> dict[Axis, str]:

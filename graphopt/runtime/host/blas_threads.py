@@ -39,7 +39,7 @@ class BlasThreads:
 
     def __init__(self) -> None:
         self.is_crowded = True
-        self._runs = 0
+        self._runs = self._alone = 0
         # the ops in a row that have shown free cores
         self._free = 0
         # the libraries with fewer threads, and how many they had
@@ -47,18 +47,24 @@ class BlasThreads:
         self._lock = threading.RLock()  # a handler of a signal may run a program, too
 
     @contextmanager
-    def watch_run(self) -> Generator[None]:
-        """A run is under way in this block."""
+    def watch_run(self, *, one: bool = False) -> Generator[None]:
+        """A run is under way in this block, with one thread whatever is free if it is to be `one`.
+
+        Several threads add up the terms of a product in another order than one does.
+        """
         with self._lock:
             self._runs += 1
+            self._alone += one
+            self._widen()
             self._narrow()
         try:
             yield
         finally:
             with self._lock:
                 self._runs -= 1
-                if not self._runs:
-                    self._widen()
+                self._alone -= one
+                self._widen()
+                self._narrow()
 
     def judge(self, seconds: float, on_core: float) -> None:
         """An op took so long, of which its thread had a core for `on_core` seconds."""
@@ -72,7 +78,7 @@ class BlasThreads:
                 self._narrow()
 
     def _narrow(self) -> None:
-        most = 1 if self.is_crowded else most_threads()
+        most = 1 if self.is_crowded or self._alone else most_threads()
         if most and self._runs and not self._narrowed:  # else nothing would give them back
             had = [(each, each.get_num_threads()) for each in _libraries()]
             self._narrowed = [(library, threads) for library, threads in had if threads > most]

@@ -20,6 +20,8 @@ from graphopt.ir.dialect.definition import as_property
 from graphopt.ir.dialect.op import PdOp, bind_groups, class_of, parameters_of
 from graphopt.ir.dialect.ops.control import If, Layers, RegionOp, Scan, While
 from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties, group_operands
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.reference.interpreter import Run
@@ -28,14 +30,16 @@ from graphopt.reference.registry import RULES
 from graphopt.runtime.devices.places import Place
 from graphopt.runtime.host.blas_threads import LONG, blas_threads
 from graphopt.runtime.host.by_lowering import compute_by_lowering, is_lowered
-from graphopt.runtime.host.draws import draw, is_drawn
+from graphopt.runtime.host.derivatives import Derivative, values_read_back
+from graphopt.runtime.host.draws import draw, draw_mask, is_drawn
 from graphopt.runtime.host.failures import GivenUp, HostFailure, OpError, fails_again
 from graphopt.runtime.host.rules import QUICK
 from graphopt.runtime.state.arrays import HostArray
 
 NATIVE = Run("native", 0)
 """The helpers of rules that compute in the declared dtypes."""
-Slots: TypeAlias = "dict[SSAValue, int]"
+Slots: TypeAlias = "dict[SSAValue | Operation, int]"
+"""Of values, and of what a dropout keeps."""
 Step: TypeAlias = "Callable[[Running], Sequence[Any]]"
 """One op: its results, from the values in their slots."""
 
@@ -85,7 +89,8 @@ class Body:
         self._ends = [slots[value] for value in last.operands]
         read, dead = {*last.operands}, list[list[int]]()
         for op in reversed(ops):
-            own = {*values_read(op), *op.results} & inside
+            back = values_read_back(op) if isinstance(op, Grad) else ()
+            own = {*values_read(op), *back, *op.results} & inside
             dead.append([slots[value] for value in own - read])
             read |= own
         pairs = zip(steps, reversed(dead), strict=True)
@@ -130,8 +135,10 @@ def _step_of(op: Operation, slots: Slots) -> Step:
     if isinstance(op, RegionOp):
         return _region_step(op, slots)
     assert isinstance(op, PdOp)
+    if isinstance(op, Grad):
+        return _derivative_step(op, slots)
     if is_drawn(op):
-        return _drawn_step(op)
+        return _dropout_step(op, slots) if isinstance(op, Dropout) else _drawn_step(op)
     if is_lowered(op):
         return _lowered_step(op, slots)
     if isinstance(op, Dynamic):
@@ -212,6 +219,26 @@ def _drawn_step(op: PdOp) -> Step:
         return finish(draw(op, running.key, running.iterations, running.rng_shift))
 
     return step
+
+
+def _dropout_step(op: Dropout, slots: Slots) -> Step:
+    """A dropout by the generator of NumPy; its derivative reads which elements it has kept."""
+    finish, read, kept = _finish(op), slots[op.x], slots.setdefault(op, len(slots))
+    share, upscales = 1 - op.attr("p"), op.attr("mode") == "upscale_in_train"
+
+    def step(running: Running) -> Sequence[Any]:
+        values = running.values
+        x, key = values[read], running.key
+        mask = values[kept] = draw_mask(op, x.shape, key, running.iterations, running.rng_shift)
+        return finish(np.where(mask, x / share if upscales else x, np.zeros((), x.dtype)))
+
+    return step
+
+
+def _derivative_step(op: Grad, slots: Slots) -> Step:
+    """The gradients of a `pd.grad`, by the rules of NumPy."""
+    finish, derivative = _finish(op), Derivative(op, slots, NATIVE)
+    return lambda running: finish(tuple(derivative(running.values)))
 
 
 def _finish(op: PdOp) -> Callable[[Any], Sequence[Any]]:

@@ -1,4 +1,4 @@
-"""The host form of an inference step: NumPy computes one op after the other.
+"""The host form of a step: NumPy computes one op after the other.
 
 XLA takes seconds to compile what NumPy computes in a fraction of one, so the first run with feeds
 of new sizes need not wait for it. Rules are those of the reference interpreter, in the precision
@@ -15,8 +15,10 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.control import If, RegionOp, While
+from graphopt.ir.dialect.ops.conv import Conv2dBase
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.signature import (
@@ -26,17 +28,26 @@ from graphopt.ir.dialect.signature import (
     main_function,
 )
 from graphopt.lowering.denormals import flushed_denormals
+from graphopt.passes.engine.costs import cost_of_op
 from graphopt.reference.interpreter import WALKED, supports
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.host.blas_threads import blas_threads
 from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
 from graphopt.runtime.host.by_lowering import import_lowering, is_lowered
+from graphopt.runtime.host.derivatives import is_differentiated
 from graphopt.runtime.host.failures import compute_or_raise
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results
 
+RATE = 2e10
+"""The operations of matrix products that NumPy does in a second, about."""
+CONVOLUTION = 4
+"""The time of an operation of a convolution, as a multiple of that in a matrix product."""
+WITH_DERIVATIVE = 3
+"""The operations of a step and its derivative, as a multiple of those of the step alone."""
+
 
 class HostForm:
-    """A step of an inference program in NumPy, which has `spent` so many seconds in all runs.
+    """A step in NumPy, which has `spent` so many seconds in all runs.
 
     A run that takes longer than `price` seconds, as compiling the program does, is given up. `last`
     are the arguments of the last run of a program whose sizes may depend on data, which are needed
@@ -51,8 +62,9 @@ class HostForm:
         assert main.body.block.last_op is not None
         self._returned = main.body.block.last_op.operands
         plan = compiled.plan
-        read_only = (*plan.read_only, *plan.prepared)
-        given = {(p.kind, p.name): at for at, p in enumerate((*read_only, *plan.feeds))}
+        state = (*plan.updated, *plan.read_only, *plan.prepared)
+        given = {(p.kind, p.name): at for at, p in enumerate((*state, *plan.feeds))}
+        self._fetches, self._feeds = len(plan.fetches), plan.feeds
         signature = function_signature(main)
         self._positions = [given[port.kind, port.name] for port in signature.arguments]
         self._place = compiled.compilation.places[0]
@@ -61,6 +73,9 @@ class HostForm:
         self._hashes = hashes_dropout(compiled.module)
         self.spent = 0.0
         self.price = math.inf
+        self.repeats = False
+        """True where each run of a script shall give the same bits, so that no time decides."""
+        self._flops = _flops_of(compiled.module) if plan.written else 0
         self._keeps = _may_need_data(compiled.module)
         self.has_loops = _has_loops(compiled.module)
         self.last: tuple[Arrays, Arrays, FedArrays, HostArray] | None = None
@@ -68,26 +83,38 @@ class HostForm:
     def __call__(
         self, updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray
     ) -> Results:
-        """The fetches of one step, which changes no state; HostFailure where there are none."""
-        given = compute_or_raise(lambda: [NATIVE.enter(np.asarray(a)) for a in (*read_only, *fed)])
+        """The fetches and the new state of one step; HostFailure where there are none."""
+        arrays = (*updated, *read_only, *fed)
+        given = compute_or_raise(lambda: [NATIVE.enter(np.asarray(a)) for a in arrays])
         began = time.thread_time()
-        end = began + self.price
+        end = math.inf if self.repeats else began + self.price
         running = Running([None] * self._slots, end, key, self._place, self._hashes)
-        with np.errstate(all="ignore"), flushed_denormals(), blas_threads.watch_run():
+        threads = blas_threads.watch_run(one=self.repeats)
+        with np.errstate(all="ignore"), flushed_denormals(), threads:
             values = self._body.run(running, [given[at] for at in self._positions])
         self.spent += time.thread_time() - began
         self.last = (updated, read_only, fed, key) if self._keeps else None
         # copies: a result may be a feed, a parameter, or a part of one
         pairs = [*zip(self._returned, values, strict=True)]
-        return compute_or_raise(
-            lambda: tuple(np.array(NATIVE.left(*p), order="C") for p in pairs)
-        ), ()
+        results = compute_or_raise(
+            lambda: tuple(np.array(NATIVE.left(*pair), order="C") for pair in pairs)
+        )
+        return results[: self._fetches], results[self._fetches :]
 
-    def for_sizes(self, price: float) -> HostForm:
+    def for_sizes(self, price: float, *, repeats: bool) -> HostForm:
         """A form of its own for more sizes of the program."""
         form = copy(self)
-        form.spent, form.price, form.last = 0.0, price, None
+        form.spent, form.price, form.repeats, form.last = 0.0, price, repeats, None
         return form
+
+    def training_seconds(self, fed: FedArrays) -> float:
+        """The seconds of the products of a training step, about: the same in every run."""
+        rows = [
+            math.prod(n for n, size in zip(array.shape, port.shape, strict=True) if size < 0)
+            for port, array in zip(self._feeds, fed, strict=True)
+            if not isinstance(array, list)
+        ]
+        return WITH_DERIVATIVE * max(rows, default=1) * self._flops / RATE
 
     def release_arguments(self) -> None:
         """The other form has been timed, so that no arguments are needed."""
@@ -95,14 +122,22 @@ class HostForm:
 
 
 def has_host_form(compiled: Compiled) -> bool:
-    """True for a program that NumPy computes, and that changes no state."""
+    """True for a program that NumPy computes."""
     plan = compiled.plan
-    if plan.written or plan.updated or plan.steps != 1:
+    if plan.steps != 1:
         return False
     if compiled.calls_python or any(port.kind != FEED for port in plan.feeds):
         return False
     ops = main_function(compiled.module).body.walk()
     return all(map(_is_computed, ops))
+
+
+def _flops_of(module: ModuleOp) -> int:
+    """The operations of products, with one for each unknown size, as of matrix products."""
+    ops = [op for op in main_function(module).body.block.ops if isinstance(op, PdOp)]
+    return sum(
+        cost_of_op(op).flops * (CONVOLUTION if isinstance(op, Conv2dBase) else 1) for op in ops
+    )
 
 
 def _has_loops(module: ModuleOp) -> bool:
@@ -118,6 +153,8 @@ def _may_need_data(module: ModuleOp) -> bool:
 
 def _is_computed(op: Operation) -> bool:
     """True for an op that NumPy or its lowering computes; those in its regions are others."""
-    if isinstance(op, (Grad, RegionOp)):
+    if isinstance(op, Grad):
+        return is_differentiated(op)
+    if isinstance(op, RegionOp):
         return isinstance(op, WALKED)
     return is_lowered(op) or supports(op)

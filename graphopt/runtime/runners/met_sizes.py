@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from graphopt.runtime.feeds.buckets import Buckets, automatic
+from graphopt.runtime.feeds.buckets import Buckets, automatic, sparing
 from graphopt.runtime.feeds.open_axes import OpenAxes, text_dimensions
 from graphopt.runtime.feeds.sequence_rows import Dimensions
 from graphopt.runtime.settings.flags import FULL
@@ -67,15 +67,17 @@ class MetSizes:
         """
         self._axes.note(by_position, feeds)
         if self.trains and repeats:
-            self.buckets = automatic(0.25, reuse=1.0)
-            self.dims = text_dimensions(by_position, feeds)
-            padded = (
-                (dim, size)
+            self.dims, lengths = text_dimensions(by_position, feeds)
+            sized = {
+                dim: size
                 for feed, dims in self.dims.items()
                 for dim, size in zip(dims, feeds[feed].shape, strict=True)
                 if dim is not None
-            )
-            return all(self.buckets.fit(dim, size) == size for dim, size in padded)
+            }
+            # rows have names, so that the program can join them with lengths, and are not padded
+            rows = dict.fromkeys(sized.keys() - lengths, _exact)
+            self.buckets = Buckets(rows, others=sparing(0.25))
+            return all(self.buckets.fit(dim, size) == size for dim, size in sized.items())
         self.buckets = automatic(0.25, patience=1.0) if self.trains else automatic()
         self.dims = self._axes.names(by_position)
         sizes = sizes_of(feeds)
@@ -126,6 +128,10 @@ def seconds_in_numpy(own: Sequence[Executables]) -> float | None:
     if not any(each.ended for each in seen):
         return None
     return sum(each.spent for each in seen if FULL not in each.ready)
+
+
+def _exact(rows: int) -> int:
+    return rows
 
 
 def sizes_of(feeds: Mapping[str, Array]) -> Hashable:

@@ -159,18 +159,18 @@ class Executable:
         return function.as_text() or "" if _is_compiled(function) else ""
 
     def _on_host(self, form: Form, ordered: FedArrays, scope: Scope) -> Arrays:
-        """A step in NumPy, which reads no state that it writes.
+        """A step in NumPy, which overwrites no array that it reads.
 
         What it cannot compute, a compiled form does, or says what is wrong.
         """
         with scope.lock:
             slots = self.state.slots(scope)
-            read_only = self.state.in_numpy(slots, scope)
+            state = self.state.in_numpy(slots, scope)
         key = self.state.next_key() if self.state.is_random else NO_KEY
         if watcher() is not None:
             self.state.tell(slots, ordered, key, scope)
         try:
-            fetches, written = form.step((), read_only, ordered, key)
+            fetches, written = form.step(*state, ordered, key)
         except HostFailure as failure:
             instead = self.forms.instead(failure) if self.forms.is_ready else None
             if instead is not None:
@@ -181,7 +181,7 @@ class Executable:
                 return fetches
             if failure.__cause__ is not None:
                 raise failure.__cause__ from None
-            fetches, written = form.step((), read_only, ordered, key)
+            fetches, written = form.step(*state, ordered, key)
         if self.forms.is_ready:
             self.forms.ended_on_host(form)
         if written:

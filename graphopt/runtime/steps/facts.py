@@ -6,11 +6,14 @@ from dataclasses import replace
 
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
-from graphopt.runtime.settings.flags import must_repeat, tier_flag
+from graphopt.runtime.settings.flags import AUTO, must_repeat, tier_flag
 from graphopt.runtime.state.arrays import FedArrays
 from graphopt.runtime.state.generator import default_generator
 from graphopt.runtime.steps.costs import ProgramCosts
 from graphopt.runtime.steps.policy import Facts
+
+SHARE = 0.3
+"""The part of the time of compiling that the products of a training step may take in NumPy."""
 
 
 def find_facts(
@@ -28,7 +31,7 @@ def find_facts(
         trains_from_seed(compiled),
         compiled.size,
     )
-    if not facts.may_be_on_host or compiled.plan.written:
+    if not facts.may_be_on_host:
         return facts
     if count_elements(fed) >= costs.slow_elements:
         return facts
@@ -39,7 +42,10 @@ def find_facts(
         if not has_host_form(compiled):
             return facts
         costs.host = HostForm(compiled)
-    return replace(facts, on_host=True, price=compiled.price, loops=costs.host.has_loops)
+    host, price, trains = costs.host, compiled.price, bool(compiled.plan.written)
+    if trains and facts.asked == AUTO and host.training_seconds(fed) > SHARE * price:
+        return facts
+    return replace(facts, on_host=True, price=price, trains=trains, loops=host.has_loops)
 
 
 def count_elements(fed: FedArrays) -> int:

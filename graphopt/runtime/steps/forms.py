@@ -185,8 +185,9 @@ class Forms:
             self.seen.trained, self.seen.shared = self._costs.trained + 1, shared
             if self._facts.first[0] == HOST:
                 assert self._costs.host is not None
-                price = self._facts.price
-                self._ready[HOST] = Form(HOST, self._costs.host.for_sizes(price), compiled.prepare)
+                price, repeats = self._facts.price, self._facts.seeded
+                form = self._costs.host.for_sizes(price, repeats=repeats)
+                self._ready[HOST] = Form(HOST, form, compiled.prepare)
                 self._seconds_before = seconds_before(self._note)
                 self._noted_from = NOTED * price
             self._make_chosen()
@@ -389,9 +390,9 @@ class Forms:
         if any(self._load(each, xla) for each in names):
             return
         try:
-            quick = self._ready.get(FAST) if began is not None else None
-            nicer = self._facts.nicer
-            step = None if quick is None else xla.make_in_child(name, quick.step, nicer)
+            # a process takes half a second to start
+            apart = began is not None and self._compiled.plan.written and not self._facts.is_small
+            step = xla.make_in_child(name, self._facts.nicer) if apart else None
             step = step or xla.make(name)
         except NeedsData:
             if self._replicated.name != "alone":
@@ -600,9 +601,10 @@ def _in_words(plan: Plan, fed: FedArrays) -> str:
 
 
 def _types_of_plan(plan: Plan, replicated: Replicated, types: FedTypes) -> Any:
-    """The types of the arguments of a step that updates nothing, for feeds of these types."""
+    """The types of the arguments of a step, for feeds of these types."""
     import jax
 
+    updated = tuple(map(replicated.type_of, plan.updated))
     state = tuple(map(replicated.type_of, (*plan.read_only, *plan.prepared)))
     fed = tuple([jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in types])
-    return (), state, fed, jax.ShapeDtypeStruct((2,), "uint32")
+    return updated, state, fed, jax.ShapeDtypeStruct((2,), "uint32")

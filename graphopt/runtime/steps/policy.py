@@ -38,11 +38,13 @@ A derivative counts as two more programs of the size of its own.
 """
 TINY = 12
 """Programs of fewer operators have no host form: they compile in a fraction of a second."""
-PATIENCE = 0.5
+PATIENCE, TRAINING_PATIENCE = 0.5, 0.1
 """The part of the time of compiling that the host form takes before that is done, in a thread."""
 SEEDED_RUNS, SEEDED_RUNS_PER_OP = 8, 0.02
-"""The runs of a seeded training in the quick form, with those for each of its operators: about as
-many as take the time of compiling."""
+"""The runs of a seeded training before the full form, with those for each of its operators: about
+as many as take the time of compiling."""
+SEEDED_SIZE_RUNS = 4
+"""The runs of a size that NumPy computes after those: few sizes come so often."""
 NICER = 5
 """The steps of priority that a process which compiles is below the one that goes on meanwhile."""
 GAIN_BY_OP = 0.7
@@ -78,8 +80,15 @@ class Facts:
     """True when NumPy computes its ops, and is known to do so in time."""
     price: float = 1.0
     """The seconds that XLA takes to compile it, about."""
+    trains: bool = False
+    """True for a step that changes state: it is likely to run often."""
     loops: bool = False
     """True with loops, in which sizes may change."""
+
+    @property
+    def is_small(self) -> bool:
+        """True for a step that XLA compiles in a fraction of a second."""
+        return self.size < SMALL
 
     @cached_property
     def first(self) -> tuple[str, str]:
@@ -94,14 +103,14 @@ class Facts:
             return FULL, "a flag requests the same bits in every run"
         if self.size >= TINY and self.on_host:
             return HOST, "NumPy computes it before it is compiled"
-        if self.size < SMALL:
+        if self.is_small:
             return FULL, "it is small, and compiles quickly"
         return FAST, "it takes long to compile"
 
     @cached_property
     def quick_runs(self) -> int:
-        """The runs of a seeded training in the quick form, of all sizes; 0 for any other step."""
-        if not (self.seeded and self.asked == AUTO and self.first[0] == FAST):
+        """The runs of a seeded training before the full form, of all sizes; 0 for other steps."""
+        if not (self.seeded and self.asked == AUTO and self.first[0] != FULL):
             return 0
         return SEEDED_RUNS + int(SEEDED_RUNS_PER_OP * self.size)
 
@@ -205,12 +214,14 @@ class Choice(NamedTuple):
 
 def choose(facts: Facts, seen: History) -> Choice:
     """The form of the next run."""
-    is_quick = seen.trained <= facts.quick_runs and not seen.shared
+    is_new = facts.first[0] == HOST and not seen.left and seen.runs <= SEEDED_SIZE_RUNS
+    is_quick = (seen.trained <= facts.quick_runs or is_new) and not seen.shared
     if FULL in seen.ready and not (facts.quick_runs and is_quick):
         return _full(facts, seen)
-    if seen.needs_data:
-        return _op_by_op(facts, seen)
     first, why = facts.first
+    counts_host = facts.quick_runs > 0 and is_quick and first == HOST and not seen.left
+    if seen.needs_data and not counts_host:
+        return _op_by_op(facts, seen)
     if first == FULL:
         return Choice(FULL, f"{FULL}: {why}")
     if facts.quick_runs and not seen.error:
@@ -222,23 +233,26 @@ def choose(facts: Facts, seen: History) -> Choice:
         return Choice(form, f"{form}: the full form did not compile: {seen.error}", is_last=True)
     if seen.thread:
         return Choice(form, f"{form}: the full form is being compiled")
-    is_cheap = form == HOST and seen.spent < PATIENCE * facts.price
+    patience = TRAINING_PATIENCE if facts.trains else PATIENCE
+    is_cheap = form == HOST and seen.spent < patience * facts.price
     is_due = (seen.runs > 1 and not is_cheap) or (seen.pays_later and seen.ended)
     which = "a later" if is_cheap else "a second"
     return Choice(form, f"{form}: {which} run has the full form compiled", FULL if is_due else "")
 
 
 def _choose_seeded(facts: Facts, seen: History, *, is_quick: bool) -> Choice:
-    """The form of a training from a seed: the quick one for as many runs in each run of a script.
+    """The form of a training from a seed: the first one for as many runs in each run of a script.
 
     The forms round elsewhere, so no run is in the full form earlier because that is ready, nor in
-    the quick one because it is not.
+    the first one because it is not.
     """
     if not is_quick:
         return Choice(FULL, f"{FULL}: {_why_full(seen)}")
-    words = f"{FAST}: it trains from a seed, and run {facts.quick_runs + 1} has the full form"
-    is_due = seen.runs > 1 and not seen.thread and FULL not in seen.ready
-    return Choice(FAST, words, FULL if is_due else "")
+    form = FAST if seen.left else facts.first[0]
+    number = max(facts.quick_runs, SEEDED_SIZE_RUNS if facts.first[0] == HOST else 0) + 1
+    words = f"{form}: it trains from a seed, and run {number} has the full form"
+    is_due = seen.runs > 1 and not (seen.thread or seen.needs_data or FULL in seen.ready)
+    return Choice(form, words, FULL if is_due else "")
 
 
 def _why_full(seen: History) -> str:
@@ -254,7 +268,7 @@ def _op_by_op(facts: Facts, seen: History) -> Choice:
     sizes change in each step of a loop, as in a decoder, it always does.
     """
     first, why = facts.first
-    if first != HOST:
+    if first != HOST or facts.quick_runs:
         return Choice(BY_OP, "", is_last=True)
     if seen.left and not (facts.loops and seen.left == TOO_LONG):
         return Choice(BY_OP, f"{BY_OP}: {seen.left}", is_last=True)

@@ -91,13 +91,14 @@ class StepState:
             read_only += prepare(scope, take_all(replicated, slots.prepare))
         return updated, read_only
 
-    def in_numpy(self, slots: BoundState, scope: Scope) -> Arrays:
-        """The state that is only read, as NumPy sees it."""
+    def in_numpy(self, slots: BoundState, scope: Scope) -> tuple[Arrays, Arrays]:
+        """The state that is updated, and what is only read, as NumPy sees it."""
+        updated = tuple(take_in_numpy(self.replicated, slots.updated))
         read_only = tuple(take_in_numpy(self.replicated, slots.read_only))
         if self.prepare is not None:
             read = take_in_numpy(self.replicated, slots.prepare)
             read_only += self.prepare.in_numpy(scope, read)
-        return read_only
+        return updated, read_only
 
     def store(
         self, slots: BoundState, written: Arrays, scope: Scope, *, on_host: bool = False

@@ -145,19 +145,19 @@ class XlaForms:
             self.is_kept = self.known.save(options, made)
         return made
 
-    def make_in_child(self, name: str, like: Step, nicer: int) -> Step | None:
+    def make_in_child(self, name: str, nicer: int) -> Step | None:
         """The form, compiled by another process, which keeps it; None where that does not.
 
-        `like` is another form. The process may end meanwhile, and the other one goes on; it has a
-        priority that is so much lower.
+        The process may end meanwhile, and the other one goes on; it has a priority that is so much
+        lower.
         """
         known = self.known
-        if known is None or not has_children() or not isinstance(like, jax.stages.Compiled):
+        if known is None or not has_children():
             return None
         options, lowered, start = self._options_of(name), self._lower(), time.perf_counter()
         self.now = f"{XLA}, "
-        with jax.enable_x64(True):
-            job = known.job(options, lowered, like)
+        with jax.enable_x64(True), nothing_kept():
+            job = known.job(options, lowered)
         if job is None:
             return None
         try:

@@ -137,7 +137,7 @@ def test_state_of_unknown_size() -> None:
 
 
 def test_only_the_host_form() -> None:
-    """The flag asks for it in every run; a training has none."""
+    """The flag asks for it in every run, of a training too."""
     paddle.set_flags({TIER: "host"})
     net = infer()
     for _ in range(3):
@@ -152,7 +152,7 @@ def test_only_the_host_form() -> None:
 
     training = build(make).start()
     training.run({"x": np.ones((2, 4), "float32")}, training.loss)
-    assert form_of(training) == "fast: it has no host form"
+    assert form_of(training) == "host: it was requested"
 
 
 def test_what_numpy_cannot_compute(monkeypatch: pytest.MonkeyPatch) -> None:

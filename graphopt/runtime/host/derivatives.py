@@ -1,0 +1,207 @@
+"""Derivatives in NumPy: a `pd.grad` as a walk over the ops before it, from the last to the first.
+
+Most ops are differentiated by their reference rule, on arrays that remember how they were computed.
+Those that take most of the time of networks have rules in `pullbacks.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from graphopt.ir.dialect.differentiated import active_values, ops_before, path_of, segment_of
+from graphopt.ir.dialect.families import family_of
+from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.random import Dropout
+from graphopt.ir.dialect.types import dtype_of
+from graphopt.reference.interpreter import Run, is_random
+from graphopt.reference.registry import RULES
+from graphopt.reference.tape import TapeNode, pull_back, unbroadcast
+from graphopt.runtime.host.draws import is_drawn
+from graphopt.runtime.host.pullbacks import PULLBACKS
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Slots: TypeAlias = "Mapping[SSAValue | Operation, int]"
+FAMILIES = frozenset(
+    (
+        *("activation", "crop", "elementary", "fused", "index", "linear", "loss", "math", "norm"),
+        *(
+            "rearrange",
+            "reduce",
+            "scatter",
+            "sequence/recurrent",
+            "shape",
+            "sort",
+            "transformer",
+            "vision",
+        ),
+    )
+)
+"""The families of ops that are differentiated by their reference rules."""
+UNLIKE = frozenset(
+    (
+        *("copysign", "data_norm", "dequantize_rows", "digamma", "erfinv", "fused_attention"),
+        *("i0e", "lgamma", "minimum", "put_along_axis", "renorm", "write_rows"),
+    )
+)
+"""Those of them that are not: it lacks a derivative, or has another one at a corner."""
+Pull: TypeAlias = "Callable[[Sequence[Any], Sequence[Array | None]], Sequence[Array | None]]"
+"""From the values in all slots and the cotangents of results to those of the active operands."""
+
+
+def is_differentiated(op: Grad) -> bool:
+    """True for a derivative that NumPy computes: all ops that it goes through have one here."""
+    return all(map(_has_pullback, _path_of(op)[1]))
+
+
+def _has_pullback(op: PdOp) -> bool:
+    if segment_of(op) is not None:  # what is computed again to save memory is large
+        return False
+    if is_random(op):
+        return isinstance(op, Dropout) and is_drawn(op)
+    if type(op) in PULLBACKS:
+        return True
+    is_real = not any(dtype_of(v.type).is_complex for v in (*op.operands, *op.results))
+    return is_real and is_taped(type(op))
+
+
+def is_taped(op_class: type[PdOp]) -> bool:
+    """True for an op whose reference rule has the derivative that its lowering has."""
+    return (
+        op_class in RULES
+        and family_of(op_class) in FAMILIES
+        and op_class.name.removeprefix("pd.") not in UNLIKE
+    )
+
+
+def values_read_back(op: Grad) -> set[SSAValue]:
+    """The values that the derivative reads: those around each op on its path."""
+    _, path = _path_of(op)
+    return {value for inner in path for value in (*inner.operands, *inner.results)}
+
+
+def _path_of(op: Grad) -> tuple[set[SSAValue], list[PdOp]]:
+    """The values that depend on `wrt`, and the ops on the way to `of`."""
+    region = ops_before(op)
+    active = active_values(op, region)
+    return active, path_of(op, region, active)
+
+
+class _PathOp(NamedTuple):
+    """An op on the path, with the slots of its results and of its active operands."""
+
+    pull: Pull
+    outs: Sequence[int]
+    ins: Sequence[int]
+
+
+class Derivative:
+    """The step of a `pd.grad` among values in slots."""
+
+    def __init__(self, op: Grad, slots: Slots, run: Run) -> None:
+        active, path = _path_of(op)
+        self._ops = [_path_op(inner, active, slots, run) for inner in reversed(path)]
+        self._seeds = [
+            (slots[target], slots[seed])
+            for target, seed in zip(op.of, op.cotangents, strict=True)
+            if target in active
+        ]
+        self._wrt = [slots[value] for value in op.wrt]
+
+    def __call__(self, values: Sequence[Any]) -> list[Array]:
+        """The gradients, zeros where nothing depends on a value."""
+        found: dict[int, Array] = {}
+        for target, seed in self._seeds:
+            _accumulate(found, target, np.broadcast_to(values[seed], values[target].shape))
+        for pull, outs, ins in self._ops:
+            cotangents = [found.get(slot) for slot in outs]
+            if all(each is None for each in cotangents):
+                continue
+            for slot, gradient in zip(ins, pull(values, cotangents), strict=True):
+                if gradient is not None:
+                    _accumulate(found, slot, unbroadcast(gradient, values[slot].shape))
+        return [found[s] if s in found else np.zeros_like(values[s]) for s in self._wrt]
+
+
+def _accumulate(found: dict[int, Array], slot: int, gradient: Array) -> None:
+    held = found.get(slot)
+    found[slot] = gradient if held is None else held + gradient
+
+
+def _path_op(op: PdOp, active: set[SSAValue], slots: Slots, run: Run) -> _PathOp:
+    at = [index for index, value in enumerate(op.operands) if value in active]
+    ins = [slots[op.operands[index]] for index in at]
+    outs = [slots[result] if result in active else -1 for result in op.results]
+    if isinstance(op, Dropout):
+        pull = _dropout_pull(op, slots[op])
+    else:
+        pull = _tape_pull(op, at, slots, run)
+        if type(op) in PULLBACKS:
+            pull = _quick_pull(op, at, slots, pull)
+    return _PathOp(pull, outs, ins)
+
+
+def _dropout_pull(op: Dropout, kept: int) -> Pull:
+    factor = 1 / (1 - op.attr("p")) if op.attr("mode") == "upscale_in_train" else 1
+
+    def pull(values: Sequence[Any], cotangents: Sequence[Array | None]) -> Sequence[Array | None]:
+        (g,) = cotangents
+        assert g is not None
+        return [g * values[kept] * np.asarray(factor, g.dtype)]
+
+    return pull
+
+
+def _quick_pull(op: PdOp, at: Sequence[int], slots: Slots, otherwise: Pull) -> Pull:
+    """The pullback of the op's class; `otherwise` for what that does not give."""
+    number, rule = PULLBACKS[type(op)]
+    groups = [[slots[value] for value in group] for group in op.operand_groups()]
+    bound = bind_groups(type(op), groups)
+    names = [name for name, slot in bound.items() if slot is not None]
+    wanted = [names[index] for index in at]
+    fixed, results = op.attr_values(), [slots[result] for result in op.results]
+
+    def pull(values: Sequence[Any], cotangents: Sequence[Array | None]) -> Sequence[Array | None]:
+        g = cotangents[number]
+        if g is None or any(each is not None for each in cotangents if each is not g):
+            return otherwise(values, cotangents)
+        given = {name: None if slot is None else values[slot] for name, slot in bound.items()}
+        outs = [values[slot] for slot in results]
+        found = call_rule(rule, {**fixed, **given, "g": g, "outs": outs})
+        if any(name not in found for name in wanted):
+            return otherwise(values, cotangents)
+        return [found[name]() for name in wanted]
+
+    return pull
+
+
+def _tape_pull(op: PdOp, at: Sequence[int], slots: Slots, run: Run) -> Pull:
+    """The derivative of the op's reference rule, which is computed again."""
+    rule, fixed = RULES[type(op)], op.attr_values() | run.helpers(op)
+    groups = [[slots[value] for value in group] for group in op.operand_groups()]
+    active = {slots[op.operands[index]] for index in at}
+    order = [slots[op.operands[index]] for index in at]
+
+    def pull(values: Sequence[Any], cotangents: Sequence[Array | None]) -> Sequence[Array | None]:
+        nodes = {slot: TapeNode(values[slot]) for slot in active}
+        given = [[nodes.get(slot, values[slot]) for slot in group] for group in groups]
+        found = call_rule(rule, bind_groups(type(op), given) | fixed)
+        results = found if isinstance(found, tuple) else (found,)
+        pairs = [
+            (result, np.broadcast_to(g, result.shape))
+            for result, g in zip(results, cotangents, strict=True)
+            if g is not None and isinstance(result, TapeNode)
+        ]
+        pulled = pull_back(pairs)
+        # an operand that is given twice gets its whole gradient once
+        firsts = [slot not in order[:index] for index, slot in enumerate(order)]
+        return [
+            pulled.get(id(nodes[slot])) if is_first else None
+            for slot, is_first in zip(order, firsts, strict=True)
+        ]
+
+    return pull

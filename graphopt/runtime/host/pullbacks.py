@@ -1,0 +1,378 @@
+"""Quick pullbacks of ops: from the cotangent of an op's result to those of its operands.
+
+A rule is called as that of its op, and with `g`, the cotangent of the result that has one, and
+`outs`, all results. It gives a function for each operand that has a gradient, which is called where
+that is wanted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops import activation, conv, index, linear, loss, norm, pool
+from graphopt.ir.dialect.ops import math as arithmetic
+from graphopt.ir.dialect.ops.conv import explicit_pads, used_dilations
+from graphopt.reference.ops.conv import channels_back, channels_first
+from graphopt.reference.ops.norm import by_channel, channel_of
+from graphopt.reference.ops.pool import windows_of
+from graphopt.runtime.host.convolution import Ints, channels_last
+from graphopt.runtime.host.rules import erf
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Gradients: TypeAlias = "Mapping[str, Callable[[], Array]]"
+
+PULLBACKS: dict[type[PdOp], tuple[int, Callable[..., Gradients]]] = {}
+"""By op the number of the result that has the cotangent, and the rule."""
+
+
+def _pullback(
+    *classes: type[PdOp], result: int = 0
+) -> Callable[[Callable[..., Gradients]], Callable[..., Gradients]]:
+    def register(rule: Callable[..., Gradients]) -> Callable[..., Gradients]:
+        PULLBACKS.update(dict.fromkeys(classes, (result, rule)))
+        return rule
+
+    return register
+
+
+# -- elements --------------------------------------------------------------------------------------
+
+
+@_pullback(arithmetic.Add)
+def add(g: Array) -> Gradients:
+    return {"x": lambda: g, "y": lambda: g}
+
+
+@_pullback(arithmetic.Multiply)
+def multiply(x: Array, y: Array, g: Array) -> Gradients:
+    return {"x": lambda: g * y, "y": lambda: g * x}
+
+
+@_pullback(activation.Relu)
+def relu(g: Array, outs: Sequence[Array]) -> Gradients:
+    return {"x": lambda: g * (outs[0] > 0)}
+
+
+@_pullback(activation.Sigmoid)
+def sigmoid(g: Array, outs: Sequence[Array]) -> Gradients:
+    return {"x": lambda: g * outs[0] * (1 - outs[0])}
+
+
+@_pullback(activation.Gelu)
+def gelu(x: Array, approximate: bool, g: Array) -> Gradients:
+    def of_x() -> Array:
+        if approximate:
+            factor = math.sqrt(2 / math.pi)
+            gate = np.tanh(factor * (x + 0.044715 * x * x * x))
+            slope = factor * (1 + 3 * 0.044715 * x * x) * (1 - gate * gate)
+            return g * 0.5 * (1 + gate + x * slope)
+        density = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+        return g * (0.5 * (1 + erf(x * math.sqrt(0.5))) + x * density)
+
+    return {"x": of_x}
+
+
+@_pullback(activation.Softmax)
+def softmax(axis: int, g: Array, outs: Sequence[Array]) -> Gradients:
+    def of_x() -> Array:
+        out = outs[0]
+        weighted = g * out
+        return weighted - out * np.sum(weighted, axis=axis if out.ndim else None, keepdims=True)
+
+    return {"x": of_x}
+
+
+# -- products --------------------------------------------------------------------------------------
+
+
+@_pullback(linear.Matmul)
+def matmul(x: Array, y: Array, transpose_x: bool, transpose_y: bool, g: Array) -> Gradients:
+    """Vectors are rows on the left and columns on the right, whose axis the result lacks."""
+    left = x[None] if x.ndim == 1 else _turned(x, transpose_x)
+    right = y[:, None] if y.ndim == 1 else _turned(y, transpose_y)
+    g = g[..., None, :] if x.ndim == 1 < y.ndim else g[..., None] if y.ndim == 1 < x.ndim else g
+    g = g.reshape(1, 1) if x.ndim == y.ndim == 1 else g
+
+    def of_x() -> Array:
+        found = product(g, right.swapaxes(-1, -2))
+        return found[..., 0, :] if x.ndim == 1 else _turned(found, transpose_x)
+
+    def of_y() -> Array:
+        if right.ndim == 2 < left.ndim:
+            found = left.reshape(-1, left.shape[-1]).T @ g.reshape(-1, g.shape[-1])
+        else:
+            found = np.matmul(left.swapaxes(-1, -2), g)
+        return found[..., 0] if y.ndim == 1 else _turned(found, transpose_y)
+
+    return {"x": of_x, "y": of_y}
+
+
+def _turned(x: Array, transpose: bool) -> Array:
+    return x.swapaxes(-1, -2) if transpose else x
+
+
+def product(x: Array, y: Array) -> Array:
+    """The matrix product, which is one where all matrices on the left meet the same one."""
+    if y.ndim == 2 < x.ndim:
+        return (x.reshape(-1, x.shape[-1]) @ y).reshape(*x.shape[:-1], y.shape[-1])
+    return np.matmul(x, y)
+
+
+@_pullback(index.Embedding)
+def embedding(x: Array, weight: Array, padding_idx: int, g: Array) -> Gradients:
+    def of_weight() -> Array:
+        ids, rows = x.reshape(-1), g.reshape(-1, weight.shape[-1])
+        ids = np.where(ids < 0, len(weight), ids)  # which is refused
+        if padding_idx != -1:
+            rows = rows[ids != padding_idx]
+            ids = ids[ids != padding_idx]
+        found = np.zeros_like(weight)
+        np.add.at(found, ids, rows)
+        return found
+
+    return {"weight": of_weight}
+
+
+@_pullback(conv.Conv2d, conv.DepthwiseConv2d)
+def conv2d(
+    input: Array,
+    filter: Array,
+    strides: Ints,
+    paddings: Ints,
+    padding_algorithm: str,
+    dilations: Ints,
+    groups: int,
+    data_format: str,
+    filter_format: str,
+    g: Array,
+    fuse_relu_before_depthwise_conv: bool = False,
+) -> Gradients:
+    """A product for each position of the filter, with the elements that it meets."""
+    weights = filter if filter_format == "HWIO" else np.transpose(filter, (2, 3, 1, 0))
+    kernel, steps = weights.shape[:2], used_dilations(dilations, padding_algorithm)
+    x = channels_last(input, data_format)
+    pads = explicit_pads(paddings, padding_algorithm, x.shape[1:3], kernel, strides, steps)
+    own, outs = weights.shape[2], weights.shape[3] // groups
+    cotangent = np.ascontiguousarray(channels_last(g, data_format))
+    by_group = cotangent.reshape(-1, groups, outs)
+    spans = [
+        [slice(k * d, k * d + (n - 1) * s + 1, s) for k in range(size)]
+        for size, d, n, s in zip(kernel, steps, cotangent.shape[1:3], strides, strict=True)
+    ]
+    positions = list(np.ndindex(*kernel))
+
+    def of_filter() -> Array:
+        seen = np.fmax(x, 0) if fuse_relu_before_depthwise_conv else x
+        padded = np.pad(seen, ((0, 0), *pads, (0, 0)))
+        found = np.empty(weights.shape, weights.dtype)
+        for i, j in positions:
+            met = padded[:, spans[0][i], spans[1][j]].reshape(-1, groups, own)
+            if own == outs == 1:
+                found[i, j, 0] = np.einsum("ng,ng->g", met[..., 0], by_group[..., 0])
+            elif groups == 1:
+                found[i, j] = met[:, 0].T @ by_group[:, 0]
+            else:
+                each = np.matmul(met.transpose(1, 2, 0), by_group.swapaxes(0, 1))
+                found[i, j] = np.moveaxis(each, 0, 1).reshape(own, -1)
+        return found if filter_format == "HWIO" else np.transpose(found, (3, 2, 0, 1))
+
+    def of_input() -> Array:
+        sizes = [n + sum(pad) for n, pad in zip(x.shape[1:3], pads, strict=True)]
+        room = [max(n, part[-1].stop) for n, part in zip(sizes, spans, strict=True)]
+        found = np.zeros((x.shape[0], *room, x.shape[3]), x.dtype)
+        shape = (*cotangent.shape[:3], x.shape[3])
+        for i, j in positions:
+            if own == outs == 1:
+                part = by_group[..., 0] * weights[i, j, 0]
+            elif groups == 1:
+                part = by_group[:, 0] @ weights[i, j].T
+            else:
+                each = weights[i, j].reshape(own, groups, outs).transpose(1, 2, 0)
+                part = np.matmul(by_group.swapaxes(0, 1), each).swapaxes(0, 1)
+            found[:, spans[0][i], spans[1][j]] += part.reshape(shape)
+        (top, _), (left, _) = pads
+        found = found[:, top : top + x.shape[1], left : left + x.shape[2]]
+        if fuse_relu_before_depthwise_conv:
+            found = found * (x > 0)
+        return found if data_format == "NHWC" else np.moveaxis(found, -1, 1)
+
+    return {"input": of_input, "filter": of_filter}
+
+
+# -- windows and norms -----------------------------------------------------------------------------
+
+
+@_pullback(pool.Pool2d)
+def pool2d(
+    x: Array,
+    kernel_size: Ints,
+    strides: Ints,
+    paddings: Ints,
+    padding_algorithm: str,
+    pooling_type: str,
+    global_pooling: bool,
+    adaptive: bool,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+    g: Array,
+    outs: Sequence[Array],
+) -> Gradients:
+    """Of equal maxima of a window the first one has the gradient."""
+
+    def of_x() -> Array:
+        images, cotangent = channels_first(x, data_format), channels_first(g, data_format)
+        tops = channels_first(outs[0], data_format)
+        windows = windows_of(
+            *(images.shape[2:], kernel_size, strides, paddings, padding_algorithm),
+            *(global_pooling, adaptive, ceil_mode, exclusive),
+        )
+        found = np.zeros(images.shape, images.dtype)
+        if pooling_type != "max":
+            down, right = (np.array([n for *_, n in along], x.dtype) for along in windows)
+            cotangent = cotangent / np.outer(down, right)
+        taken = np.zeros(tops.shape, bool)
+        most = [max(end - start for start, end, _ in along) for along in windows]
+        for place in itertools.product(*map(range, most)):
+            met = [
+                [n for n, (start, end, _) in enumerate(along) if start + step < end]
+                for along, step in zip(windows, place, strict=True)
+            ]
+            at = [
+                [along[n][0] + step for n in numbers]
+                for along, numbers, step in zip(windows, met, place, strict=True)
+            ]
+            own = (slice(None), slice(None), *np.ix_(*met))
+            there: Any = (slice(None), slice(None), *np.ix_(*at))
+            part = cotangent[own]
+            if pooling_type == "max":
+                seen = images[there]
+                first = ((seen == tops[own]) | np.isnan(seen)) & ~taken[own]
+                taken[own] |= first
+                part = part * first
+            if any(len({*each}) < len(each) for each in at):  # at an edge two windows meet
+                np.add.at(found, there, part)
+            else:
+                found[there] += part
+        return channels_back(found, data_format)
+
+    return {"x": of_x}
+
+
+@_pullback(norm.LayerNorm)
+def layer_norm(
+    x: Array,
+    scale: Array | None,
+    bias: Array | None,
+    epsilon: float,
+    begin_norm_axis: int,
+    g: Array,
+) -> Gradients:
+    inner = x.shape[begin_norm_axis:]
+    axes = tuple(range(begin_norm_axis, x.ndim))
+    distance = x - np.mean(x, axis=axes, keepdims=True)
+    variance = np.mean(distance * distance, axis=axes, keepdims=True)
+    deviation = 1 / np.sqrt(variance + np.asarray(epsilon, x.dtype))
+    normal = distance * deviation
+    rows = tuple(range(begin_norm_axis))
+
+    def of_x() -> Array:
+        of_normal = g if scale is None else g * scale.reshape(inner)
+        center = np.mean(of_normal, axis=axes, keepdims=True)
+        tilt = np.mean(of_normal * normal, axis=axes, keepdims=True)
+        return deviation * (of_normal - center - normal * tilt)
+
+    return {
+        "x": of_x,
+        "scale": lambda: np.sum(g * normal, axis=rows).reshape(-1),
+        "bias": lambda: np.sum(g, axis=rows).reshape(-1),
+    }
+
+
+@_pullback(norm.BatchNorm)
+def batch_norm(
+    x: Array,
+    mean: Array,
+    variance: Array,
+    scale: Array | None,
+    epsilon: float,
+    is_test: bool,
+    use_global_stats: bool,
+    trainable_statistics: bool,
+    data_format: str,
+    g: Array,
+) -> Gradients:
+    channel = channel_of(x.ndim, data_format)
+    others = tuple(i for i in range(x.ndim) if i != channel)
+    keeps = use_global_stats or (is_test and not trainable_statistics)
+    center = mean if keeps else np.mean(x, axis=others)
+    distance = x - by_channel(center, x, channel)
+    spread = variance if keeps else np.mean(distance * distance, axis=others)
+    inverse = 1 / np.sqrt(spread + np.asarray(epsilon, x.dtype))
+    normal = distance * by_channel(inverse, x, channel)
+    factor = inverse if scale is None else inverse * scale
+
+    def of_x() -> Array:
+        moved = g
+        if not keeps:
+            tilt = by_channel(np.mean(g * normal, axis=others), x, channel)
+            moved = g - by_channel(np.mean(g, axis=others), x, channel) - normal * tilt
+        return moved * by_channel(factor, x, channel)
+
+    return {
+        "x": of_x,
+        "scale": lambda: np.sum(g * normal, axis=others),
+        "bias": lambda: np.sum(g, axis=others),
+    }
+
+
+@_pullback(loss.CrossEntropyWithSoftmax, result=1)
+def cross_entropy_with_softmax(
+    logits: Array,
+    label: Array,
+    axis: int,
+    soft_label: bool,
+    use_softmax: bool,
+    ignore_index: int,
+    g: Array,
+    outs: Sequence[Array],
+) -> Gradients:
+    """As Paddle has it: the probabilities less the shares of the label, whatever their sum is."""
+    shares, probabilities, weight, nothing = label, outs[0], g, np.zeros((), g.dtype)
+    if not soft_label:
+        numbers = label if label.ndim == logits.ndim else np.expand_dims(label, axis)
+        places = np.arange(logits.shape[axis]).reshape(
+            [-1 if at == axis % logits.ndim else 1 for at in range(logits.ndim)]
+        )
+        shares = (numbers == places).astype(logits.dtype)
+        counts = (numbers != ignore_index) & (numbers >= 0) & (numbers < logits.shape[axis])
+        weight = np.where(counts, g, nothing)
+
+    def of_logits() -> Array:
+        if use_softmax:
+            return (probabilities - shares) * weight
+        parts = shares / logits
+        return -(parts if soft_label else np.where(shares != 0, parts, nothing)) * weight
+
+    return {"logits": of_logits, "label": lambda: -np.log(probabilities) * g}
+
+
+@_pullback(loss.SigmoidCrossEntropy)
+def sigmoid_cross_entropy(
+    x: Array, label: Array, normalize: bool, ignore_index: int, g: Array
+) -> Gradients:
+    counts = label != ignore_index
+    weight = np.where(counts, g, np.zeros((), g.dtype))
+    if normalize:
+        weight = weight / np.asarray(max(np.count_nonzero(counts), 1), g.dtype)
+    ones = np.asarray(1, x.dtype)
+    return {
+        "x": lambda: weight * (ones / (ones + np.exp(-x)) - label),
+        "label": lambda: -weight * x,
+    }

@@ -1,0 +1,179 @@
+"""Training steps in the host form: the numbers, what follows, and which trainings have none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import nn, static
+from graphopt.nn import functional as F
+from graphopt.runtime.compile import compiled as compiled_program
+from graphopt.runtime.settings.flags import TIER
+from graphopt.runtime.state import generator
+from graphopt.runtime.steps import facts, forms, policy
+from graphopt_tests.runtime.nets import Net, build, close, parameter, value
+
+Array = np.ndarray[Any, Any]
+Made = tuple[Any, Any]
+
+
+@pytest.fixture(autouse=True)
+def _first(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Programs of any size begin in their host form, which takes no time to compile."""
+    monkeypatch.setattr(policy, "TINY", 0)
+    monkeypatch.setattr(policy, "SMALL", 0)
+    monkeypatch.setattr(forms, "submit", lambda work: work.work())
+    monkeypatch.setattr(compiled_program, "SECONDS", 60.0)
+    yield
+    paddle.set_flags({TIER: "full"})
+
+
+def images() -> Made:
+    """Convolutions in groups and with steps, both norms of a batch, pools, a dropout."""
+    x = static.data("x", [None, 4, 9, 8], "float32")
+    y = static.data("y", [None, 1], "int64")
+    hidden = F.relu(static.nn.batch_norm(static.nn.conv2d(x, 8, 3, stride=2, padding=1)))
+    hidden = static.nn.conv2d(hidden, 8, 3, padding=1, groups=8) + hidden
+    hidden = F.max_pool2d(F.gelu(nn.Conv2D(8, 6, 3, padding=2, dilation=2, groups=2)(hidden)), 2)
+    hidden = F.avg_pool2d(hidden, 3, stride=1, padding=1)
+    scores = static.nn.fc(F.dropout(hidden, 0.3), 5)
+    loss = paddle.mean(F.cross_entropy(scores, y))
+    paddle.optimizer.Momentum(0.05, 0.9, weight_decay=0.01).minimize(loss)
+    return loss, scores
+
+
+def texts() -> Made:
+    """An encoder over words with a mask."""
+    x = static.data("x", [None, None], "int64")
+    y = static.data("y", [None, 1], "int64")
+    words = nn.Embedding(20, 16, padding_idx=0)(x)
+    layer = nn.TransformerEncoderLayer(16, 2, 24, dropout=0.2, activation="gelu")
+    mask = paddle.unsqueeze((x == 0).astype("float32") * -1e4, [1, 2])
+    hidden = nn.LayerNorm(16)(nn.TransformerEncoder(layer, 2)(words, mask))
+    scores = static.nn.fc(hidden.mean(axis=1), 5, activation="tanh")
+    loss = paddle.mean(F.cross_entropy(scores, y, label_smoothing=0.1))
+    clip = nn.ClipGradByGlobalNorm(0.5)
+    paddle.optimizer.Momentum(0.05, 0.9, grad_clip=clip).minimize(loss)
+    return loss, scores
+
+
+def recurrent() -> Made:
+    """Recurrent layers over words, and one of their weights twice."""
+    x = static.data("x", [None, None], "int64")
+    y = static.data("y", [None, 1], "int64")
+    hidden, _ = nn.GRU(8, 6, direction="bidirect")(nn.Embedding(20, 8)(x))
+    weight = parameter("twice", np.eye(12) + 0.1)
+    hidden = paddle.matmul(paddle.matmul(hidden, weight), weight, transpose_y=True)
+    scores = static.nn.fc(paddle.max(hidden, axis=1), 5)
+    loss = paddle.mean(F.cross_entropy(scores, y, reduction="none"))
+    paddle.optimizer.Adagrad(0.05).minimize(loss)
+    return loss, scores
+
+
+def feed(make: Callable[[], Made], step: int = 0) -> dict[str, Array]:
+    """Feeds of a step; texts have a length of their own in each."""
+    random, rows = np.random.default_rng(step), 5
+    x = random.integers(0, 20, (rows, 3 + step % 3))
+    if make is images:
+        x = random.normal(size=(rows, 4, 9, 8)).astype("float32")
+    return {"x": x, "y": random.integers(0, 5, (rows, 1))}
+
+
+def trained(make: Callable[[], Made], tier: str, *, seed: int = 0, runs: int = 4) -> list[Any]:
+    """The losses of some steps and the parameters after them, in forms of this tier."""
+    paddle.set_flags({TIER: tier, "FLAGS_graphopt_buckets": "off"})
+    try:
+        with static.scope_guard(static.Scope()):
+            generator.default_generator()._step = 0
+            net = started(make, seed)
+            found = [net.run(feed(make, step), net.loss)[0] for step in range(runs)]
+            assert form_of(net).startswith(tier if tier != "auto" else ("host", "full"))
+            return found + [value(each.name) for each in net.main.all_parameters()]
+    finally:
+        paddle.set_flags({"FLAGS_graphopt_buckets": "auto"})
+
+
+def started(make: Callable[[], Made], seed: int = 0) -> Net:
+    """A net with the same numbers at first, whatever the seed of its training is."""
+    net = build(make, 3)
+    net.main.random_seed = seed
+    return net
+
+
+def form_of(net: Net) -> str:
+    return [text for text in net.executor.stats["tiers"] if "startup" not in text][-1]
+
+
+@pytest.mark.parametrize("make", [images, texts, recurrent])
+def test_the_numbers_are_those_of_the_full_form(make: Callable[[], Made]) -> None:
+    """Losses and parameters of some steps; dropouts keep the same elements."""
+    for found, wanted in zip(trained(make, "host"), trained(make, "full"), strict=True):
+        close(found, wanted, 2e-4)
+
+
+def test_the_full_form_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes over the state that NumPy has trained."""
+    monkeypatch.setattr(policy, "TRAINING_PATIENCE", 0.0)
+    for found, wanted in zip(trained(images, "auto"), trained(images, "full"), strict=True):
+        close(found, wanted, 2e-4)
+
+
+def test_a_seed_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The full form follows after a counted run, whatever is ready."""
+    monkeypatch.setattr(policy, "SEEDED_RUNS", 2)
+    monkeypatch.setattr(policy, "SEEDED_RUNS_PER_OP", 0)
+    monkeypatch.setattr(policy, "SEEDED_SIZE_RUNS", 2)
+    runs: list[list[bytes]] = []
+    for works in (True, False):
+        monkeypatch.setattr(forms, "submit", lambda work, works=works: works and work.work())
+        runs.append([each.tobytes() for each in trained(images, "auto", seed=5)])
+    assert runs[0] == runs[1]
+
+
+def test_a_seed_lets_no_time_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step is not given up, however long it takes."""
+    net = started(images, 5)
+    monkeypatch.setattr(compiled_program, "SECONDS", 0.0)
+    monkeypatch.setattr(compiled_program, "PER_OP", 0.0)
+    monkeypatch.setattr(facts, "SHARE", np.inf)
+    paddle.set_flags({TIER: "auto"})
+    net.run(feed(images), net.loss)
+    assert form_of(net).startswith("host: it trains from a seed")
+
+
+@pytest.mark.parametrize("what", ["large", "recomputed", "a loop"])
+def test_trainings_without_a_host_form(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large products, operators that are computed again, and loops on the way of a gradient."""
+
+    def make() -> Made:
+        x = static.data("x", [None, 8], "float32")
+        hidden = static.nn.fc(x, 8)
+        if what == "a loop":
+            count = paddle.full([1], 0, "int64")
+            _, hidden = static.nn.while_loop(
+                lambda i, _: paddle.less_than(i, paddle.full([1], 3, "int64")),
+                lambda i, each: (i + 1, paddle.tanh(each)),
+                [count, hidden],
+            )
+        middle = F.relu(hidden)
+        loss = paddle.mean(static.nn.fc(middle, 4))
+        optimizer = paddle.optimizer.SGD(0.1)
+        if what == "recomputed":
+            optimizer = paddle.incubate.optimizer.RecomputeOptimizer(optimizer)
+            optimizer._set_checkpoints([middle])
+        optimizer.minimize(loss)
+        return loss, hidden
+
+    net = build(make)
+    paddle.set_flags({TIER: "auto"})
+    rows = 4 if what == "large" else 2
+    if what == "large":
+        net.executor.run(net.main, feed={"x": np.ones((2, 8), "float32")}, fetch_list=[net.loss])
+        assert form_of(net).startswith("host")
+        monkeypatch.setattr(facts, "SHARE", 0.0)
+    net.run({"x": np.ones((rows, 8), "float32")}, net.loss)
+    assert not form_of(net).startswith("host")
