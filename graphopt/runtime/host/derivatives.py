@@ -61,12 +61,13 @@ def is_differentiated(op: Grad) -> bool:
 def _has_pullback(op: PdOp) -> bool:
     if segment_of(op) is not None:  # what is computed again to save memory is large
         return False
-    if is_random(op):
-        return isinstance(op, Dropout) and is_drawn(op)
-    if type(op) in PULLBACKS:
-        return True
-    is_real = not any(dtype_of(v.type).is_complex for v in (*op.operands, *op.results))
-    return is_real and is_taped(type(op))
+    if is_random(op) and not (isinstance(op, Dropout) and is_drawn(op)):
+        return False
+    dtypes = {dtype_of(value.type) for value in (*op.operands, *op.results)}
+    # gradients in half precision overflow where those in float32, as here, do not
+    if any(each.is_complex or each in ("float16", "bfloat16") for each in dtypes):
+        return False
+    return isinstance(op, Dropout) or type(op) in PULLBACKS or is_taped(type(op))
 
 
 def is_taped(op_class: type[PdOp]) -> bool:

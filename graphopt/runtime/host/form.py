@@ -122,14 +122,16 @@ class HostForm:
 
 
 def has_host_form(compiled: Compiled) -> bool:
-    """True for a program that NumPy computes."""
+    """True for a program that NumPy computes; a training by NumPy alone, as XLA would compile the
+    other operators one by one.
+    """
     plan = compiled.plan
     if plan.steps != 1:
         return False
     if compiled.calls_python or any(port.kind != FEED for port in plan.feeds):
         return False
-    ops = main_function(compiled.module).body.walk()
-    return all(map(_is_computed, ops))
+    ops = list(main_function(compiled.module).body.walk())
+    return all(map(_is_computed, ops)) and not (plan.written and any(map(is_lowered, ops)))
 
 
 def _flops_of(module: ModuleOp) -> int:

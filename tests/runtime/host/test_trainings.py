@@ -145,9 +145,11 @@ def test_a_seed_lets_no_time_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     assert form_of(net).startswith("host: it trains from a seed")
 
 
-@pytest.mark.parametrize("what", ["large", "recomputed", "a loop"])
+@pytest.mark.parametrize("what", ["large", "recomputed", "a loop", "in half precision", "drawn"])
 def test_trainings_without_a_host_form(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large products, operators that are computed again, and loops on the way of a gradient."""
+    """Large products, what XLA draws, and operators that are computed again, loops and half numbers
+    on the way of a gradient.
+    """
 
     def make() -> Made:
         x = static.data("x", [None, 8], "float32")
@@ -159,6 +161,10 @@ def test_trainings_without_a_host_form(what: str, monkeypatch: pytest.MonkeyPatc
                 lambda i, each: (i + 1, paddle.tanh(each)),
                 [count, hidden],
             )
+        if what == "in half precision":
+            hidden = paddle.cast(paddle.cast(hidden, "bfloat16"), "float32")
+        if what == "drawn":
+            hidden = hidden * paddle.bernoulli(paddle.full([8], 0.5))
         middle = F.relu(hidden)
         loss = paddle.mean(static.nn.fc(middle, 4))
         optimizer = paddle.optimizer.SGD(0.1)
