@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
+from graphopt import CPUPlace
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.signature import main_function, signature_of
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.reference.interpreter import is_random
 from graphopt.reference.tape import NoDerivative
-from graphopt.runtime.host.body import NATIVE
-from graphopt.runtime.host.derivatives import Derivative, is_taped
+from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
+from graphopt.runtime.host.derivatives import Derivative, is_differentiated, is_taped
 from graphopt.runtime.host.pullbacks import PULLBACKS
+from graphopt.testing import programs, random_inputs, run_module
+from graphopt.testing.programs import Generated
+from graphopt_tests.example_counts import examples
 from graphopt_tests.ir.test_ops import COMPUTED
 from graphopt_tests.op_calls import build, flat, rule_of
 from graphopt_tests.ops.base import Array, Sample
+from graphopt_tests.reference.test_reference import FUSIONS
 
 pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
@@ -116,6 +124,29 @@ def test_quick_pullbacks(op_class: type[PdOp], sample: Sample) -> None:
 def test_derivatives_of_rules(op_class: type[PdOp], sample: Sample) -> None:
     check(op_class, sample, flat(sample))
     check(op_class, sample, cornered(flat(sample)))
+
+
+@settings(max_examples=examples(20))
+@given(programs(FUSIONS, updates=True))
+def test_generated_trainings(generated: Generated) -> None:
+    """Outputs, gradients and updated state of programs with planted patterns are XLA's."""
+    module = generated.module
+    main = main_function(module).body.block
+    if not all(is_differentiated(op) for op in main.ops if isinstance(op, Grad)):
+        return
+    inputs = random_inputs(module)
+    slots: Slots = {}
+    body = Body(main, slots)
+    running = Running([None] * len(slots), inf, np.array([7, 1], np.uint32), CPUPlace())
+    ports = signature_of(module)
+    arguments = [NATIVE.enter(inputs[port.name]) for port in ports.arguments]
+    with np.errstate(all="ignore"):
+        found = body.run(running, arguments)
+    wanted = run_module(module, inputs)
+    for port, mine in zip(ports.results, found, strict=True):
+        theirs = np.asarray(wanted[f"{port.kind} {port.name}"], "float64")
+        most = np.max(np.abs(theirs), initial=1e-2, where=np.isfinite(theirs))
+        np.testing.assert_allclose(np.asarray(mine, "float64"), theirs, rtol=2e-3, atol=5e-4 * most)
 
 
 def test_how_many_ops_are_trained() -> None:
