@@ -20,7 +20,9 @@ from graphopt.ir.dialect.traits import Elementwise
 from graphopt.lowering.denormals import flushed_denormals
 from graphopt.reference.interpreter import evaluate_ops
 from graphopt.reference.registry import RULES
+from graphopt.runtime.devices.places import CPUPlace
 from graphopt.runtime.host.body import NATIVE, Running, _rule_step  # pyright: ignore
+from graphopt.runtime.steps.step_state import NO_KEY
 from graphopt.runtime.steps.xla_forms import quickly
 from graphopt_tests.example_counts import share
 from graphopt_tests.op_calls import build, flat, rule_of
@@ -148,7 +150,7 @@ def by_numpy(op_class: type[PdOp], sample: Sample) -> list[Array]:
     step = _rule_step(op, op_class, groups, op.attr_values() | NATIVE.helpers(op))
     values = [NATIVE.enter(array) for array in flat(sample)]
     with np.errstate(all="ignore"), flushed_denormals():
-        found = step(Running(values, 1e9, None))  # type: ignore[arg-type]
+        found = step(Running(values, 1e9, NO_KEY, CPUPlace()))
     return [NATIVE.left(result, array) for result, array in zip(op.results, found, strict=True)]
 
 

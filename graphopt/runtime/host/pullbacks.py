@@ -94,26 +94,26 @@ def softmax(axis: int, g: Array, outs: Sequence[Array]) -> Gradients:
 @_pullback(linear.Matmul)
 def matmul(x: Array, y: Array, transpose_x: bool, transpose_y: bool, g: Array) -> Gradients:
     """Vectors are rows on the left and columns on the right, whose axis the result lacks."""
-    left = x[None] if x.ndim == 1 else _turned(x, transpose_x)
-    right = y[:, None] if y.ndim == 1 else _turned(y, transpose_y)
+    left = x[None] if x.ndim == 1 else _transpose_if(x, transpose_x)
+    right = y[:, None] if y.ndim == 1 else _transpose_if(y, transpose_y)
     g = g[..., None, :] if x.ndim == 1 < y.ndim else g[..., None] if y.ndim == 1 < x.ndim else g
     g = g.reshape(1, 1) if x.ndim == y.ndim == 1 else g
 
     def of_x() -> Array:
         found = product(g, right.swapaxes(-1, -2))
-        return found[..., 0, :] if x.ndim == 1 else _turned(found, transpose_x)
+        return found[..., 0, :] if x.ndim == 1 else _transpose_if(found, transpose_x)
 
     def of_y() -> Array:
         if right.ndim == 2 < left.ndim:
             found = left.reshape(-1, left.shape[-1]).T @ g.reshape(-1, g.shape[-1])
         else:
             found = np.matmul(left.swapaxes(-1, -2), g)
-        return found[..., 0] if y.ndim == 1 else _turned(found, transpose_y)
+        return found[..., 0] if y.ndim == 1 else _transpose_if(found, transpose_y)
 
     return {"x": of_x, "y": of_y}
 
 
-def _turned(x: Array, transpose: bool) -> Array:
+def _transpose_if(x: Array, transpose: bool) -> Array:
     return x.swapaxes(-1, -2) if transpose else x
 
 
