@@ -27,26 +27,42 @@ from graphopt.runtime.host.pullbacks import PULLBACKS
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Slots: TypeAlias = "Mapping[SSAValue | Operation, int]"
 FAMILIES = frozenset(
-    (
-        *("activation", "crop", "elementary", "fused", "index", "linear", "loss", "math", "norm"),
-        *(
-            "rearrange",
-            "reduce",
-            "scatter",
-            "sequence/recurrent",
-            "shape",
-            "sort",
-            "transformer",
-            "vision",
-        ),
-    )
+    [
+        "activation",
+        "crop",
+        "elementary",
+        "fused",
+        "index",
+        "linear",
+        "loss",
+        "math",
+        "norm",
+        "rearrange",
+        "reduce",
+        "scatter",
+        "sequence/recurrent",
+        "shape",
+        "sort",
+        "transformer",
+        "vision",
+    ]
 )
 """The families of ops that are differentiated by their reference rules."""
 UNLIKE = frozenset(
-    (
-        *("copysign", "data_norm", "dequantize_rows", "digamma", "erfinv", "fused_attention"),
-        *("i0e", "lgamma", "minimum", "put_along_axis", "renorm", "write_rows"),
-    )
+    [
+        "copysign",
+        "data_norm",
+        "dequantize_rows",
+        "digamma",
+        "erfinv",
+        "fused_attention",
+        "i0e",
+        "lgamma",
+        "minimum",
+        "put_along_axis",
+        "renorm",
+        "write_rows",
+    ]
 )
 """Those of them that are not: it lacks a derivative, or has another one at a corner."""
 Pull: TypeAlias = "Callable[[Sequence[Any], Sequence[Array | None]], Sequence[Array | None]]"
@@ -112,6 +128,7 @@ class Derivative:
             if target in active
         ]
         self._wrt = [slots[value] for value in op.wrt]
+        self._kept = {*self._wrt}
 
     def __call__(self, values: Sequence[Any]) -> list[Array]:
         """The gradients, zeros where nothing depends on a value."""
@@ -125,6 +142,9 @@ class Derivative:
             for slot, gradient in zip(ins, pull(values, cotangents), strict=True):
                 if gradient is not None:
                     _accumulate(found, slot, unbroadcast(gradient, values[slot].shape))
+            for slot in outs:  # all that reads it has been seen
+                if slot not in self._kept:
+                    found.pop(slot, None)
         return [found[s] if s in found else np.zeros_like(values[s]) for s in self._wrt]
 
 
@@ -137,7 +157,7 @@ def _path_op(op: PdOp, active: set[SSAValue], slots: Slots, run: Run) -> _PathOp
     at = [index for index, value in enumerate(op.operands) if value in active]
     ins = [slots[op.operands[index]] for index in at]
     outs = [slots[result] if result in active else -1 for result in op.results]
-    if isinstance(op, Dropout):
+    if isinstance(op, Dropout) and is_drawn(op):
         pull = _dropout_pull(op, slots[op])
     else:
         pull = _tape_pull(op, at, slots, run)
