@@ -26,45 +26,17 @@ from graphopt.runtime.host.pullbacks import PULLBACKS
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Slots: TypeAlias = "Mapping[SSAValue | Operation, int]"
-FAMILIES = frozenset(
-    [
-        "activation",
-        "crop",
-        "elementary",
-        "fused",
-        "index",
-        "linear",
-        "loss",
-        "math",
-        "norm",
-        "rearrange",
-        "reduce",
-        "scatter",
-        "sequence/recurrent",
-        "shape",
-        "sort",
-        "transformer",
-        "vision",
-    ]
-)
-"""The families of ops that are differentiated by their reference rules."""
-UNLIKE = frozenset(
-    [
-        "copysign",
-        "data_norm",
-        "dequantize_rows",
-        "digamma",
-        "erfinv",
-        "fused_attention",
-        "i0e",
-        "lgamma",
-        "minimum",
-        "put_along_axis",
-        "renorm",
-        "write_rows",
-    ]
-)
-"""Those of them that are not: it lacks a derivative, or has another one at a corner."""
+# the families of ops that are differentiated by their reference rules
+_FAMILIES = """
+    activation crop elementary fused index linear loss math norm rearrange reduce scatter
+    sequence/recurrent shape sort transformer vision
+"""
+# those of them that are not: an op lacks a derivative, or has another one at a corner
+_UNLIKE = """
+    copysign data_norm dequantize_rows digamma erfinv fused_attention i0e lgamma minimum
+    put_along_axis renorm write_rows
+"""
+FAMILIES, UNLIKE = frozenset(_FAMILIES.split()), frozenset(_UNLIKE.split())
 Pull: TypeAlias = "Callable[[Sequence[Any], Sequence[Array | None]], Sequence[Array | None]]"
 """From the values in all slots and the cotangents of results to those of the active operands."""
 
