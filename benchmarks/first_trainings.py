@@ -74,6 +74,30 @@ def bert_mini() -> Training:
     return Training(loss, optimizer, _words(4, 1000, 32), scaled)
 
 
+def texts() -> Training:
+    """Sentences that are padded to the longest of their batch: almost each has another length."""
+    tokens = static.data("tokens", [None, None], "int64")
+    mask = static.data("mask", [None, None], "float32")
+    label = static.data("label", [None, 1], "int64")
+    places = paddle.arange(paddle.shape(tokens)[1])
+    hidden = nn.Embedding(2000, 128)(tokens) + nn.Embedding(512, 128)(places)
+    hidden = F.dropout(nn.LayerNorm(128)(hidden), 0.1)
+    layer = nn.TransformerEncoderLayer(128, 4, 512, dropout=0.1)
+    hidden = nn.TransformerEncoder(layer, 4)(hidden, (mask.unsqueeze([1, 2]) - 1) * 1e4)
+    loss = paddle.mean(F.cross_entropy(nn.Linear(128, 5)(hidden[:, 0]), label))
+
+    def feed(chance: np.random.Generator) -> Feed:
+        shape = 16, int(chance.integers(16, 96))
+        lengths = chance.integers(8, shape[1] + 1, (16, 1))
+        return {
+            "tokens": chance.integers(0, 2000, shape),
+            "mask": (np.arange(shape[1]) < lengths).astype("float32"),
+            "label": chance.integers(0, 5, (16, 1)),
+        }
+
+    return Training(loss, paddle.optimizer.AdamW(1e-3), feed)
+
+
 def resnet18() -> Training:
     """ResNet-18 on small pictures."""
     image = static.data("image", [None, 3, 32, 32], "float32")
@@ -146,7 +170,8 @@ def critic() -> Training:
 
 
 NETWORKS = {
-    network.__name__: network for network in (resnet18, bert_mini, encoder, bi_lstm, deepfm, critic)
+    network.__name__: network
+    for network in (resnet18, bert_mini, encoder, texts, bi_lstm, deepfm, critic)
 }
 
 
