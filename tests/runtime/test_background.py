@@ -65,22 +65,23 @@ def test_work_is_done_in_order() -> None:
 
 def test_an_interrupt_while_a_thread_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work then has a thread of its own, and the end of the process waits for none that is idle."""
-    start, left = threading.Thread.start, [KeyboardInterrupt]
+    start, left, idents = background._Thread.start, [KeyboardInterrupt], list[int]()
 
-    def interrupted(self: threading.Thread) -> None:
+    def interrupted(self: background._Thread) -> None:
         start(self)
         if left:
-            self._started.clear()  # as the signal comes before Python has seen that it runs
+            idents.append(self.ident)
+            self.ident = 0  # as the signal comes before the thread has said that it runs
             raise left.pop()
 
-    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    monkeypatch.setattr(background._Thread, "start", interrupted)
     worker, notes = background._Worker(), list[str]()
     with pytest.raises(KeyboardInterrupt):
         worker.submit(Noted("a", notes))
     work = Noted("b", notes)
     worker.submit(work)
     first, second = worker._threads
-    first._started.set()
+    (first.ident,) = idents
     end = threading.Thread(target=worker.close, daemon=True)
     end.start()
     end.join(10)
@@ -112,7 +113,7 @@ def test_the_end_waits_for_no_other_process(closes: str) -> None:
     worker.close()
     assert may_end.is_set() is bool(notes)
     ends.set()
-    worker._threads[0].join(0.05)
+    time.sleep(0.05)
     assert worker._threads[0].is_alive() is not bool(notes)
     assert notes == ["after it"][: len(notes)]
 

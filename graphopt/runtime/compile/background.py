@@ -7,6 +7,7 @@ work that waits for another process.
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import os
 import signal
@@ -32,12 +33,43 @@ class Work(Protocol):
         ...
 
 
+class _Thread:
+    """A thread that the process may leave.
+
+    An interrupt while `threading.Thread` starts one may leave its caller waiting for ever, or raise
+    a RuntimeError in place of the interrupt: it waits for a condition.
+    """
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        self._run = run
+        self._begun, self._ended = _thread.allocate_lock(), False
+        self.ident = 0
+        self._begun.acquire()
+
+    def start(self) -> None:
+        """Begin; RuntimeError while the process ends."""
+        _thread.start_new_thread(self._main, ())
+        self._begun.acquire(timeout=1.0)
+
+    def _main(self) -> None:
+        self.ident = threading.get_ident()
+        self._begun.release()
+        try:
+            self._run()
+        finally:
+            self._ended = True
+
+    def is_alive(self) -> bool:
+        """True from the begin to the end."""
+        return self.ident != 0 and not self._ended
+
+
 class _Worker:
     """The thread, from its first work on, and what it has to do."""
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[weakref.ref[Work] | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
+        self._threads: list[_Thread] = []
         self._lock = threading.Lock()
         self._closing = False
         self._waits = False
@@ -49,7 +81,7 @@ class _Worker:
         with self._lock:
             if any(thread.is_alive() for thread in self._threads):
                 return
-            thread = threading.Thread(target=self._run, name="graphopt-worker", daemon=True)
+            thread = _Thread(self._run)
             self._threads.append(thread)
             atexit.register(self.close)
             with suppress(RuntimeError):  # none is started while the process ends
@@ -63,7 +95,7 @@ class _Worker:
             for thread in self._threads:
                 since, has_said = time.monotonic(), False
                 while thread.is_alive() and not self._waits:
-                    thread.join(_OFTEN)
+                    time.sleep(_OFTEN)
                     if not has_said and time.monotonic() - since > AFTER:
                         say("waiting for a compilation; Ctrl-C ends the process at once")
                         has_said = True
@@ -71,12 +103,16 @@ class _Worker:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
 
+    def forget_threads(self) -> None:
+        """They are those of the process that this one is a child of."""
+        self._threads.clear()
+
     def wait(self, end: Callable[[], T]) -> T:
         """The value of `end`, which waits for another process.
 
         The process may end meanwhile: then the thread stays here, and touches nothing any more.
         """
-        if threading.current_thread() not in self._threads:
+        if threading.get_ident() not in [thread.ident for thread in self._threads]:
             return end()
         self._waits = True
         try:
@@ -114,6 +150,7 @@ def wait_for(end: Callable[[], T]) -> T:
 
 def _after_fork() -> None:
     """A child has no thread; what its parent's thread was doing stays undone in the child."""
+    _worker[0].forget_threads()
     _worker[0] = _Worker()
 
 
