@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,6 +14,8 @@ from graphopt.lowering.cores import CORES, quota
 from graphopt.runtime.devices import threads
 from graphopt.runtime.host import blas_threads
 from graphopt.runtime.settings.flags import set_flags
+
+is_started = threads._xla_is_started  # before a fixture replaces it
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +59,12 @@ def test_xla_is_told_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.warns(UserWarning, match="XLA has started with 2 threads in this process"):
         threads.limit_threads(1)
     assert threads.most_threads() == 1, "for NumPy"
+
+
+def test_jax_is_being_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another thread, which has made the module and not yet its functions."""
+    monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", ModuleType("xla_bridge"))
+    assert not is_started()
 
 
 def test_the_users_own_number_for_xla_wins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,5 +64,6 @@ def give_xla_its_threads() -> None:
 
 
 def _xla_is_started() -> bool:
-    bridge = sys.modules.get("jax._src.xla_bridge")
-    return bridge is not None and bridge.backends_are_initialized()
+    # another thread may be importing it
+    is_started = getattr(sys.modules.get("jax._src.xla_bridge"), "backends_are_initialized", None)
+    return is_started is not None and is_started()

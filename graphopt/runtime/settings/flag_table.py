@@ -118,7 +118,7 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
     "graphopt_tier": (
         "auto",
         "the form in which programs run on CPUs: by NumPy with `host`, where NumPy computes all "
-        "operators of an inference program; as XLA compiles quickly with `fast`, and as it runs "
+        "operators and their derivatives; as XLA compiles quickly with `fast`, and as it runs "
         "quickly with `full`. `auto` begins with the first of these that the program has, and has "
         "a thread compile the last when the same sizes come again. Their results differ by "
         "rounding. `auto` is `full` for small programs, over several places, and for programs that "

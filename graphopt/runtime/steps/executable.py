@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -163,14 +164,12 @@ class Executable:
 
         What it cannot compute, a compiled form does, or says what is wrong.
         """
-        with scope.lock:
-            slots = self.state.slots(scope)
-            state = self.state.in_numpy(slots, scope)
         key = self.state.next_key() if self.state.is_random else NO_KEY
         if watcher() is not None:
-            self.state.tell(slots, ordered, key, scope)
+            with scope.lock:
+                self.state.tell(self.state.slots(scope), ordered, key, scope)
         try:
-            fetches, written = form.step(*state, ordered, key)
+            fetches = self._computed_on_host(form, ordered, scope, key)
         except HostFailure as failure:
             instead = self.forms.instead(failure) if self.forms.is_ready else None
             if instead is not None:
@@ -181,12 +180,23 @@ class Executable:
                 return fetches
             if failure.__cause__ is not None:
                 raise failure.__cause__ from None
-            fetches, written = form.step(*state, ordered, key)
+            fetches = self._computed_on_host(form, ordered, scope, key)
         if self.forms.is_ready:
             self.forms.ended_on_host(form)
-        if written:
-            with scope.lock, Uninterrupted():
-                self.state.store(slots, written, scope, on_host=True)
+        return fetches
+
+    def _computed_on_host(
+        self, form: Form, ordered: FedArrays, scope: Scope, key: HostArray
+    ) -> Arrays:
+        """The fetches of a step in NumPy. Threads that change state do so one after the other."""
+        with scope.lock if self.plan.written else nullcontext():
+            with scope.lock:
+                slots = self.state.slots(scope)
+                state = self.state.in_numpy(slots, scope)
+            fetches, written = form.step(*state, ordered, key)
+            if written:
+                with Uninterrupted():
+                    self.state.store(slots, written, scope, on_host=True)
         return fetches
 
     def _run_of(self, form: Form) -> Run:

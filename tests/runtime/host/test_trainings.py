@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -144,6 +146,35 @@ def test_a_seed_lets_no_time_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     paddle.set_flags({TIER: "auto"})
     net.run(feed(images), net.loss)
     assert form_of(net).startswith("host: it trains from a seed")
+
+
+def test_threads_train_one_after_the_other() -> None:
+    """No step is lost where two threads train the same weight: each loss comes once."""
+
+    def make() -> Made:
+        x = static.data("x", [4], "float32")
+        loss = paddle.sum(x * parameter("w", np.zeros(4)))
+        paddle.optimizer.SGD(1.0).minimize(loss)
+        return loss, loss
+
+    net, found = build(make), list[float]()
+    paddle.set_flags({TIER: "host"})
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+
+    def train() -> None:
+        for _ in range(200):
+            found.append(float(net.run({"x": np.ones(4, "float32")}, net.loss)[0]))
+
+    try:
+        threads = [threading.Thread(target=train) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert sorted(found, reverse=True) == [-4.0 * step for step in range(400)]
 
 
 @pytest.mark.parametrize("what", ["large", "recomputed", "a loop", "in half precision", "drawn"])
