@@ -62,7 +62,7 @@ NEIGHBOUR = "import os, sys\nwhile os.getppid() == int(sys.argv[1]): pass"
 GOALS = {EMPTY: 2.0, FULL: 1.0, BUNDLE: 1.0}
 TRAINING_GOALS = {EMPTY: 2.5}
 # of `first_trainings.py`, and scripts that Paddle 2.6 runs, too
-NETWORKS = ("resnet18", "bert_mini", "encoder", "bi_lstm", "deepfm", "critic")
+NETWORKS = ("resnet18", "bert_mini", "encoder", "texts", "bi_lstm", "deepfm", "critic")
 SCRIPTS = ("mnist_dataloader", "char_lstm", "transformer_encoder", "half_precision")
 
 

@@ -38,10 +38,12 @@ from graphopt.runtime.host.derivatives import is_differentiated
 from graphopt.runtime.host.failures import compute_or_raise
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results
 
-RATE = 2e10
+RATE = 3e10
 """The operations of matrix products that NumPy does in a second, about."""
-CONVOLUTION = 4
+CONVOLUTION = 6
 """The time of an operation of a convolution, as a multiple of that in a matrix product."""
+UPDATE = 1e-8
+"""The seconds in which an element of the state is updated, about."""
 WITH_DERIVATIVE = 3
 """The operations of a step and its derivative, as a multiple of those of the step alone."""
 
@@ -76,6 +78,7 @@ class HostForm:
         self.repeats = False
         """True where each run of a script shall give the same bits, so that no time decides."""
         self._flops = _flops_of(compiled.module) if plan.written else 0
+        self._updated = sum(math.prod(map(abs, port.shape)) for port in plan.updated)
         self._keeps = _may_need_data(compiled.module)
         self.has_loops = _has_loops(compiled.module)
         self.last: tuple[Arrays, Arrays, FedArrays, HostArray] | None = None
@@ -108,13 +111,14 @@ class HostForm:
         return form
 
     def training_seconds(self, fed: FedArrays) -> float:
-        """The seconds of the products of a training step, about: the same in every run."""
+        """The seconds of the products and updates of a step, about: the same in every run."""
         rows = [
             math.prod(n for n, size in zip(array.shape, port.shape, strict=True) if size < 0)
             for port, array in zip(self._feeds, fed, strict=True)
             if not isinstance(array, list)
         ]
-        return WITH_DERIVATIVE * max(rows, default=1) * self._flops / RATE
+        products = WITH_DERIVATIVE * max(rows, default=1) * self._flops / RATE
+        return products + UPDATE * self._updated
 
     def release_arguments(self) -> None:
         """The other form has been timed, so that no arguments are needed."""

@@ -12,8 +12,8 @@ from graphopt.runtime.state.generator import default_generator
 from graphopt.runtime.steps.costs import ProgramCosts
 from graphopt.runtime.steps.policy import Facts
 
-SHARE = 0.3
-"""The part of the time of compiling that the products of a training step may take in NumPy."""
+SHARE = 0.15
+"""The part of the time of compiling that the products and updates of a step may take in NumPy."""
 
 
 def find_facts(
