@@ -3,8 +3,8 @@
 A form is a way to compute a step. All are made of one optimised program: the same passes, the same
 state, the same random numbers.
 
-- `host`: NumPy computes one op after the other. Nothing is compiled. Programs that only infer have
-  it, where NumPy computes each of their ops.
+- `host`: NumPy computes one op after the other. Nothing is compiled. Programs have it whose ops
+  NumPy computes and, in a training that is small enough, differentiates.
 - `fast`: XLA's own code generation at its lowest level, there in a fraction of the time.
 - `full`: what XLA compiles well. The first two take two to five times as long to run, and round
   elsewhere.
