@@ -22,7 +22,7 @@ from graphopt.reference.interpreter import Run, is_random
 from graphopt.reference.registry import RULES
 from graphopt.reference.tape import TapeNode, pull_back, unbroadcast
 from graphopt.runtime.host.draws import is_drawn
-from graphopt.runtime.host.pullbacks import PULLBACKS
+from graphopt.runtime.host.pullbacks import PULLBACKS, where
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Slots: TypeAlias = "Mapping[SSAValue | Operation, int]"
@@ -144,7 +144,7 @@ def _dropout_pull(op: Dropout, kept: int) -> Pull:
     def pull(values: Sequence[Any], cotangents: Sequence[Array | None]) -> Sequence[Array | None]:
         (g,) = cotangents
         assert g is not None
-        return [g * values[kept] * np.asarray(factor, g.dtype)]
+        return [where(values[kept], g * np.asarray(factor, g.dtype))]
 
     return pull
 

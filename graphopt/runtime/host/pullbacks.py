@@ -41,6 +41,11 @@ def _pullback(
     return register
 
 
+def where(passes: Array, g: Array) -> Array:
+    """The cotangent where it passes, and 0 elsewhere, also for infinities."""
+    return np.where(passes, g, np.zeros((), g.dtype))
+
+
 # -- elements --------------------------------------------------------------------------------------
 
 
@@ -56,7 +61,7 @@ def multiply(x: Array, y: Array, g: Array) -> Gradients:
 
 @_pullback(activation.Relu)
 def relu(g: Array, outs: Sequence[Array]) -> Gradients:
-    return {"x": lambda: g * (outs[0] > 0)}
+    return {"x": lambda: where(outs[0] > 0, g)}
 
 
 @_pullback(activation.Sigmoid)
@@ -199,7 +204,7 @@ def conv2d(
         (top, _), (left, _) = pads
         found = found[:, top : top + x.shape[1], left : left + x.shape[2]]
         if fuse_relu_before_depthwise_conv:
-            found = found * (x > 0)
+            found = where(x > 0, found)
         return found if data_format == "NHWC" else np.moveaxis(found, -1, 1)
 
     return {"input": of_input, "filter": of_filter}
@@ -255,7 +260,7 @@ def pool2d(
                 seen = images[there]
                 first = ((seen == tops[own]) | np.isnan(seen)) & ~taken[own]
                 taken[own] |= first
-                part = part * first
+                part = where(first, part)
             if any(len({*each}) < len(each) for each in at):  # at an edge two windows meet
                 np.add.at(found, there, part)
             else:
@@ -352,7 +357,7 @@ def cross_entropy_with_softmax(
         )
         shares = (numbers == places).astype(logits.dtype)
         counts = (numbers != ignore_index) & (numbers >= 0) & (numbers < logits.shape[axis])
-        weight = np.where(counts, g, nothing)
+        weight = where(counts, g)
 
     def of_logits() -> Array:
         if use_softmax:
@@ -368,7 +373,7 @@ def sigmoid_cross_entropy(
     x: Array, label: Array, normalize: bool, ignore_index: int, g: Array
 ) -> Gradients:
     counts = label != ignore_index
-    weight = np.where(counts, g, np.zeros((), g.dtype))
+    weight = where(counts, g)
     if normalize:
         weight = weight / np.asarray(max(np.count_nonzero(counts), 1), g.dtype)
     ones = np.asarray(1, x.dtype)
