@@ -42,20 +42,20 @@ def binary(type: str, x: Any, y: Any, name: str | None = None, *, axis: int = -1
 
 def add(x: Variable, y: Variable, name: str | None = None, *, alpha: float = 1) -> Variable:
     """x + alpha * y (paddle.add)."""
-    return binary("elementwise_add", x, times(y, alpha), name)
+    return binary("elementwise_add", x, times(y, alpha, "add"), name)
 
 
 def subtract(x: Variable, y: Variable, name: str | None = None, *, alpha: float = 1) -> Variable:
     """x - alpha * y (paddle.subtract)."""
-    return binary("elementwise_sub", x, times(y, alpha), name)
+    return binary("elementwise_sub", x, times(y, alpha, "subtract"), name)
 
 
-def times(y: Variable, alpha: float) -> Variable:
-    """alpha * y, which is y for 1; integers times a fraction are float32."""
+def times(y: Variable, alpha: float, function: str) -> Variable:
+    """alpha * y for the arguments of a function: y for 1; integers times a fraction are float32."""
     if isinstance(alpha, (int, float)) and alpha == 1:
         return y
-    alpha = arguments.number(alpha, "alpha", "add")
-    y = arguments.variable(y, "y", "add")
+    alpha = arguments.number(alpha, "alpha", function)
+    y = arguments.variable(y, "y", function)
     fraction = not alpha.is_integer() and not (y.dtype.is_floating or y.dtype.is_complex)
     return scale(cast(y, "float32") if fraction else y, alpha)
 

@@ -33,7 +33,7 @@ def index_add(
     inputs = {
         "X": arguments.variable(x, "x", "index_add"),
         "Index": arguments.variable(index, "index", "index_add"),
-        "AddValue": times(arguments.variable(value, "value", "index_add"), alpha),
+        "AddValue": times(arguments.variable(value, "value", "index_add"), alpha, "index_add"),
     }
     attrs = {"axis": arguments.integer(axis, "axis", "index_add")}
     return emit("index_add", inputs, attrs, name=name)

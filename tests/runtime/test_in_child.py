@@ -16,7 +16,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.runtime.disk import in_child
 from graphopt.runtime.disk.in_child import CODE, Job
-from graphopt.runtime.disk.known import KnownExecutables
+from graphopt.runtime.disk.known import KnownExecutables, _compilation_of  # pyright: ignore
 from graphopt.runtime.settings.flags import TIER
 from graphopt.runtime.state import generator
 from graphopt.runtime.steps import forms, policy, xla_forms
@@ -109,6 +109,24 @@ def test_the_thread_compiles_where_no_process_does(
     assert form_of(net).startswith("full: from run 3 on")
     assert job.module and job.options and CODE in job.record
     assert Path(job.file).parent.parent == large
+
+
+def test_a_module_without_work_has_the_results_of_the_other() -> None:
+    """Zeros of every kind of number; it is compiled to know how an executable is called."""
+
+    def compute(x: Any) -> Any:
+        return [x.astype(name) for name in ("complex64", "bool", "uint8", "bfloat16", "int64")]
+
+    with jax.enable_x64(True):
+        lowered = jax.jit(compute).lower(jax.ShapeDtypeStruct((2, 3), "float64"))
+        found = _compilation_of(lowered, None)
+        assert found is not None
+        results = found[2](np.ones((2, 3)))
+        wanted = lowered.compile()(np.ones((2, 3)))
+    assert [(each.shape, each.dtype) for each in results] == [
+        (each.shape, each.dtype) for each in wanted
+    ]
+    assert not any(np.asarray(each).any() for each in results)
 
 
 @pytest.mark.slow
