@@ -305,7 +305,11 @@ def child_environment(device: str) -> dict[str, str]:
 def in_child(module: str, *arguments: str) -> str:
     """The last line that a module prints in a process of its own: this one holds no GPU."""
     done = subprocess.run(
-        [sys.executable, "-m", module, *arguments], capture_output=True, check=True, text=True
+        [sys.executable, "-m", module, *arguments],
+        capture_output=True,
+        check=True,
+        text=True,
+        cwd=ROOT / "benchmarks",  # where it is found, however this was started
     )
     return done.stdout.strip().splitlines()[-1]
 
