@@ -91,16 +91,52 @@ def with_filter_gradient(way: Way, gradient: FilterGradient, *, rereads: bool = 
     return computed
 
 
+def convolve_by_xla(
+    x: Array,
+    w: Array,
+    strides: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    layout: tuple[str, str, str],
+    *,
+    dilations: Sequence[int],
+    groups: int = 1,
+    spread: Sequence[int] | None = None,
+) -> Array:
+    """`lax.conv_general_dilated`, where the process survives it.
+
+    XLA swaps x and w where w has more positions. Along an axis on which w has two and x is spread
+    by two, without padding, it then takes the size of one for the other's, and aborts. Such an axis
+    gets padding here, and so does one whose derivative has such an axis.
+    """
+    axes = [layout[0].index(axis) for axis in layout[0] if axis not in "NC"]
+    kernel = [w.shape[layout[1].index(layout[0][axis])] for axis in axes]
+    spread = spread or [1] * len(axes)
+    by_hand, cuts = [(0, 0, 0)] * x.ndim, [0] * x.ndim
+    own = list(pads)
+    if len(axes) > 1 and groups == 1:
+        for at, axis in enumerate(axes):
+            if (kernel[at], dilations[at]) != (2, 1):
+                continue
+            if (spread[at], strides[at]) == (1, 2) and own[at][0] == 1:
+                by_hand[axis], own[at] = (*own[at], 0), (0, 0)
+            elif (spread[at], strides[at], *own[at]) == (2, 1, 0, 0):
+                own[at], cuts[axis] = (1, 0), 1
+    found = lax.conv_general_dilated(
+        lax.pad(x, np.zeros((), x.dtype), by_hand) if any(map(any, by_hand)) else x,
+        w,
+        strides,
+        own,
+        lhs_dilation=spread,
+        rhs_dilation=dilations,
+        dimension_numbers=layout,
+        feature_group_count=groups,
+    )
+    return lax.slice(found, cuts, found.shape) if any(cuts) else found
+
+
 def xla_convolution(x: Array, w: Array, window: FilterWindow) -> Array:
     """XLA's own, in one group."""
-    return lax.conv_general_dilated(
-        x,
-        w,
-        window.strides,
-        window.pads,
-        rhs_dilation=window.dilations,
-        dimension_numbers=LAYOUT,
-    )
+    return convolve_by_xla(x, w, window.strides, window.pads, LAYOUT, dilations=window.dilations)
 
 
 def _gradient_by_patches(x: Array, cotangent: Array, window: FilterWindow) -> Array:

@@ -13,7 +13,12 @@ from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops import conv as ops
 from graphopt.lowering.kernels import onednn
-from graphopt.lowering.kernels.convolution import FilterWindow, convolve, convolve_planes
+from graphopt.lowering.kernels.convolution import (
+    FilterWindow,
+    convolve,
+    convolve_by_xla,
+    convolve_planes,
+)
 from graphopt.lowering.kernels.transposed import (
     transposed_by_group,
     transposed_conv,
@@ -73,15 +78,8 @@ def conv2d(
                 out = onednn.convolve(images, filters, window, algorithm)
             return out if last else jnp.moveaxis(out, 3, 1)
         return convolve(algorithm, input, filters, window, channels_last=last)
-    return lax.conv_general_dilated(
-        input,
-        filter,
-        strides,
-        pads,
-        rhs_dilation=dilations,
-        dimension_numbers=convolution_layouts(len(positions), data_format, filter_format),
-        feature_group_count=groups,
-    )
+    layout = convolution_layouts(len(positions), data_format, filter_format)
+    return convolve_by_xla(input, filter, strides, pads, layout, dilations=dilations, groups=groups)
 
 
 @lowers(ops.DepthwiseConv2d)
@@ -151,15 +149,15 @@ def conv_transpose(
         return transposed_tiles(input, filter, groups, first)
 
     def plain(images: Array, filters: Array, groups: int = 1) -> Array:
-        return lax.conv_general_dilated(
+        return convolve_by_xla(
             images,
             _mirror_filter(filters, groups),
             (1,) * len(kernel),
             around,
-            lhs_dilation=strides,
-            rhs_dilation=dilations,
-            dimension_numbers=convolution_layouts(len(kernel), data_format),
-            feature_group_count=groups,
+            convolution_layouts(len(kernel), data_format),
+            dilations=dilations,
+            groups=groups,
+            spread=strides,
         )
 
     def one(images: Array, filters: Array) -> Array:
