@@ -11,10 +11,10 @@ from xdsl.ir import Block
 
 import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.dynamic import draws
 from graphopt.ir.dialect.types import Tensor, tensor
 from graphopt.lowering.call import Call
 from graphopt.lowering.collectives import ALONE, Replicas
+from graphopt.lowering.evaluate import Context
 from graphopt_tests.ops.base import Array, Sample, sample
 
 
@@ -60,11 +60,11 @@ def rule_of(
 ) -> Callable[..., tuple[Any, ...]]:
     """The op's lowering as a function of its flat operands."""
     op = build(op_class, case)[1]
-    call, count = Call.of(op, replicas), len(draws(op))
+    call = Call.of(op, replicas)
 
     def rule(*operands: Any) -> tuple[Any, ...]:
-        keys = [jax.random.key(seed + number) for number in range(count)]
-        return call(operands, tuple(keys) if count > 1 else keys[0] if keys else None)
+        (key,) = Context(ALONE, jax.random.key_data(jax.random.key(seed))).keys_for(op)
+        return call(operands, key)
 
     return rule
 

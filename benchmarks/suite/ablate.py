@@ -63,7 +63,6 @@ class Setting(NamedTuple):
 
 SETTINGS: Mapping[str, Setting] = {
     "memory_optimize": Setting({FLAGS: "memory_optimize"}, ("mlp-200", "transformer-48")),
-    "FLAGS_graphopt_dropout=hash": Setting({"FLAGS_graphopt_dropout": "hash"}, ("dropouts",)),
     "num_iteration_per_run=32": Setting({STEPS: "32"}, ("tiny-fc",)),
 }
 

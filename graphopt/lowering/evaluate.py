@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import jax
+import numpy as np
+from jax import numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jax.core import Tracer
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
@@ -24,8 +27,9 @@ from graphopt.ir.dialect.differentiated import KEPT, is_kept, segment_of
 from graphopt.ir.dialect.op import PdOp, infer_types
 from graphopt.ir.dialect.ops.control import RegionOp, Yield
 from graphopt.ir.dialect.ops.creation import Full
-from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
+from graphopt.ir.dialect.ops.dynamic import Dynamic, draws, is_kind_of
 from graphopt.ir.dialect.ops.random import Dropout
+from graphopt.ir.dialect.ops.sequence.recurrent import Rnn
 from graphopt.ir.dialect.ops.transformer import (
     FusedAttention,
     FusedDotProductAttention,
@@ -35,7 +39,6 @@ from graphopt.ir.dialect.signature import (
     checks_finite,
     computes_in_full,
     function_signature,
-    hashes_dropout,
     main_function,
     prepare_function,
 )
@@ -51,15 +54,15 @@ from graphopt.lowering.call import (
 from graphopt.lowering.collectives import Replicas
 from graphopt.lowering.dynamic import call_of, calls_of
 from graphopt.lowering.finite import Order, order_of, watch_block
-from graphopt.lowering.hashing import by_hash
+from graphopt.lowering.hashing import fold_in, words_of
 from graphopt.lowering.locations import scope_of
-from graphopt.lowering.masks import draw_masks
 from graphopt.lowering.ops.creation import full_op_by_op
 from graphopt.lowering.ops.random import shares_generator
 from graphopt.lowering.region_derivatives import Wanted, differentiated_regions
 from graphopt.lowering.registry import evaluator
 
-DROPOUTS = (Dropout, FusedAttention, FusedDotProductAttention, FusedFeedforward)
+DROPOUTS = (Dropout, FusedAttention, FusedDotProductAttention, FusedFeedforward, Rnn)
+"""The ops whose keys are those of `hashing.py`: arrays of two words."""
 Compute: TypeAlias = "Callable[[Environment, Context], Sequence[Lanes]]"
 T = TypeVar("T")
 MOST_HELD = 1 << 16
@@ -80,8 +83,6 @@ class Context:
     key: Array
     lanes: int = 1
     by_op: bool = False
-    hashes: bool = False
-    """True when dropouts draw from a faster generator than the other ops."""
     lane: int | None = None
     """Index of this lane inside a region, which is evaluated lane by lane."""
     order: Order | None = None
@@ -90,13 +91,6 @@ class Context:
     """With `by_op`, what is made once for all runs, by what it is made of."""
     rng_shift: Any = 0
     """Offset of the numbers of random ops, in the layer of a `pd.layers`."""
-    masks: Mapping[Operation, Array] = field(default_factory=dict[Operation, Array])
-    """The elements that dropouts keep, where those are drawn already, in place of keys."""
-
-    @property
-    def is_plain(self) -> bool:
-        """True for one replica in one program of XLA, with the generator of all random ops."""
-        return self.replicas.are_one_device and self.lanes == 1 and not (self.by_op or self.hashes)
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
         """The result of `make`, which is kept for all runs of a program that runs op by op."""
@@ -109,11 +103,8 @@ class Context:
 
     def keys_for(self, op: Operation) -> list[Any]:
         """The random keys of an op's lanes: one, a tuple when it takes several, None for none."""
-        if op in self.masks:
-            return [self.masks[op]]
-        several = [self._keys(*drawn) for drawn in draws(op)]
-        if self.hashes and isinstance(op, DROPOUTS):
-            several = [[by_hash(key) for key in keys] for keys in several]
+        find = self._words if is_kind_of(op, DROPOUTS) else self._keys
+        several = [find(*drawn) for drawn in draws(op)]
         if not several:
             return [None] * self.lanes
         return several[0] if len(several) == 1 else list(zip(*several, strict=True))
@@ -127,26 +118,36 @@ class Context:
         keys = self.keys_for(op)
         if self.by_op or segment_of(op) is None or not draws(op):
             return keys
-        data = jax.tree.map(jax.random.key_data, keys)
-        held, _ = jax.lax.optimization_barrier((data, operands))
-        return jax.tree.map(
-            lambda key, words: jax.random.wrap_key_data(words, impl=jax.random.key_impl(key)),
-            keys,
-            held,
-        )
+        held, _ = jax.lax.optimization_barrier((keys, operands))
+        return held
 
     def _keys(self, seed: int, rng_id: int) -> list[Array]:
         """The key of each lane: fixed by a non-zero seed, else new for each step."""
         if seed:
             return [jax.random.key(seed)] * self.lanes
         key = jax.random.fold_in(jax.random.wrap_key_data(self.key), rng_id + self.rng_shift)
+        return [key if n is None else jax.random.fold_in(key, n) for n in self._numbers()]
+
+    def _words(self, seed: int, rng_id: int) -> list[Array]:
+        """As `_keys`, for what dropouts keep."""
+        if seed:
+            return [jnp.asarray(words_of(seed))] * self.lanes
+        key = _fold_in(self.key, rng_id + self.rng_shift)
+        return [key if n is None else _fold_in(key, n) for n in self._numbers()]
+
+    def _numbers(self) -> Sequence[Any]:
+        """The number of each lane among replicas; [None] for the only one."""
         if self.replicas.axis is not None:
-            return [jax.random.fold_in(key, self.replicas.index())]
+            return [self.replicas.index()]
         if self.lane is not None:
-            return [jax.random.fold_in(key, self.lane)]
-        if self.lanes == 1:
-            return [key]
-        return [jax.random.fold_in(key, lane) for lane in range(self.lanes)]
+            return [self.lane]
+        return [None] if self.lanes == 1 else range(self.lanes)
+
+
+@partial(jax.jit, inline=True)
+def _fold_in(key: Array, number: Any) -> Array:
+    """A key for `hashing.py`, from one and a number."""
+    return fold_in(key, jnp.asarray(number).astype(np.uint32))
 
 
 def evaluate(
@@ -156,8 +157,8 @@ def evaluate(
 
     The results of `@prepare` are computed, too, unless they are among the inputs.
     """
-    order, hashes, in_full, prepare, results, main = context.once(module, lambda: _parts_of(module))
-    context = replace(context, hashes=hashes, order=order)
+    order, in_full, prepare, results, main = context.once(module, lambda: _parts_of(module))
+    context = replace(context, order=order)
     with jax.default_matmul_precision("highest") if in_full else nullcontext():
         if prepare is not None and any(key not in inputs for key in results):
             values = evaluate_function(prepare, inputs, context)
@@ -167,8 +168,8 @@ def evaluate(
 
 def _parts_of(
     module: ModuleOp,
-) -> tuple[Order | None, bool, bool, FuncOp | None, list[tuple[str, str]], FuncOp]:
-    """The order of its ops if they are checked, its draws, its precision, and its functions.
+) -> tuple[Order | None, bool, FuncOp | None, list[tuple[str, str]], FuncOp]:
+    """The order of its ops if they are checked, its precision, and its functions.
 
     These are `@prepare` with its results, and `@main`.
     """
@@ -176,7 +177,6 @@ def _parts_of(
     ports = () if prepare is None else function_signature(prepare).results
     return (
         order_of(module) if checks_finite(module) else None,
-        hashes_dropout(module),
         computes_in_full(module),
         prepare,
         [(port.kind, port.name) for port in ports],
@@ -194,8 +194,6 @@ def evaluate_function(
         argument: inputs[port.kind, port.name]
         for argument, port in zip(block.args, ports, strict=True)
     }
-    if context.is_plain:
-        context = replace(context, masks=draw_masks(block, env, context.key))
     return evaluate_block(block, env, context)
 
 

@@ -1,82 +1,45 @@
-"""Random bits by hashing a counter: a JAX generator that is faster than threefry, and not secure.
+"""The elements that dropouts keep: random words by hashing counters, in NumPy and JAX alike.
 
-The bits of element i are a hash of i and of the two words of the key, so that XLA computes them in
-the loop that needs them. The hash is the finaliser `lowbias32`, twice: it passes tests of
-uniformity and independence, but it is not meant to resist an attacker.
+The word of an element is a hash of its place and of the two words of a key. The hash is the
+finaliser `lowbias32` (Wellons, "Prospecting for hash functions", 2018), twice: it passes tests of
+uniformity and independence, but is not meant to resist an attacker. It takes a fifth of the
+operations of Threefry, from which all other numbers are drawn, so XLA computes it anew in each loop
+that needs a mask, and keeps none. Nothing here imports JAX.
 """
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-import jax
 import numpy as np
-from jax import lax
-from jax import numpy as jnp
 
-Array = jax.Array
+# of NumPy or JAX, uint32
+Words: TypeAlias = Any
 
 
-def _mix_words(x: Array) -> Array:
+def mix_words(x: Words) -> Words:
     """A bijection of 32-bit words in which every bit of the result depends on all bits of x."""
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
         x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
     return x ^ (x >> np.uint32(16))
 
 
-def _hash(key: Array, counters: Array) -> Array:
+def hash_counters(key: Words, counters: Words) -> Words:
+    """The words of these counters; `key` has two words."""
     # multiplying by an odd number keeps the counters of neighbouring keys apart
-    return _mix_words(_mix_words(counters * np.uint32(0x9E3779B1) + key[0]) ^ key[1])
+    return mix_words(mix_words(counters * np.uint32(0x9E3779B1) + key[0]) ^ key[1])
 
 
-def _random_bits(key: Array, bit_width: int, shape: Sequence[int]) -> Array:
-    size = math.prod(shape)
-    counters = lax.iota(np.uint32, size)
-    if size > 1 << 32:
-        high = (lax.iota(np.uint64, size) >> np.uint64(32)).astype(np.uint32)
-        counters = counters ^ _mix_words(high)
-    words = _hash(key, counters).reshape(shape)
-    if bit_width == 64:
-        other = _hash(_fold_in(key, 1), counters).reshape(shape)
-        return words.astype(np.uint64) << np.uint64(32) | other.astype(np.uint64)
-    return words.astype({8: np.uint8, 16: np.uint16, 32: np.uint32}[bit_width])
+def fold_in(key: Words, number: Words) -> Words:
+    """The key of the thing with this number, of those that share a key."""
+    return mix_words(hash_counters(key, np.array([2, 3], np.uint32)) + number)
 
 
-def _fold_in(key: Array, data: Array | int) -> Array:
-    return _mix_words(
-        _hash(key, jnp.asarray([2, 3], np.uint32)) + jnp.asarray(data).astype(np.uint32)
-    )
+def words_of(seed: int) -> Words:
+    """The key of a seed of up to 64 bits."""
+    return np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32)
 
 
-def _split(key: Array, shape: Sequence[int]) -> Array:
-    numbers = lax.iota(np.uint32, math.prod(shape))
-    return jax.vmap(lambda number: _fold_in(key, number))(numbers).reshape(*shape, 2)
-
-
-def _seed(seed: Array) -> Array:
-    words = jnp.asarray(seed).astype(np.uint64)
-    return jnp.stack([words >> np.uint64(32), words]).astype(np.uint32)
-
-
-@functools.cache
-def counter_hash() -> Any:
-    """The generator, as JAX knows it."""
-    from jax.extend.random import define_prng_impl  # which imports Pallas, that few programs need
-
-    return define_prng_impl(
-        key_shape=(2,),
-        seed=_seed,
-        split=_split,
-        random_bits=_random_bits,
-        fold_in=_fold_in,
-        name="graphopt_counter_hash",
-        tag="gch",
-    )
-
-
-def by_hash(key: Array) -> Array:
-    """A key of this generator from a threefry key."""
-    return jax.random.wrap_key_data(jax.random.key_data(key), impl=counter_hash())
+def keep_share(key: Words, counters: Words, share: float) -> Words:
+    """True for those of the elements with these counters that are in a random `share` of all."""
+    return hash_counters(key, counters) < np.uint32(min(round(share * 2**32), 2**32 - 1))

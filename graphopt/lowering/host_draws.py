@@ -32,14 +32,18 @@ _BELOW_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
 def key_of_draw(step: Iterable[int], path: Iterable[int], seed: int, number: int) -> Key:
     """The key of a draw: that of its seed, unless this is 0.
 
-    Then it follows from the key of the step, the numbers on the `path` to the op (the iterations of
-    the loops around it), and its number among the random ops.
+    Then it follows from that of its path, and from its number among the random ops.
     """
     if seed:
         return _words(seed >> 32), _words(seed)
+    return _fold_in(key_of_path(step, path), _words(number))
+
+
+def key_of_path(step: Iterable[int], path: Iterable[int]) -> Key:
+    """The key of the ops in these iterations of the loops around them, from that of the step."""
     first, second = map(_words, step)
     key = first, second
-    for each in (*path, number):
+    for each in path:
         key = _fold_in(key, _words(each))
     return key
 
@@ -64,14 +68,10 @@ def scale_numbers(numbers: Array, scale: float, offset: float) -> Array:
     return exact.astype(np.float32)
 
 
-def uniform(key: Key, size: int, start: int = 0) -> Array:
-    """Float32 numbers in [0, 1), 23 random bits each: a row of this size for each key.
-
-    They are those from place `start` on.
-    """
+def uniform(key: Key, size: int) -> Array:
+    """Float32 numbers in [0, 1), 23 random bits each: a row of this size for each key."""
     counters = np.zeros((len(key[0]), size), np.uint32)
-    places = np.arange(start, start + size, dtype=np.uint32)
-    first, second = _threefry(key, counters, counters + places)
+    first, second = _threefry(key, counters, counters + np.arange(size, dtype=np.uint32))
     bits = np.bitwise_xor(first, second, out=first)
     bits >>= np.uint32(9)
     bits |= np.uint32(0x3F800000)  # of the numbers in [1, 2)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.dynamic import draws
 from graphopt.ir.dialect.ops.math import Scale
 from graphopt.ir.dialect.ops.update.basic import Sgd
 from graphopt.lowering.call import Call, pullback
 from graphopt.lowering.collectives import ALONE
+from graphopt.lowering.evaluate import Context
 from graphopt_tests.op_calls import build, flat
 from graphopt_tests.ops.base import Sample
 from graphopt_tests.sample_modules import modules_in
@@ -67,8 +67,8 @@ def _check(op_class: type[PdOp], samples: Sequence[Sample]) -> None:
     """The results and the derivative, of NaN and infinities too; and no rule has a loop."""
     for case in samples:
         op = build(op_class, case)[1]
-        call, keys = Call.of(op, ALONE), [jax.random.key(5) for _ in draws(op)]
-        key = tuple(keys) if len(keys) > 1 else keys[0] if keys else None
+        call = Call.of(op, ALONE)
+        (key,) = Context(ALONE, jax.random.key_data(jax.random.key(5))).keys_for(op)
         if not call.is_memoized:
             continue
         with jax.enable_x64(True):

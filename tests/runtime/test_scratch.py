@@ -14,19 +14,20 @@ import jax
 import numpy as np
 import pytest
 
+from graphopt.runtime.devices import heap as heap_of_c
+from graphopt.runtime.devices.heap import MAPPED
 from graphopt.runtime.steps import scratch
 from graphopt.runtime.steps.scratch import (
     ALIGNMENT,
     CHANGES,
     COPIED_LATER,
     HELD,
-    MAPPED,
     Scratch,
     scratch_of,
     temporary_bytes,
 )
 
-GLIBC = sys.platform == "linux" and scratch._heap() is not None
+GLIBC = sys.platform == "linux" and heap_of_c._glibc() is not None
 SCRIPT = """
 import json, resource, threading
 import numpy as np
@@ -114,7 +115,7 @@ OPENED, CLOSED = (scratch._MMAP_MAX, 0), (scratch._MMAP_MAX, scratch._MOST_MAPPE
 @pytest.fixture
 def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
     made = Heap()
-    monkeypatch.setattr(scratch, "_heap", lambda: made)
+    monkeypatch.setattr(heap_of_c, "_glibc", lambda: made)
     monkeypatch.setattr(scratch, "_ran", scratch._Ran())
     return made
 
@@ -140,7 +141,7 @@ def test_large_blocks_only(monkeypatch: pytest.MonkeyPatch, heap: Heap) -> None:
 def test_the_heap_of_a_smaller_block_does_not_shrink(heap: Heap) -> None:
     """Its limits are set once, and its runs are left alone."""
     kept = scratch_of(compiled(HELD // 2))
-    assert (scratch._TRIM_THRESHOLD, 2 * scratch._ran.largest + MAPPED) in heap.asked
+    assert (heap_of_c._TRIM_THRESHOLD, 2 * scratch._ran.largest + MAPPED) in heap.asked
     assert HELD <= scratch._ran.largest < MAPPED and kept is None
 
 

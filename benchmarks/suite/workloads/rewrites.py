@@ -9,13 +9,8 @@ import numpy as np
 from suite.workload import Arrays, Optimizer, Sizes, Workload
 
 
-def vectors(random: np.random.Generator, sizes: Sizes) -> Arrays:
-    """Rows [batch, width]."""
-    return {"x": random.standard_normal((sizes.batch, sizes.width), "float32")}
-
-
 def columns(random: np.random.Generator, sizes: Sizes) -> Arrays:
-    """The same side by side: [width, batch]."""
+    """Vectors side by side: [width, batch]."""
     return {"x": random.standard_normal((sizes.width, sizes.batch), "float32")}
 
 
@@ -23,14 +18,6 @@ def chain(nn: Any, feed: Any, sizes: Sizes) -> Any:
     """(A B) x, which is A (B x) for a fraction of the work."""
     first, second = (nn.parameter([sizes.width, sizes.width], 0.02) for _ in range(2))
     return nn.paddle.matmul(nn.paddle.matmul(first, second), feed["x"])
-
-
-def dropouts(nn: Any, feed: Any, sizes: Sizes) -> Any:
-    """Linear layers with a dropout after each."""
-    h = feed["x"]
-    for _ in range(sizes.layers):
-        h = nn.F.dropout(nn.F.relu(nn.linear(h, sizes.width)), 0.1)
-    return h
 
 
 WORKLOADS = (
@@ -42,18 +29,6 @@ WORKLOADS = (
         chain,
         head="mean_square",
         # trained, as constant matrices are multiplied once, in whatever order
-        optimizer=Optimizer("sgd", 1e-3),
-    ),
-    Workload(
-        "dropouts",
-        "four layers of 512 with dropout, batch 512, SGD",
-        {
-            "full": Sizes(batch=512, width=512, layers=4),
-            "toy": Sizes(batch=2, width=8, layers=2),
-        },
-        vectors,
-        dropouts,
-        head="mean_square",
         optimizer=Optimizer("sgd", 1e-3),
     ),
 )

@@ -40,7 +40,6 @@ ORDER = "pd.order"
 # on a module: why backward passes of saved operators stayed operators, each a `pd.vjp`
 KEPT_GRADIENTS = "pd.kept_gradients"
 # on a module: its dropouts draw from a faster generator
-HASH_DROPOUT = "pd.hash_dropout"
 FULL_PRECISION = "pd.full_precision"
 # on a module: results of its ops are checked for NaN and infinities
 CHECK_FINITE = "pd.check_finite"
@@ -51,16 +50,6 @@ def kept_gradients(module: ModuleOp) -> tuple[str, ...]:
     found = module.attributes.get(KEPT_GRADIENTS)
     texts = cast(ArrayAttr[StringAttr], found) if isinstance(found, ArrayAttr) else ()
     return tuple(text.data for text in texts)
-
-
-def hash_dropout(module: ModuleOp) -> None:
-    """Let the dropouts of a module draw by hashing a counter."""
-    module.attributes[HASH_DROPOUT] = UnitAttr()
-
-
-def hashes_dropout(module: ModuleOp) -> bool:
-    """True when the dropouts of a module draw by hashing a counter."""
-    return HASH_DROPOUT in module.attributes
 
 
 def compute_in_full(module: ModuleOp) -> None:

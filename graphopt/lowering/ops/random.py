@@ -17,6 +17,7 @@ from graphopt.ir.dialect.ops import random as ops
 from graphopt.ir.dtypes import DType
 from graphopt.lowering.call import Call
 from graphopt.lowering.collectives import ALONE, Replicas
+from graphopt.lowering.hashing import keep_share, mix_words
 from graphopt.lowering.host_draws import BLOCK
 from graphopt.lowering.kernels.ordering import argsort
 from graphopt.lowering.ops.base import Array, constant, wide, wide_dtype
@@ -110,6 +111,16 @@ def shares_generator(call: Call) -> bool:
     return issubclass(call.op_class, (ops.Uniform, ops.Gaussian, ops.TruncatedGaussian))
 
 
+def draw_mask(key: Array, share: float, shape: Shape) -> Array:
+    """True for a random `share` of the elements, for a key of `hashing.py`."""
+    size = math.prod(shape)
+    counters = lax.iota(np.uint32, size)
+    if size > 1 << 32:
+        high = (lax.iota(np.uint64, size) >> np.uint64(32)).astype(np.uint32)
+        counters = counters ^ mix_words(high)
+    return keep_share(key, counters, share).reshape(shape)
+
+
 @lowers(ops.Dropout)
 def dropout(
     x: Array,
@@ -128,12 +139,10 @@ def dropout(
     if p == 1:
         return jnp.zeros_like(x)
     assert key is not None, "an op that draws has a key"
-    # a mask that is drawn already, or else with a probability in float32: 32 bits per element
-    is_drawn = key.dtype == np.bool_
     shape = x.shape
     if cut is not None:
         shape = (*shape[:cut], shape[cut] * replicas.model, *shape[cut + 1 :])
-    keep = key if is_drawn else jax.random.bernoulli(key, np.float32(1 - p), shape)
+    keep = draw_mask(key, 1 - p, shape)
     keep = keep if cut is None else replicas.model_piece(keep, cut)
     return jnp.where(keep, x / (1 - p) if upscale else x, jnp.zeros((), x.dtype))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 from jax import numpy as jnp
 from xdsl.dialects.builtin import DictionaryAttr
@@ -21,7 +20,7 @@ from graphopt.lowering.ops.activation import activate
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.linear import matmul
 from graphopt.lowering.ops.norm import layer_norm
-from graphopt.lowering.ops.random import dropout
+from graphopt.lowering.ops.random import draw_mask, dropout
 from graphopt.lowering.registry import lowers
 
 
@@ -53,7 +52,7 @@ def fused_dot_product_attention(
             batch = jnp.broadcast_shapes(batch, mask.shape[:-2])
         # the draw of pd.dropout on the scores
         shape = (*batch, q.shape[-2], k.shape[-2])
-        keep = jax.random.bernoulli(key, np.float32(1 - rate), shape)
+        keep = draw_mask(key, 1 - rate, shape)
     how = ScoreWeighing(scaling_factor, fill, kept)
 
     def by_tiles(operands: AttentionOperands) -> Array:

@@ -13,6 +13,7 @@ from graphopt.ir.dialect.ops import fused as ops
 from graphopt.ir.dialect.ops.dynamic import decode_properties
 from graphopt.reference.ops.activation import activate, relu
 from graphopt.reference.ops.conv import convolution
+from graphopt.reference.ops.linear import product
 from graphopt.reference.ops.norm import batch_norm
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
@@ -31,9 +32,7 @@ def fused_gemm_epilogue(
     to: Any,
 ) -> Array:
     """Out = act(trans(X) * trans(Y) + Bias), with the bias along the columns."""
-    a = np.swapaxes(x, -1, -2) if transpose_x and x.ndim > 1 else x
-    b = np.swapaxes(y, -1, -2) if transpose_y and y.ndim > 1 else y
-    linear = to(to(np.matmul(a, b)) + bias)
+    linear = to(to(product(x, y, transpose_x, transpose_y)) + bias)
     return _activate(activation, linear, act_attrs, to, approximate=approximate)
 
 

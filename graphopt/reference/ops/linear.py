@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from graphopt.ir.dialect.ops import linear as ops
@@ -11,12 +13,19 @@ from graphopt.reference.tape import Array
 
 
 def product(x: Array, y: Array, transpose_x: bool = False, transpose_y: bool = False) -> Array:
-    """The matrix product; transposes do not apply to vectors."""
+    """The matrix product; transposes do not apply to vectors.
+
+    It is one where all matrices on the left meet the same one: BLAS takes longer for many.
+    """
     if transpose_x and x.ndim > 1:
         x = np.swapaxes(x, -1, -2)
     if transpose_y and y.ndim > 1:
         y = np.swapaxes(y, -1, -2)
-    return np.matmul(x, y)
+    if not y.ndim == 2 < x.ndim:
+        return np.matmul(x, y)
+    *outer, inner = x.shape
+    rows = np.reshape(x, (math.prod(outer), inner))
+    return np.reshape(np.matmul(rows, y), (*outer, y.shape[1]))
 
 
 @rule(Matmul)

@@ -15,6 +15,7 @@ from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.dialect.ops import transformer as ops
 from graphopt.reference.derivatives import hold
 from graphopt.reference.ops.activation import activate
+from graphopt.reference.ops.linear import product
 from graphopt.reference.ops.norm import layer_norm
 from graphopt.reference.ops.random import drop_elements
 from graphopt.reference.registry import rule
@@ -167,7 +168,7 @@ def _in_heads(x: Array, heads: int) -> Array:
 
 
 def _linear(x: Array, weight: Array, bias: Array | None, to: Any) -> Array:
-    out = to(np.matmul(x, weight))
+    out = to(product(x, weight))
     return out if bias is None else to(out + bias)
 
 

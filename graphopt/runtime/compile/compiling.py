@@ -34,7 +34,6 @@ from graphopt.ir.dialect.signature import (
     check_finite,
     checks_finite,
     compute_in_full,
-    hash_dropout,
     signature_of,
 )
 from graphopt.ir.dialect.types import UNKNOWN, byte_count, shape_of, show
@@ -57,7 +56,6 @@ from graphopt.runtime.settings.flags import (
     checks_all_ids,
     checks_ids,
     checks_nan_inf,
-    hashes_dropout,
 )
 from graphopt.runtime.state.prepare import Prepare
 
@@ -91,8 +89,6 @@ def compile_program(compilation: Compilation) -> Compiled:
         raise CannotPad("integer-division", "integers would be divided by the zeros of spare rows")
     report = optimize(module, context, again=compilation.parse)
     report.parts.append(parse)
-    if hashes_dropout():
-        hash_dropout(module)
     if context.precision == FLOAT32:
         compute_in_full(module)
     if checks_nan_inf():

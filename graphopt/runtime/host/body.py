@@ -33,6 +33,7 @@ from graphopt.runtime.host.by_lowering import compute_by_lowering, is_lowered
 from graphopt.runtime.host.derivatives import Derivative, values_read_back
 from graphopt.runtime.host.draws import draw, draw_mask, is_drawn
 from graphopt.runtime.host.failures import GivenUp, HostFailure, OpError, fails_again
+from graphopt.runtime.host.pullbacks import where
 from graphopt.runtime.host.rules import QUICK
 from graphopt.runtime.state.arrays import HostArray
 
@@ -49,14 +50,12 @@ class Running:
     """One run: its values, and the time of this thread's CPU clock at which it is given up.
 
     It has a random key, and the place whose device runs the ops that NumPy does not compute.
-    `hashes` is true when dropouts draw by hashing a counter.
     """
 
     values: list[Any]
     end: float
     key: HostArray
     place: Place
-    hashes: bool = False
     iterations: list[int] = field(default_factory=list[int])
     """The numbers of the iterations of the loops around the op that is computed."""
     rng_shift: int = 0
@@ -202,9 +201,7 @@ def _lowered_step(op: PdOp, slots: Slots) -> Step:
     def step(running: Running) -> Sequence[Any]:
         operands = {value: NATIVE.left(value, running.values[slot]) for value, slot in read}
         found = compute_by_lowering(
-            *(op, operands, running.place, running.key, running.iterations),
-            hashes=running.hashes,
-            rng_shift=running.rng_shift,
+            *(op, operands, running.place, running.key, running.iterations, running.rng_shift)
         )
         return [NATIVE.enter(array) for array in found]
 
@@ -230,7 +227,7 @@ def _dropout_step(op: Dropout, slots: Slots) -> Step:
         values = running.values
         x, key = values[read], running.key
         mask = values[kept] = draw_mask(op, x.shape, key, running.iterations, running.rng_shift)
-        return finish(np.where(mask, x / share if upscales else x, np.zeros((), x.dtype)))
+        return finish(where(mask, x / share if upscales else x))
 
     return step
 

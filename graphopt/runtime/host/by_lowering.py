@@ -29,14 +29,11 @@ def compute_by_lowering(
     place: Place,
     step_key: HostArray,
     iterations: Sequence[int],
-    *,
-    hashes: bool,
     rng_shift: int,
 ) -> list[HostArray]:
     """The results of an op on the device of a place, in these iterations of the loops around it.
 
-    `step_key` is the random key of the run. `hashes` is true when dropouts draw by hashing a
-    counter.
+    `step_key` is the random key of the run.
     """
     device = device_of(place)
     import jax
@@ -50,7 +47,7 @@ def compute_by_lowering(
         for number in iterations:
             key = jax.random.fold_in(key, number)
         words = jax.random.key_data(key)
-        context = Context(ALONE, words, by_op=True, hashes=hashes, rng_shift=rng_shift)
+        context = Context(ALONE, words, by_op=True, rng_shift=rng_shift)
         evaluate_op(op, env, context)
     return [np.asarray(env[result][0]) for result in op.results]
 

@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.random import Dropout, Gaussian, TruncatedGaussian, Uniform
-from graphopt.ir.dialect.signature import hashes_dropout
 from graphopt.ir.dialect.types import dtype_of
+from graphopt.lowering.hashing import fold_in, keep_share, words_of
 from graphopt.lowering.host_draws import (
     draw_numbers,
     key_of_draw,
+    key_of_path,
     normal,
     scale_numbers,
     truncated_normal,
@@ -25,8 +25,8 @@ from graphopt.runtime.state.arrays import HostArray
 
 _DRAWS = {Uniform: uniform, Gaussian: normal, TruncatedGaussian: truncated_normal}
 _DTYPES = ("float32", "float16", "bfloat16")
-AT_ONCE = 1 << 15
-"""The numbers of a mask that are drawn together: their counters fit into the cache of a core."""
+AT_ONCE = 1 << 14
+"""The elements of a mask that are drawn together: their words fit into the cache of a core."""
 
 
 def is_drawn(op: Operation) -> bool:
@@ -35,18 +35,10 @@ def is_drawn(op: Operation) -> bool:
     Not for a normal one with bounds of its own: the host form has those of two deviations alone.
     """
     if isinstance(op, Dropout):
-        return not op.attr("is_test") and 0 < op.attr("p") < 1 and not _is_hashed(op)
+        return not op.attr("is_test") and 0 < op.attr("p") < 1
     if isinstance(op, TruncatedGaussian) and not (op.attr("a") is op.attr("b") is None):
         return False
     return type(op) in _DRAWS and dtype_of(op.results[0].type) in _DTYPES
-
-
-def _is_hashed(op: Operation) -> bool:
-    """True for a dropout in a module whose dropouts have another generator."""
-    top = op
-    while (parent := top.parent_op()) is not None:
-        top = parent
-    return isinstance(top, ModuleOp) and hashes_dropout(top)
 
 
 def draw_mask(
@@ -58,12 +50,13 @@ def draw_mask(
 ) -> HostArray:
     """The elements that a dropout of a tensor of this shape keeps, as `draw`."""
     ((seed, number),) = op.draws()
-    key = key_of_draw(step, iterations, seed, number + rng_shift)
-    kept = np.empty(math.prod(shape), bool)
-    below, size = np.float32(1 - op.attr("p")), len(kept)
+    share, size = 1 - op.attr("p"), math.prod(shape)
+    path = np.ravel(key_of_path(step, iterations))
+    key = words_of(seed) if seed else fold_in(path, np.uint32(number + rng_shift))
+    kept = np.empty(size, bool)
     for first in range(0, size, AT_ONCE):
-        part = kept[first : first + AT_ONCE]
-        np.less(uniform(key, len(part), first)[0], below, out=part)
+        end = min(first + AT_ONCE, size)
+        kept[first:end] = keep_share(key, np.arange(first, end, dtype=np.uint32), share)
     return kept.reshape(shape)
 
 

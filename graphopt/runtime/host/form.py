@@ -21,16 +21,18 @@ from graphopt.ir.dialect.ops.control import If, RegionOp, While
 from graphopt.ir.dialect.ops.conv import Conv2dBase
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.sequence.recurrent import Rnn
 from graphopt.ir.dialect.signature import (
     FEED,
     function_signature,
-    hashes_dropout,
     main_function,
 )
+from graphopt.ir.dialect.types import shape_of
 from graphopt.lowering.denormals import flushed_denormals
 from graphopt.passes.engine.costs import cost_of_op
 from graphopt.reference.interpreter import WALKED, supports
 from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.devices.heap import keep_heap
 from graphopt.runtime.host.blas_threads import blas_threads
 from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
 from graphopt.runtime.host.by_lowering import import_lowering, is_lowered
@@ -44,6 +46,10 @@ CONVOLUTION = 6
 """The time of an operation of a convolution, as a multiple of that in a matrix product."""
 UPDATE = 1e-8
 """The seconds in which an element of the state is updated, about."""
+CALL, STEP = 3e-5, 1.4e-4
+"""The seconds that an operator takes beside these, and a step of a recurrent cell."""
+HELD = 128 << 20
+"""The bytes of intermediate values that stay with the process from run to run."""
 WITH_DERIVATIVE = 3
 """The operations of a step and its derivative, as a multiple of those of the step alone."""
 
@@ -72,14 +78,16 @@ class HostForm:
         self._place = compiled.compilation.places[0]
         if any(map(is_lowered, main.body.walk())):
             import_lowering(self._place)
-        self._hashes = hashes_dropout(compiled.module)
         self.spent = 0.0
         self.price = math.inf
         self.repeats = False
         """True where each run of a script shall give the same bits, so that no time decides."""
         self._flops = _flops_of(compiled.module) if plan.written else 0
+        self._cells = _cells_of(compiled.module)
+        self._called = CALL * compiled.size
         self._updated = sum(math.prod(map(abs, port.shape)) for port in plan.updated)
         self._keeps = _may_need_data(compiled.module)
+        keep_heap(HELD)
         self.has_loops = _has_loops(compiled.module)
         self.last: tuple[Arrays, Arrays, FedArrays, HostArray] | None = None
 
@@ -91,7 +99,7 @@ class HostForm:
         given = compute_or_raise(lambda: [NATIVE.enter(np.asarray(a)) for a in arrays])
         began = time.thread_time()
         end = math.inf if self.repeats else began + self.price
-        running = Running([None] * self._slots, end, key, self._place, self._hashes)
+        running = Running([None] * self._slots, end, key, self._place)
         threads = blas_threads.watch_run(one=self.repeats)
         with np.errstate(all="ignore"), flushed_denormals(), threads:
             values = self._body.run(running, [given[at] for at in self._positions])
@@ -111,14 +119,16 @@ class HostForm:
         return form
 
     def training_seconds(self, fed: FedArrays) -> float:
-        """The seconds of the products and updates of a step, about: the same in every run."""
-        rows = [
-            math.prod(n for n, size in zip(array.shape, port.shape, strict=True) if size < 0)
+        """The seconds that a step with these feeds takes, about: the same in every run."""
+        sizes = [
+            [n for n, size in zip(array.shape, port.shape, strict=True) if size < 0]
             for port, array in zip(self._feeds, fed, strict=True)
             if not isinstance(array, list)
         ]
-        products = WITH_DERIVATIVE * max(rows, default=1) * self._flops / RATE
-        return products + UPDATE * self._updated
+        rows, longest = (max(map(f, sizes), default=1) for f in (math.prod, _largest))
+        steps = sum(count * (longest if length < 0 else length) for count, length in self._cells)
+        products = WITH_DERIVATIVE * (rows * self._flops / RATE + steps * STEP)
+        return products + UPDATE * self._updated + self._called
 
     def release_arguments(self) -> None:
         """The other form has been timed, so that no arguments are needed."""
@@ -144,6 +154,19 @@ def _flops_of(module: ModuleOp) -> int:
     return sum(
         cost_of_op(op).flops * (CONVOLUTION if isinstance(op, Conv2dBase) else 1) for op in ops
     )
+
+
+def _cells_of(module: ModuleOp) -> list[tuple[int, int]]:
+    """The recurrent layers and directions of each `pd.rnn`, and the length of its sequences."""
+    found = [op for op in main_function(module).body.block.ops if isinstance(op, Rnn)]
+    return [
+        (op.attr("num_layers") * (2 if op.attr("is_bidirec") else 1), shape_of(op.x.type)[0])
+        for op in found
+    ]
+
+
+def _largest(sizes: list[int]) -> int:
+    return max(sizes, default=1)
 
 
 def _has_loops(module: ModuleOp) -> bool:

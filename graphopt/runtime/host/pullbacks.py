@@ -19,6 +19,7 @@ from graphopt.ir.dialect.ops import activation, conv, index, linear, loss, norm,
 from graphopt.ir.dialect.ops import math as arithmetic
 from graphopt.ir.dialect.ops.conv import explicit_pads, used_dilations
 from graphopt.reference.ops.conv import channels_back, channels_first
+from graphopt.reference.ops.linear import product
 from graphopt.reference.ops.norm import by_channel, channel_of
 from graphopt.reference.ops.pool import windows_of
 from graphopt.runtime.host.convolution import Ints, channels_last
@@ -41,9 +42,16 @@ def _pullback(
     return register
 
 
-def where(passes: Array, g: Array) -> Array:
-    """The cotangent where it passes, and 0 elsewhere, also for infinities."""
-    return np.where(passes, g, np.zeros((), g.dtype))
+def where(passes: Array, x: Array) -> Array:
+    """The elements that pass, and 0 for the others: a product, unless it has 0 times infinity.
+
+    `np.where` waits for each element of a random mask.
+    """
+    found = x * passes
+    if math.isnan(found.sum()):
+        return np.where(passes, x, np.zeros((), x.dtype))
+    found += np.zeros((), x.dtype)  # for -0
+    return found
 
 
 # -- elements --------------------------------------------------------------------------------------
@@ -120,13 +128,6 @@ def matmul(x: Array, y: Array, transpose_x: bool, transpose_y: bool, g: Array) -
 
 def _transpose_if(x: Array, transpose: bool) -> Array:
     return x.swapaxes(-1, -2) if transpose else x
-
-
-def product(x: Array, y: Array) -> Array:
-    """The matrix product, which is one where all matrices on the left meet the same one."""
-    if y.ndim == 2 < x.ndim:
-        return (x.reshape(-1, x.shape[-1]) @ y).reshape(*x.shape[:-1], y.shape[-1])
-    return np.matmul(x, y)
 
 
 @_pullback(index.Embedding)

@@ -71,11 +71,6 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
         "",
         "passes to leave out, with commas between (not Paddle's)",
     ),
-    "graphopt_dropout": (
-        "threefry",
-        "the generator of dropouts: `threefry`, or `hash`, which is about ten times quicker to "
-        "draw and drops other elements (not Paddle's)",
-    ),
     "graphopt_tf32": (
         True,
         "float32 products and convolutions may be computed in TF32 (10 bits after the point) on "
@@ -94,9 +89,9 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
     ),
     "graphopt_keep_scratch": (
         True,
-        "the memory of a step's intermediate values, if it is more than 32 MB, stays with the "
-        "process, on CPUs with glibc, where the main thread runs the step and JAX is first "
-        "imported by graphopt; otherwise the system maps and clears it for each step (not "
+        "the memory of a step's intermediate values stays with the process, on CPUs with glibc; "
+        "if a compiled step takes more than 32 MB, only where the main thread runs it and JAX is "
+        "first imported by graphopt. Otherwise the system maps and clears it for each step (not "
         "Paddle's)",
     ),
     "graphopt_mapper": (

@@ -37,11 +37,9 @@ revision = Revision()
 COALESCING = ("FLAGS_fuse_parameter_memory_size", "FLAGS_fuse_parameter_groups_size")
 WITHOUT = "FLAGS_graphopt_without"
 CACHE = "FLAGS_graphopt_cache_dir"
-DROPOUT = "FLAGS_graphopt_dropout"
 TF32 = "FLAGS_graphopt_tf32"
 CHECK = "FLAGS_check_nan_inf"
 LEVEL = "FLAGS_check_nan_inf_level"
-GENERATORS = ("threefry", "hash")
 MAPPER = "FLAGS_graphopt_mapper"
 MAPPERS = ("auto", "pmap", "shard_map", "vmap")
 BUCKETS = "FLAGS_graphopt_buckets"
@@ -108,14 +106,6 @@ def left_out() -> frozenset[str]:
     """The names of the passes to leave out."""
     names = str(_value(WITHOUT)).split(",")
     return frozenset(name.strip() for name in names if name.strip())
-
-
-def hashes_dropout() -> bool:
-    """True when dropouts shall draw by hashing a counter; ValueError for an unknown generator."""
-    name = str(_value(DROPOUT))
-    if name not in GENERATORS:
-        raise ValueError(f"{DROPOUT} should be {' or '.join(GENERATORS)}, found {name!r}")
-    return name == "hash"
 
 
 def allows_tf32() -> bool:

@@ -1,10 +1,9 @@
 """The memory of a step's intermediate values, which stays with the process from step to step.
 
-XLA takes one block for all of them from the C library in each run. glibc maps a block of more than
-32 MB from the system and gives it back after the run, so that the kernel finds and clears each of
-its pages in every step. For the time of a run such a block is taken from the heap here, which keeps
-it. glibc has that heap for the main thread alone; elsewhere blocks are mapped as before. Smaller
-blocks are always from a heap, which is only kept from shrinking.
+XLA takes one block for all of them from the C library in each run, which maps one of more than
+32 MB from the system (`devices/heap.py`). For the time of a run such a block is taken from the heap
+here, which keeps it. glibc has that heap for the main thread alone; elsewhere blocks are mapped as
+before. Smaller blocks are always from a heap, which is only kept from shrinking.
 
 The block of a step is given back when another step begins, and with the step itself. Steps that
 alternate for long, as those of two networks that train each other, keep one each.
@@ -13,8 +12,6 @@ alternate for long, as those of two networks that train each other, keep one eac
 from __future__ import annotations
 
 import ctypes
-import functools
-import sys
 import threading
 import weakref
 from dataclasses import dataclass
@@ -22,11 +19,9 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from graphopt.runtime.settings.flags import keeps_scratch
+from graphopt.runtime.devices.heap import MAPPED, keep_heap
 from graphopt.runtime.state.arrays import FedArrays, Step
 
-MAPPED = 32 << 20
-"""The bytes from which on glibc maps a block; it takes no larger limit."""
 HELD = 1 << 20
 """The bytes of a block from which on its heap is kept from shrinking."""
 COPIED_LATER = 100_000
@@ -37,10 +32,9 @@ ALIGNMENT = 64
 CHANGES = 40
 """The changes from a step to another one until each keeps its block."""
 
-# options of mallopt, in malloc.h
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -2, -3, -4
+# an option of mallopt, in malloc.h
+_MMAP_MAX = -4
 _MOST_MAPPED = 65536
-_MOST = (1 << 31) - 1
 
 
 @dataclass
@@ -85,15 +79,11 @@ class Scratch:
 def scratch_of(function: Step) -> Scratch | None:
     """The block of a step, which its runs keep; None for a step whose runs are left alone."""
     size = temporary_bytes(function)
-    heap = _heap() if size >= HELD and keeps_scratch() else None
-    if heap is None:
+    if size < HELD:
         return None
-    heap.mallopt(_MMAP_THRESHOLD, MAPPED)
-    heap.mallopt(_TOP_PAD, 2 * MAPPED)  # other threads keep their heaps, of that size
-    # the heap gives back what is free at its end, from so many bytes on
     _ran.largest = max(_ran.largest, size)
-    heap.mallopt(_TRIM_THRESHOLD, min(2 * _ran.largest + MAPPED, _MOST))
-    return Scratch(heap) if size >= MAPPED else None
+    heap = keep_heap(2 * _ran.largest + MAPPED)
+    return None if heap is None or size < MAPPED else Scratch(heap)
 
 
 def temporary_bytes(function: Step) -> int:
@@ -124,12 +114,3 @@ def _align_array(array: np.ndarray) -> np.ndarray:
 
 def _is_main_thread() -> bool:
     return threading.get_ident() == threading.main_thread().ident
-
-
-@functools.cache
-def _heap() -> ctypes.CDLL | None:
-    """The C library, if it is glibc, whose heap has these options."""
-    if sys.platform != "linux":
-        return None
-    library = ctypes.CDLL(None)
-    return library if hasattr(library, "gnu_get_libc_version") else None

@@ -91,6 +91,16 @@ class Dynamic(OpaqueOp):
 STAND_INS = ("pd.dynamic", "pd.vjp")
 
 
+def is_kind_of(op: Operation, kinds: tuple[type[PdOp], ...]) -> bool:
+    """True for an op of these classes, or one that stands in for an op of them."""
+    found = type(op)
+    attrs: Mapping[str, Any] = op.attr_values() if isinstance(op, PdOp) else {}
+    while found.name in STAND_INS:
+        found, stored = class_of(attrs["op"]), attrs["attrs"]
+        attrs = decode_properties(found, stored)
+    return issubclass(found, kinds)
+
+
 def draws(op: Operation) -> tuple[tuple[int, int], ...]:
     """The seed and the number among a program's random ops, for each draw of an op."""
     if isinstance(op, RandomOp):

@@ -13,8 +13,10 @@ from jax import lax
 from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops.sequence import recurrent as ops
+from graphopt.lowering.hashing import fold_in
 from graphopt.lowering.ops.activation import activate
 from graphopt.lowering.ops.base import Array, wide
+from graphopt.lowering.ops.random import draw_mask
 from graphopt.lowering.ops.sequence.layers import ends_of, numbers_of
 from graphopt.lowering.registry import lowers
 
@@ -82,7 +84,7 @@ def rnn(
     out, final = wide(x), list[States]()
     for layer in range(num_layers):
         if layer and dropout_prob and not is_test:
-            out = _drop(out, dropout_prob, jax.random.fold_in(key, layer))
+            out = _drop(out, dropout_prob, fold_in(key, np.uint32(layer)))
         outs: list[Array] = []
         for at in range(layer * directions, (layer + 1) * directions):
             parts = [*weights[2 * at : 2 * at + 2], *weights[2 * (scans + at) :][:2]]
@@ -100,7 +102,7 @@ def rnn(
 def _drop(x: Array, p: float, key: Array) -> Array:
     if p == 1:
         return jnp.zeros_like(x)
-    keep = jax.random.bernoulli(key, np.float32(1 - p), x.shape)
+    keep = draw_mask(key, 1 - p, x.shape)
     return jnp.where(keep, x / (1 - p), jnp.zeros((), x.dtype))
 
 

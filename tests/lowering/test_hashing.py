@@ -1,4 +1,4 @@
-"""Dropout by a hash of a counter: its bits look random, and draws are independent."""
+"""What dropouts keep, by a hash of a counter: it looks random, and draws are independent."""
 
 from __future__ import annotations
 
@@ -11,32 +11,22 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static, utils
-from graphopt.lowering.hashing import by_hash, counter_hash
+from graphopt.lowering.hashing import fold_in, hash_counters, keep_share, words_of
+from graphopt.lowering.ops.random import draw_mask
 
 Array = np.ndarray[Any, Any]
 COUNT = 1 << 16
+COUNTERS = np.arange(COUNT, dtype=np.uint32)
 
 
-pytestmark = pytest.mark.usefixtures("sixty_four_bits")
-
-
-def bits(key: Any, count: int = COUNT) -> Array:
-    return np.asarray(jax.random.bits(key, (count,), "uint32"))
-
-
-def keys() -> list[Any]:
+def keys() -> list[Array]:
     """Keys that differ in little: steps, ops, replicas of one program."""
-    first = jax.random.key(1)
-    return [
-        by_hash(key)
-        for key in (
-            jax.random.wrap_key_data(np.array([0, 1], np.uint32)),
-            jax.random.wrap_key_data(np.array([0, 2], np.uint32)),
-            jax.random.wrap_key_data(np.array([1, 1], np.uint32)),
-            jax.random.fold_in(first, 0),
-            jax.random.fold_in(first, 1),
-        )
-    ]
+    steps = [np.array(words, np.uint32) for words in ([0, 1], [0, 2], [1, 1])]
+    return [*steps, *(fold_in(steps[0], np.uint32(number)) for number in (0, 1))]
+
+
+def bits(key: Array) -> Array:
+    return hash_counters(key, COUNTERS)
 
 
 def is_usual(observed: Array, expected: Any) -> bool:
@@ -69,35 +59,48 @@ def test_every_bit_is_fair() -> None:
         assert np.all(abs((signs[lag:] * signs[:-lag]).mean(0)) < 1.1 * limit)
 
 
+def test_rows_and_columns_are_fair() -> None:
+    """Rows, columns and heads of a mask have the share that is kept, and vary as fair ones."""
+    share = 0.9
+    for key in keys():
+        kept = keep_share(key, COUNTERS, share).reshape(16, 64, 64)
+        for axes in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2)):
+            counts = kept.sum(axes)
+            each = kept.size / counts.size
+            deviation = (counts - share * each) ** 2 / (each * share * (1 - share))
+            assert abs(deviation.mean() - 1) < 6 * np.sqrt(2 / counts.size)
+
+
 def test_draws_are_independent() -> None:
     """The masks of any two keys agree as often as fair ones."""
-    masks = [bits(key) < np.uint32(0.5 * 2**32) for key in keys()]
+    masks = [keep_share(key, COUNTERS, 0.5) for key in keys()]
     for a, b in combinations(masks, 2):
         assert abs(np.mean(a == b) - 0.5) < 2.5 / np.sqrt(COUNT)
 
 
-@pytest.mark.exhaustive
-def test_it_is_a_generator() -> None:
-    """JAX's draws work with it, in all widths, and keys that are split differ."""
-    key = jax.random.key(3, impl=counter_hash())
-    for dtype in ("uint8", "uint16", "uint32", "uint64"):
-        drawn = np.asarray(jax.random.bits(key, (4096,), dtype)).astype("float64")
-        assert abs(drawn.mean() / np.iinfo(dtype).max - 0.5) < 0.03
-    split = jax.random.key_data(jax.random.split(key, 8))
-    assert len({tuple(words) for words in np.asarray(split).tolist()}) == 8
-    assert abs(np.asarray(jax.random.normal(key, (COUNT,))).std() - 1) < 0.02
+def test_keys_of_many_ops_differ() -> None:
+    numbers = np.arange(1 << 12, dtype=np.uint32)[:, None]
+    for key in keys():
+        assert len(np.unique(fold_in(key, numbers), axis=0)) == len(numbers)
 
 
-def run(monkeypatch: pytest.MonkeyPatch, name: str, seed: int = 0) -> list[Array]:
+def test_the_words_are_those_of_jax() -> None:
+    """JAX computes for arrays that it traces what NumPy computes."""
+    key, share = words_of(7 + (5 << 32)), 0.7
+    np.testing.assert_array_equal(key, [5, 7])
+    traced = jax.jit(lambda key: draw_mask(key, share, (256, 256)))(key)
+    np.testing.assert_array_equal(traced, keep_share(key, COUNTERS, share).reshape(256, 256))
+
+
+def run(program_seed: int = 0) -> list[Any]:
     """Two dropouts of ones and the gradient of the first, in two steps."""
-    monkeypatch.setenv("FLAGS_graphopt_dropout", name)
     paddle.seed(5)
     with (
         static.program_guard(static.Program(), static.Program()),
         utils.unique_name.guard(),
         static.scope_guard(static.Scope()),
     ):
-        static.default_main_program().random_seed = seed
+        static.default_main_program().random_seed = program_seed
         x = static.data("x", [64, 64], "float32")
         x.stop_gradient = False
         first, second = (paddle.nn.functional.dropout(x, 0.25) for _ in range(2))
@@ -107,26 +110,19 @@ def run(monkeypatch: pytest.MonkeyPatch, name: str, seed: int = 0) -> list[Array
         return [a for _ in range(2) for a in exe.run(feed=feed, fetch_list=fetches)]
 
 
-def test_a_program_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_with_it() -> None:
     """The share is right, the derivative has the mask of its forward op, ops and steps differ."""
-    one, other, gradient, later, *_ = hashed = run(monkeypatch, "hash")
+    one, other, gradient, later, *_ = found = run()
     np.testing.assert_array_equal(one, gradient)
     for mask in (one, other, later):
         assert abs(np.mean(mask == 0) - 0.25) < 0.04
     for a, b in combinations((one, other, later), 2):
         assert 0.55 < np.mean((a == 0) == (b == 0)) < 0.7  # 0.625 of fair draws
-    for again, before in zip(run(monkeypatch, "hash"), hashed, strict=True):
+    for again, before in zip(run(), found, strict=True):
         np.testing.assert_array_equal(again, before)
-    assert not np.array_equal(run(monkeypatch, "threefry")[0], one)
 
 
-def test_a_seed_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seed_is_honoured() -> None:
     """With a seed of its own every step draws the same."""
-    first, _, _, later, *_ = run(monkeypatch, "hash", seed=11)
+    first, _, _, later, *_ = run(program_seed=11)
     np.testing.assert_array_equal(first, later)
-
-
-def test_an_unknown_generator(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names those that exist."""
-    with pytest.raises(ValueError, match="threefry or hash, found 'philox'"):
-        run(monkeypatch, "philox")

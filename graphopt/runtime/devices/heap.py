@@ -1,0 +1,41 @@
+"""The heap of the C library, which can keep the memory of a step for the next one.
+
+glibc maps a large block from the system and gives it back when it is freed, and shrinks its heap
+where that is free at the end, so that the kernel finds and clears each page in every step. With
+higher limits the memory stays with the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+
+from graphopt.runtime.settings.flags import keeps_scratch
+
+MAPPED = 32 << 20
+"""The bytes from which on glibc maps a block; it takes no larger limit."""
+# options of mallopt, in malloc.h
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
+_MOST = (1 << 31) - 1
+
+
+def keep_heap(held: int) -> ctypes.CDLL | None:
+    """Let the heap shrink only where it has so many free bytes at its end.
+
+    Gives the C library; None where that is not glibc, or a flag says to keep nothing.
+    """
+    heap = _glibc() if keeps_scratch() else None
+    if heap is not None:
+        heap.mallopt(_MMAP_THRESHOLD, MAPPED)
+        heap.mallopt(_TOP_PAD, 2 * MAPPED)  # other threads keep their heaps, of that size
+        heap.mallopt(_TRIM_THRESHOLD, min(held, _MOST))
+    return heap
+
+
+@functools.cache
+def _glibc() -> ctypes.CDLL | None:
+    if sys.platform != "linux":
+        return None
+    library = ctypes.CDLL(None)
+    return library if hasattr(library, "gnu_get_libc_version") else None
