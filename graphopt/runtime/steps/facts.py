@@ -43,9 +43,12 @@ def find_facts(
             return facts
         costs.host = HostForm(compiled)
     host, price, trains = costs.host, compiled.price, bool(compiled.plan.written)
-    if trains and facts.asked == AUTO and host.training_seconds(fed) > SHARE * price:
-        return facts
-    return replace(facts, on_host=True, price=price, trains=trains, loops=host.has_loops)
+    facts = replace(facts, price=price, trains=trains, loops=host.has_loops)
+    if not trains:
+        return replace(facts, on_host=True)
+    seconds = host.training_seconds(fed)
+    is_long = facts.asked == AUTO and seconds > SHARE * price
+    return facts if is_long else replace(facts, on_host=True, seconds=seconds)
 
 
 def count_elements(fed: FedArrays) -> int:

@@ -43,8 +43,9 @@ PATIENCE, TRAINING_PATIENCE = 0.5, 0.1
 SEEDED_RUNS, SEEDED_RUNS_PER_OP = 8, 0.02
 """The runs of a seeded training before the full form, with those for each of its operators: about
 as many as take the time of compiling."""
-SEEDED_SIZE_RUNS = 4
-"""The runs of a size that NumPy computes after those: few sizes come so often."""
+SEEDED_PATIENCE, SEEDED_MOST = 3, 1000
+"""Where NumPy computes them, the runs of one size that take this multiple of the time of compiling,
+and the most of them. The full form is there by then, so that no run waits for it."""
 NICER = 5
 """The steps of priority that a process which compiles is below the one that goes on meanwhile."""
 GAIN_BY_OP = 0.7
@@ -80,6 +81,9 @@ class Facts:
     """True when NumPy computes its ops, and is known to do so in time."""
     price: float = 1.0
     """The seconds that XLA takes to compile it, about."""
+    seconds: float = 1.0
+    """The seconds that NumPy takes for a run of a training, about: the same in each run of a
+    script."""
     trains: bool = False
     """True for a step that changes state: it is likely to run often."""
     loops: bool = False
@@ -109,17 +113,31 @@ class Facts:
 
     @cached_property
     def quick_runs(self) -> int:
-        """The runs of a seeded training before the full form, of all sizes; 0 for other steps."""
-        if not (self.seeded and self.asked == AUTO and self.first[0] != FULL):
+        """The runs of a seeded training before the full form; 0 for other steps.
+
+        Those in NumPy are of one size, and those in the quick form of all sizes together.
+        """
+        first, _ = self.first
+        if not (self.seeded and self.asked == AUTO and first != FULL):
             return 0
+        return self.host_runs if first == HOST else self.fast_runs
+
+    @property
+    def fast_runs(self) -> int:
+        """The runs of a seeded training in the quick form."""
         return SEEDED_RUNS + int(SEEDED_RUNS_PER_OP * self.size)
+
+    @property
+    def host_runs(self) -> int:
+        """The runs of a seeded training in NumPy."""
+        return min(max(round(SEEDED_PATIENCE * self.price / self.seconds), 1), SEEDED_MOST)
 
     @property
     def nicer(self) -> int:
         """The steps of priority that a process which compiles the full form is below this one.
 
-        A training from a seed waits for it at a counted run. On a core that others want, too, a
-        lower priority would make that wait longer.
+        A training from a seed waits for it at a counted run, which comes soon where that is in the
+        quick form. On a core that others want, too, a lower priority would make that wait longer.
         """
         return 0 if self.quick_runs else NICER
 
@@ -214,12 +232,13 @@ class Choice(NamedTuple):
 
 def choose(facts: Facts, seen: History) -> Choice:
     """The form of the next run."""
-    is_new = facts.first[0] == HOST and not seen.left and seen.runs <= SEEDED_SIZE_RUNS
-    is_quick = (seen.trained <= facts.quick_runs or is_new) and not seen.shared
+    first, why = facts.first
+    in_numpy = first == HOST and not seen.left
+    is_counted = seen.runs <= facts.host_runs if in_numpy else seen.trained <= facts.fast_runs
+    is_quick = is_counted and not seen.shared
     if FULL in seen.ready and not (facts.quick_runs and is_quick):
         return _full(facts, seen)
-    first, why = facts.first
-    counts_host = facts.quick_runs > 0 and is_quick and first == HOST and not seen.left
+    counts_host = facts.quick_runs > 0 and is_quick and in_numpy
     if seen.needs_data and not counts_host:
         return _op_by_op(facts, seen)
     if first == FULL:
@@ -249,9 +268,11 @@ def _choose_seeded(facts: Facts, seen: History, *, is_quick: bool) -> Choice:
     if not is_quick:
         return Choice(FULL, f"{FULL}: {_why_full(seen)}")
     form = FAST if seen.left else facts.first[0]
-    number = max(facts.quick_runs, SEEDED_SIZE_RUNS if facts.first[0] == HOST else 0) + 1
-    words = f"{form}: it trains from a seed, and run {number} has the full form"
-    is_due = seen.runs > 1 and not (seen.thread or seen.needs_data or FULL in seen.ready)
+    runs = facts.host_runs if form == HOST else facts.fast_runs
+    words = f"{form}: it trains from a seed, and run {runs + 1} has the full form"
+    is_cheap = form == HOST and seen.spent < TRAINING_PATIENCE * facts.price
+    is_made = seen.thread or seen.needs_data or FULL in seen.ready
+    is_due = seen.runs > 1 and not (is_cheap or is_made)
     return Choice(form, words, FULL if is_due else "")
 
 

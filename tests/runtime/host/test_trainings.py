@@ -127,9 +127,7 @@ def test_the_full_form_follows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_seed_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The full form follows after a counted run, whatever is ready."""
-    monkeypatch.setattr(policy, "SEEDED_RUNS", 2)
-    monkeypatch.setattr(policy, "SEEDED_RUNS_PER_OP", 0)
-    monkeypatch.setattr(policy, "SEEDED_SIZE_RUNS", 2)
+    monkeypatch.setattr(policy, "SEEDED_MOST", 2)
     runs: list[list[bytes]] = []
     for works in (True, False):
         monkeypatch.setattr(forms, "submit", lambda work, works=works: works and work.work())
