@@ -11,7 +11,6 @@ import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import nn, static
 from graphopt.buckets import Buckets, automatic, one_of, sparing
-from graphopt.runtime.feeds.open_axes import OpenAxes
 from graphopt.runtime.runners.met_sizes import MOST_AT_ONCE, MetSizes
 from graphopt_tests.runtime.bucket_runs import (
     Built,
@@ -225,7 +224,7 @@ def test_a_size_that_runs_as_it_is_does_so_for_good(monkeypatch: pytest.MonkeyPa
 
 def dimensions(*shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[str | None, ...]]:
     """Those of feeds whose axes are all open, after runs with these shapes."""
-    axes = OpenAxes()
+    axes = MetSizes(trains=False)
     by_position: dict[str, tuple[str | None, ...]] = {}
     for shape in shapes:
         by_position = {

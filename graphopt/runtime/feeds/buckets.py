@@ -122,10 +122,9 @@ class Buckets:
         """
         given = self.axes.get(feed)
         if given is None:
-            found = [first, *(f"axis {at}" for at in range(1, len(shape)))][: len(shape)]
+            found = names_by_position(shape, first=first)
             return tuple(
-                name if size == -1 and self._sizes_of(name) is not None else None
-                for name, size in zip(found, shape, strict=True)
+                name if name and self._sizes_of(name) is not None else None for name in found
             )
         if len(given) != len(shape):
             raise ValueError(
@@ -148,6 +147,12 @@ class Buckets:
             return self.sizes.get(STEPS) or self._sizes_of(dimension.removeprefix(LONGEST))
         usual = ROWS if dimension.startswith(OTHER_ROWS) else dimension
         return self.sizes.get(dimension) or self.sizes.get(usual) or self.others
+
+
+def names_by_position(shape: Sequence[int], *, first: str = BATCH) -> tuple[str | None, ...]:
+    """The dimension of each axis of unknown size: `first`, "axis 1" and so on; None for others."""
+    names = (f"axis {at}" if at else first for at in range(len(shape)))
+    return tuple(name if size == -1 else None for name, size in zip(names, shape, strict=True))
 
 
 def sequences(share: float = 0.25) -> Buckets:

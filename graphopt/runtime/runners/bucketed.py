@@ -20,7 +20,7 @@ from graphopt.passes.padding.dims import Axes, CannotPad
 from graphopt.passes.padding.masked import LONGEST, Masked, count_name, mask_name
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import Place
-from graphopt.runtime.feeds.buckets import BATCH, Buckets, sequences
+from graphopt.runtime.feeds.buckets import BATCH, Buckets, names_by_position, sequences
 from graphopt.runtime.feeds.feed import own_types, single_feed
 from graphopt.runtime.feeds.padded_rows import Rows, count_of, cut, mask_of, misfit
 from graphopt.runtime.feeds.sequence_rows import (
@@ -203,7 +203,7 @@ class BucketedRunner(Runner):
         """One step with padding; None when these feeds run as they are."""
         met = self._find_met(program)
         if met is not None:
-            by_position = _axes(program, feeds, met.buckets)
+            by_position = _axes(program, feeds, None)
             seeded = default_generator().seeded or program.random_seed != 0
             repeats = must_repeat() or (met.trains and seeded)
             own = self._all_of(program)
@@ -366,16 +366,20 @@ class BucketedRunner(Runner):
 
 
 def _axes(
-    program: Program, feeds: Mapping[str, Array], buckets: Buckets
+    program: Program, feeds: Mapping[str, Array], buckets: Buckets | None
 ) -> dict[str, tuple[str | None, ...]]:
-    """The dimension of each axis of each feed."""
+    """The dimension of each axis of each feed, by position alone without buckets."""
     block, rows = program.global_block(), rows_of_sequences(program, feeds)
-    return {
-        name: buckets.names(name, block.var(name).shape, first=rows.get(name, BATCH))
-        if block.has_var(name)
-        else (None,) * array.ndim
-        for name, array in feeds.items()
-    }
+
+    def names(feed: str, array: Array) -> tuple[str | None, ...]:
+        if not block.has_var(feed):
+            return (None,) * array.ndim
+        shape, first = block.var(feed).shape, rows.get(feed, BATCH)
+        if buckets is None:
+            return names_by_position(shape, first=first)
+        return buckets.names(feed, shape, first=first)
+
+    return {feed: names(feed, array) for feed, array in feeds.items()}
 
 
 def _steps(

@@ -18,7 +18,6 @@ import threading
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphopt.errors import GraphoptError
@@ -47,15 +46,6 @@ Group = tuple[int, int, Hashable]
 MOST_COMPILED = 64
 MOST_REPORTED = 16
 """The compilations for other fetches that are reported, the last ones."""
-
-
-@dataclass
-class Requests:
-    """The fetches that were requested of one program and its feeds."""
-
-    names: dict[str, None] = field(default_factory=dict[str, None])
-    lock: threading.RLock = field(default_factory=threading.RLock)
-    """Held while some are compiled: threads that begin at once share what one of them compiles."""
 
 
 class OutputSubset:
@@ -142,8 +132,10 @@ class KeptPrograms:
         self.compiled_for: deque[str] = deque(maxlen=MOST_REPORTED)
         """The latest compilations for other fetches, in words."""
         self._entries: Bounded[tuple[Group, Names], Executables] = Bounded(most)
-        # goes with the last entry of its group, or with the program
-        self._requests: dict[Group, Requests] = {}
+        # the fetches that were requested so far, and a lock that is held while some are compiled:
+        # threads that begin at once share that; goes with the last entry of its group, or with the
+        # program
+        self._requested: dict[Group, tuple[dict[str, None], threading.RLock]] = {}
         # one for each program that has entries, and gone with it
         self._watched: dict[int, weakref.finalize[..., Program]] = {}
 
@@ -175,8 +167,8 @@ class KeptPrograms:
         with these fetches; what was `shipped` has its own ones only.
         """
         group = program.serial, program.version, feeds
-        requests = self._requests.setdefault(group, Requests())
-        with requests.lock:
+        requested, lock = self._requested.setdefault(group, ({}, threading.RLock()))
+        with lock:
             served = names if alone else self.serving(group, names)
             found = self._entries.use((group, served)) if served is not None else None
             if served is not None and found is not None:
@@ -186,12 +178,12 @@ class KeptPrograms:
             found_with_state = self._with_state(program, group, names)
             if found_with_state is not None:
                 return found_with_state
-            requests.names |= dict.fromkeys(names)
+            requested |= dict.fromkeys(names)
             # the first ones of what was shipped are what it was compiled for before
             wanted, sets = names, self._sets(group)
             if names and (sets or not shipped):
                 wanted = _choose_fetches(
-                    program, tuple(requests.names) if sets else names, rows, len(sets)
+                    program, tuple(requested) if sets else names, rows, len(sets)
                 )
             return self._make(program, group, names, wanted, make)
 
@@ -244,7 +236,7 @@ class KeptPrograms:
             self.compiled_for.append(_report_line(new, wanted))
         for gone, _ in self._entries.keep((group, wanted), found):
             if not self._sets(gone):
-                self._requests.pop(gone, None)
+                self._requested.pop(gone, None)
         return found, wanted
 
     def _reason(self, group: Group) -> str:
@@ -266,8 +258,8 @@ class KeptPrograms:
         self._watched.pop(serial, None)
         for key in [key for key in list(self._entries) if key[0][0] == serial]:
             del self._entries[key]
-        for group in [group for group in list(self._requests) if group[0] == serial]:
-            del self._requests[group]
+        for group in [group for group in list(self._requested) if group[0] == serial]:
+            del self._requested[group]
 
 
 def _choose_fetches(program: Program, names: Names, rows: int, known: int) -> Names:
