@@ -11,7 +11,7 @@ types in the IR are the truth and a trace runs with 64-bit types enabled.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -36,6 +36,13 @@ def lowers(*op_classes: type[PdOp]) -> Callable[[R], R]:
         return rule
 
     return register
+
+
+def lower_each(rules: Mapping[type[PdOp], Rule]) -> None:
+    """Register rules of one expression, which get the names of their ops."""
+    for op_class, rule in rules.items():
+        rule.__name__ = op_class.name.removeprefix("pd.")
+        lowers(op_class)(rule)
 
 
 Evaluator = Callable[..., Any]

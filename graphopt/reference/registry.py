@@ -11,7 +11,7 @@ NumPy functions, so that `tape.py` can differentiate them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphopt.errors import UnsupportedError
@@ -39,3 +39,9 @@ def rule(*op_classes: type[PdOp]) -> Callable[[Rule], Rule]:
         return function
 
     return register
+
+
+def rule_each(rules: Mapping[type[PdOp], Rule]) -> None:
+    """Register rules of one expression."""
+    for op_class, function in rules.items():
+        rule(op_class)(function)

@@ -17,21 +17,37 @@ from graphopt.ir.dialect.ops import activation as ops
 from graphopt.ir.dialect.ops.base import Unary
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.lowering.ops.base import Array, compute_wide, constant, limit
-from graphopt.lowering.registry import RULES, lowers
+from graphopt.lowering.registry import RULES, lower_each, lowers
 
 # The least logarithm that a probability of softmax may have, before it is divided by the sum.
 SOFTMAX_FLOOR = -64.0
+
+
+lower_each(
+    {
+        ops.Relu6: lambda x: limit(x, 0, 6),
+        ops.Tanh: lambda x: lax.tanh(x),
+        ops.Hardtanh: lambda x, t_min, t_max: limit(x, t_min, t_max),
+        ops.Silu: compute_wide(lambda x: x * lax.logistic(x)),
+        ops.Hardsigmoid: compute_wide(lambda x, slope, offset: limit(slope * x + offset, 0, 1)),
+        ops.Hardswish: compute_wide(lambda x: x * limit(x + 3, 0, 6) / 6),
+        ops.Elu: compute_wide(lambda x, alpha: _elu(x, alpha)),
+        ops.Selu: compute_wide(lambda x, scale, alpha: scale * _elu(x, alpha)),
+        ops.Celu: compute_wide(lambda x, alpha: _elu(x, alpha, 1 / alpha)),
+        ops.Softsign: compute_wide(lambda x: x / (1 + lax.abs(x))),
+        ops.Hardshrink: compute_wide(lambda x, threshold: jnp.where(lax.abs(x) <= threshold, 0, x)),
+        ops.Tanhshrink: compute_wide(lambda x: x - lax.tanh(x)),
+        ops.LogSigmoid: compute_wide(lambda x: -jnp.logaddexp(-x, 0)),
+        ops.Mish: compute_wide(lambda x: x * lax.tanh(softplus(x, beta=1.0, threshold=20.0))),
+        ops.Swish: compute_wide(lambda x, beta: x * lax.logistic(beta * x)),
+    }
+)
 
 
 @lowers(ops.Relu)
 def relu(x: Array) -> Array:
     # not lax.max, whose gradient at 0 is one half; as in Paddle, nan gives 0
     return jnp.where(x > 0, x, jnp.zeros((), x.dtype))
-
-
-@lowers(ops.Relu6)
-def relu6(x: Array) -> Array:
-    return limit(x, 0, 6)
 
 
 @lowers(ops.Gelu)
@@ -53,29 +69,6 @@ def sigmoid(x: Array) -> Array:
     return lax.logistic(x)
 
 
-@lowers(ops.Silu)
-@compute_wide
-def silu(x: Array) -> Array:
-    return x * lax.logistic(x)
-
-
-@lowers(ops.Tanh)
-def tanh(x: Array) -> Array:
-    return lax.tanh(x)
-
-
-@lowers(ops.Hardsigmoid)
-@compute_wide
-def hardsigmoid(x: Array, slope: float, offset: float) -> Array:
-    return limit(slope * x + offset, 0, 1)
-
-
-@lowers(ops.Hardswish)
-@compute_wide
-def hardswish(x: Array) -> Array:
-    return x * limit(x + 3, 0, 6) / 6
-
-
 @lowers(ops.LeakyRelu)
 def leaky_relu(x: Array, negative_slope: float) -> Array:
     # the derivative at 0 is that of the positive side
@@ -88,35 +81,11 @@ def _elu(x: Array, alpha: float, rate: float = 1.0) -> Array:
     return jnp.where(x > 0, x, alpha * lax.expm1(rate * jnp.where(x > 0, 0, x)))
 
 
-@lowers(ops.Elu)
-@compute_wide
-def elu(x: Array, alpha: float) -> Array:
-    return _elu(x, alpha)
-
-
-@lowers(ops.Selu)
-@compute_wide
-def selu(x: Array, scale: float, alpha: float) -> Array:
-    return scale * _elu(x, alpha)
-
-
-@lowers(ops.Celu)
-@compute_wide
-def celu(x: Array, alpha: float) -> Array:
-    return _elu(x, alpha, 1 / alpha)
-
-
 @lowers(ops.Softplus)
 @compute_wide
 def softplus(x: Array, beta: float, threshold: float) -> Array:
     scaled = beta * x
     return jnp.where(scaled > threshold, x, jnp.logaddexp(scaled, 0) / beta)
-
-
-@lowers(ops.Softsign)
-@compute_wide
-def softsign(x: Array) -> Array:
-    return x / (1 + lax.abs(x))
 
 
 @lowers(ops.Softshrink)
@@ -125,41 +94,6 @@ def softshrink(x: Array, threshold: float) -> Array:
     moved = jnp.where(x > threshold, x - threshold, jnp.where(x < -threshold, x + threshold, 0))
     # Paddle multiplies by 0 and 1, which makes nan of infinite numbers
     return jnp.where(lax.is_finite(x), moved, jnp.nan)
-
-
-@lowers(ops.Hardshrink)
-@compute_wide
-def hardshrink(x: Array, threshold: float) -> Array:
-    return jnp.where(lax.abs(x) <= threshold, 0, x)
-
-
-@lowers(ops.Hardtanh)
-def hardtanh(x: Array, t_min: float, t_max: float) -> Array:
-    return limit(x, t_min, t_max)
-
-
-@lowers(ops.Tanhshrink)
-@compute_wide
-def tanhshrink(x: Array) -> Array:
-    return x - lax.tanh(x)
-
-
-@lowers(ops.LogSigmoid)
-@compute_wide
-def log_sigmoid(x: Array) -> Array:
-    return -jnp.logaddexp(-x, 0)
-
-
-@lowers(ops.Mish)
-@compute_wide
-def mish(x: Array) -> Array:
-    return x * lax.tanh(softplus(x, beta=1.0, threshold=20.0))
-
-
-@lowers(ops.Swish)
-@compute_wide
-def swish(x: Array, beta: float) -> Array:
-    return x * lax.logistic(beta * x)
 
 
 @lowers(ops.ThresholdedRelu)

@@ -16,7 +16,7 @@ from jax.scipy import special
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import elementary as ops
 from graphopt.lowering.ops.base import Array, apart, compute_wide, is_floating, limit, wide
-from graphopt.lowering.registry import lowers
+from graphopt.lowering.registry import Rule, lower_each, lowers
 
 
 def logarithm(base: int) -> Callable[[Array], Array]:
@@ -80,60 +80,6 @@ def _cotangent(x: Array, n: int) -> Array:
     return jnp.polyval(jnp.asarray(polynomial.coef[::-1]), at)
 
 
-FUNCTIONS: Mapping[type[PdOp], Callable[[Array], Array]] = {
-    ops.Acos: lax.acos,
-    ops.Acosh: lax.acosh,
-    ops.Asin: lax.asin,
-    ops.Asinh: lax.asinh,
-    ops.Atan: lax.atan,
-    ops.Atanh: lax.atanh,
-    ops.Ceil: whole(lax.ceil),
-    ops.Cos: lax.cos,
-    ops.Cosh: lax.cosh,
-    ops.Digamma: lambda x: polygamma(x, 0),
-    ops.Erfinv: lax.erf_inv,
-    ops.Expm1: lax.expm1,
-    ops.Floor: whole(lax.floor),
-    ops.Lgamma: lgamma,
-    ops.Log1p: lambda x: lax.log1p(apart(x)),
-    ops.Log2: logarithm(2),
-    ops.Log10: logarithm(10),
-    ops.Reciprocal: lambda x: 1 / apart(x),
-    ops.Round: whole(lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO)),
-    ops.Sign: lambda x: jnp.where(x == 0, jnp.zeros((), x.dtype), lax.sign(x)),  # 0 of -0, too
-    ops.Sin: lax.sin,
-    ops.Sinh: lax.sinh,
-    ops.Tan: lax.tan,
-    ops.Trunc: whole(lambda x: jnp.where(x < 0, lax.ceil(x), lax.floor(x))),
-}
-
-
-def _lower(op_class: type[PdOp], function: Callable[[Array], Array]) -> None:
-    def rule(x: Array) -> Array:
-        return function(x)
-
-    rule.__name__ = op_class.name.removeprefix("pd.")
-    lowers(op_class)(compute_wide(rule))
-
-
-for _op_class, _function in FUNCTIONS.items():
-    _lower(_op_class, _function)
-
-
-@lowers(ops.Stanh)
-@compute_wide
-def stanh(x: Array, scale_a: float, scale_b: float) -> Array:
-    return scale_b * lax.tanh(scale_a * x)
-
-
-@lowers(ops.Logit)
-@compute_wide
-def logit(x: Array, eps: float) -> Array:
-    if eps:
-        x = limit(x, eps, 1 - eps)
-    return lax.log(apart(x)) - lax.log1p(-x)
-
-
 @jax.custom_jvp
 def _i0(x: Array) -> Array:
     return special.i0(x)
@@ -144,12 +90,6 @@ def _i0_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array
     # JAX's is made of that of exp(-x) i0(x), whose slope jumps at 0
     (x,) = primals
     return _i0(x), tangents[0] * special.i1(x)
-
-
-@lowers(ops.I0)
-@compute_wide
-def i0(x: Array) -> Array:
-    return _i0(x)
 
 
 @jax.custom_jvp
@@ -165,22 +105,57 @@ def _i0e_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Arra
     return out, tangents[0] * slope
 
 
-@lowers(ops.I0e)
+FUNCTIONS: Mapping[type[PdOp], Callable[[Array], Array]] = {
+    ops.Acos: lax.acos,
+    ops.Acosh: lax.acosh,
+    ops.Asin: lax.asin,
+    ops.Asinh: lax.asinh,
+    ops.Atan: lax.atan,
+    ops.Atanh: lax.atanh,
+    ops.Ceil: whole(lax.ceil),
+    ops.Cos: lax.cos,
+    ops.Cosh: lax.cosh,
+    ops.Digamma: lambda x: polygamma(x, 0),
+    ops.Erfinv: lax.erf_inv,
+    ops.Expm1: lax.expm1,
+    ops.Floor: whole(lax.floor),
+    ops.I0: _i0,
+    ops.I0e: _i0e,
+    ops.I1: special.i1,
+    ops.I1e: special.i1e,
+    ops.Lgamma: lgamma,
+    ops.Log1p: lambda x: lax.log1p(apart(x)),
+    ops.Log2: logarithm(2),
+    ops.Log10: logarithm(10),
+    ops.Reciprocal: lambda x: 1 / apart(x),
+    ops.Round: whole(lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO)),
+    ops.Sign: lambda x: jnp.where(x == 0, jnp.zeros((), x.dtype), lax.sign(x)),  # 0 of -0, too
+    ops.Sin: lax.sin,
+    ops.Sinh: lax.sinh,
+    ops.Tan: lax.tan,
+    ops.Trunc: whole(lambda x: jnp.where(x < 0, lax.ceil(x), lax.floor(x))),
+}
+
+
+def _of_one(function: Callable[[Array], Array]) -> Rule:
+    return compute_wide(lambda x: function(x))
+
+
+lower_each({op_class: _of_one(function) for op_class, function in FUNCTIONS.items()})
+
+
+@lowers(ops.Stanh)
 @compute_wide
-def i0e(x: Array) -> Array:
-    return _i0e(x)
+def stanh(x: Array, scale_a: float, scale_b: float) -> Array:
+    return scale_b * lax.tanh(scale_a * x)
 
 
-@lowers(ops.I1)
+@lowers(ops.Logit)
 @compute_wide
-def i1(x: Array) -> Array:
-    return special.i1(x)
-
-
-@lowers(ops.I1e)
-@compute_wide
-def i1e(x: Array) -> Array:
-    return special.i1e(x)
+def logit(x: Array, eps: float) -> Array:
+    if eps:
+        x = limit(x, eps, 1 - eps)
+    return lax.log(apart(x)) - lax.log1p(-x)
 
 
 lowers(ops.Polygamma)(compute_wide(polygamma))

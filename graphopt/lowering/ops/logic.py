@@ -8,52 +8,21 @@ from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops import logic as ops
 from graphopt.lowering.ops.base import Array
-from graphopt.lowering.registry import lowers
+from graphopt.lowering.registry import lower_each, lowers
 
-
-@lowers(ops.BitwiseAnd)
-def bitwise_and(x: Array, y: Array) -> Array:
-    return x & y
-
-
-@lowers(ops.BitwiseOr)
-def bitwise_or(x: Array, y: Array) -> Array:
-    return x | y
-
-
-@lowers(ops.BitwiseXor)
-def bitwise_xor(x: Array, y: Array) -> Array:
-    return x ^ y
-
-
-@lowers(ops.BitwiseNot)
-def bitwise_not(x: Array) -> Array:
-    return lax.bitwise_not(x)
-
-
-@lowers(ops.LogicalXor)
-def logical_xor(x: Array, y: Array) -> Array:
-    return jnp.logical_xor(x, y)
-
-
-@lowers(ops.Isnan)
-def isnan(x: Array) -> Array:
-    return jnp.isnan(x)
-
-
-@lowers(ops.Isinf)
-def isinf(x: Array) -> Array:
-    return jnp.isinf(x)
-
-
-@lowers(ops.Isfinite)
-def isfinite(x: Array) -> Array:
-    return jnp.isfinite(x)
-
-
-@lowers(ops.EqualAll)
-def equal_all(x: Array, y: Array) -> Array:
-    return jnp.asarray(False) if x.shape != y.shape else jnp.all(x == y)
+lower_each(
+    {
+        ops.BitwiseAnd: lambda x, y: x & y,
+        ops.BitwiseOr: lambda x, y: x | y,
+        ops.BitwiseXor: lambda x, y: x ^ y,
+        ops.BitwiseNot: lambda x: lax.bitwise_not(x),
+        ops.LogicalXor: lambda x, y: jnp.logical_xor(x, y),
+        ops.Isnan: lambda x: jnp.isnan(x),
+        ops.Isinf: lambda x: jnp.isinf(x),
+        ops.Isfinite: lambda x: jnp.isfinite(x),
+        ops.EqualAll: lambda x, y: jnp.asarray(False) if x.shape != y.shape else jnp.all(x == y),
+    }
+)
 
 
 @lowers(ops.Isclose)

@@ -23,22 +23,40 @@ from graphopt.lowering.ops.base import (
     quotient,
     wide,
 )
-from graphopt.lowering.registry import lowers
+from graphopt.lowering.registry import lower_each, lowers
 
-
-@lowers(ops.Add)
-def add(x: Array, y: Array) -> Array:
-    return x + y
-
-
-@lowers(ops.Subtract)
-def subtract(x: Array, y: Array) -> Array:
-    return x - y
-
-
-@lowers(ops.Multiply)
-def multiply(x: Array, y: Array) -> Array:
-    return x * y
+lower_each(
+    {
+        ops.Add: lambda x, y: x + y,
+        ops.Subtract: lambda x, y: x - y,
+        ops.Multiply: lambda x, y: x * y,
+        ops.Maximum: lambda x, y: jnp.maximum(x, y),
+        ops.Minimum: lambda x, y: jnp.minimum(x, y),
+        ops.Remainder: lambda x, y: jnp.remainder(x, y),
+        ops.Fmax: lambda x, y: jnp.where((x >= y) | jnp.isnan(y), x, y),
+        ops.Fmin: lambda x, y: jnp.where((x <= y) | jnp.isnan(y), x, y),
+        ops.Equal: lambda x, y: x == y,
+        ops.NotEqual: lambda x, y: x != y,
+        ops.LessThan: lambda x, y: x < y,
+        ops.LessEqual: lambda x, y: x <= y,
+        ops.GreaterThan: lambda x, y: x > y,
+        ops.GreaterEqual: lambda x, y: x >= y,
+        ops.LogicalAnd: lambda x, y: jnp.logical_and(x, y),
+        ops.LogicalOr: lambda x, y: jnp.logical_or(x, y),
+        ops.LogicalNot: lambda x: jnp.logical_not(x),
+        # else x / exp(y) is x * exp(-y), and exp(x) * exp(y) exp(x + y)
+        ops.Exp: lambda x: apart(lax.exp(x)),
+        ops.Log: lambda x: lax.log(apart(x)),
+        ops.Sqrt: lambda x: apart(lax.sqrt(apart(x))),
+        ops.Rsqrt: lambda x: lax.rsqrt(apart(x)),
+        ops.Erf: lambda x: lax.erf(x),
+        # of which the derivative does not double x, as that of lax.square
+        ops.Square: lambda x: x * x,
+        ops.Clip: lambda x, min, max: limit(x, min, max),
+        ops.AddN: lambda inputs: reduce(operator.add, map(wide, inputs)).astype(inputs[0].dtype),
+        ops.Where: lambda condition, x, y: jnp.where(condition, x, y),
+    }
+)
 
 
 @lowers(ops.Divide)
@@ -46,16 +64,6 @@ def divide(x: Array, y: Array) -> Array:
     if jnp.issubdtype(x.dtype, jnp.integer):
         return lax.div(*jnp.broadcast_arrays(x, y))  # towards zero, where `//` goes down
     return quotient(apart(x), apart(y))
-
-
-@lowers(ops.Maximum)
-def maximum(x: Array, y: Array) -> Array:
-    return jnp.maximum(x, y)
-
-
-@lowers(ops.Minimum)
-def minimum(x: Array, y: Array) -> Array:
-    return jnp.minimum(x, y)
 
 
 @lowers(ops.ElementwisePow)
@@ -73,96 +81,6 @@ def floor_divide(x: Array, y: Array) -> Array:
     return jnp.where(down == 0, lax.stop_gradient(x / y) * 0, down) if is_floating(x) else down
 
 
-@lowers(ops.Remainder)
-def remainder(x: Array, y: Array) -> Array:
-    return jnp.remainder(x, y)
-
-
-@lowers(ops.Fmax)
-def fmax(x: Array, y: Array) -> Array:
-    return jnp.where((x >= y) | jnp.isnan(y), x, y)
-
-
-@lowers(ops.Fmin)
-def fmin(x: Array, y: Array) -> Array:
-    return jnp.where((x <= y) | jnp.isnan(y), x, y)
-
-
-@lowers(ops.Equal)
-def equal(x: Array, y: Array) -> Array:
-    return x == y
-
-
-@lowers(ops.NotEqual)
-def not_equal(x: Array, y: Array) -> Array:
-    return x != y
-
-
-@lowers(ops.LessThan)
-def less_than(x: Array, y: Array) -> Array:
-    return x < y
-
-
-@lowers(ops.LessEqual)
-def less_equal(x: Array, y: Array) -> Array:
-    return x <= y
-
-
-@lowers(ops.GreaterThan)
-def greater_than(x: Array, y: Array) -> Array:
-    return x > y
-
-
-@lowers(ops.GreaterEqual)
-def greater_equal(x: Array, y: Array) -> Array:
-    return x >= y
-
-
-@lowers(ops.LogicalAnd)
-def logical_and(x: Array, y: Array) -> Array:
-    return jnp.logical_and(x, y)
-
-
-@lowers(ops.LogicalOr)
-def logical_or(x: Array, y: Array) -> Array:
-    return jnp.logical_or(x, y)
-
-
-@lowers(ops.LogicalNot)
-def logical_not(x: Array) -> Array:
-    return jnp.logical_not(x)
-
-
-@lowers(ops.Exp)
-def exp(x: Array) -> Array:
-    return apart(lax.exp(x))  # else x / exp(y) is x * exp(-y), and exp(x) * exp(y) exp(x + y)
-
-
-@lowers(ops.Log)
-def log(x: Array) -> Array:
-    return lax.log(apart(x))
-
-
-@lowers(ops.Sqrt)
-def sqrt(x: Array) -> Array:
-    return apart(lax.sqrt(apart(x)))
-
-
-@lowers(ops.Rsqrt)
-def rsqrt(x: Array) -> Array:
-    return lax.rsqrt(apart(x))
-
-
-@lowers(ops.Erf)
-def erf(x: Array) -> Array:
-    return lax.erf(x)
-
-
-@lowers(ops.Square)
-def square(x: Array) -> Array:
-    return x * x  # of which the derivative does not double x, as that of lax.square
-
-
 @lowers(ops.Abs)
 def abs_(x: Array) -> Array:
     magnitude = jnp.abs(x)
@@ -178,11 +96,6 @@ def pow_(x: Array, factor: float) -> Array:
     if factor == int(factor) and abs(factor) <= 64:
         return lax.integer_pow(apart(x), int(factor))
     return jnp.power(apart(x), factor)
-
-
-@lowers(ops.Clip)
-def clip(x: Array, min: float, max: float) -> Array:
-    return limit(x, min, max)
 
 
 @lowers(ops.Scale)
@@ -232,13 +145,3 @@ def _cut(x: Array, dtype: DType) -> Array:
         is_large = (x >= bound) & (x < 2 * bound)
         found = jnp.where(is_large, x.astype(dtype.numpy), found)
     return found
-
-
-@lowers(ops.AddN)
-def add_n(inputs: tuple[Array, ...]) -> Array:
-    return reduce(operator.add, map(wide, inputs)).astype(inputs[0].dtype)
-
-
-@lowers(ops.Where)
-def where(condition: Array, x: Array, y: Array) -> Array:
-    return jnp.where(condition, x, y)

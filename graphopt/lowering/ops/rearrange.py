@@ -10,24 +10,20 @@ from jax import numpy as jnp
 from graphopt.ir.dialect.ops import rearrange as ops
 from graphopt.ir.dialect.types import normalize_axes, normalize_axis
 from graphopt.lowering.ops.base import Array, constant
-from graphopt.lowering.registry import lowers
+from graphopt.lowering.registry import lower_each, lowers
 
 Ints = tuple[int, ...]
 
 
-@lowers(ops.Tile)
-def tile(x: Array, repeat_times: Ints) -> Array:
-    return jnp.tile(x, repeat_times)
-
-
-@lowers(ops.RepeatInterleave)
-def repeat_interleave(x: Array, repeats: int, axis: int) -> Array:
-    return jnp.repeat(x, repeats, axis)
-
-
-@lowers(ops.Flip)
-def flip(x: Array, axis: Ints) -> Array:
-    return lax.rev(x, normalize_axes(axis, x.ndim))
+lower_each(
+    {
+        ops.Tile: lambda x, repeat_times: jnp.tile(x, repeat_times),
+        ops.RepeatInterleave: lambda x, repeats, axis: jnp.repeat(x, repeats, axis),
+        ops.Flip: lambda x, axis: lax.rev(x, normalize_axes(axis, x.ndim)),
+        ops.ExpandAs: lambda x, y: jnp.broadcast_to(x, y.shape),
+        ops.TriangleOf: lambda x, diagonal, lower: (jnp.tril if lower else jnp.triu)(x, diagonal),
+    }
+)
 
 
 @lowers(ops.Roll)
@@ -78,11 +74,6 @@ def set_value(
     return jnp.asarray(input).at[tuple(place)].set(value)
 
 
-@lowers(ops.ExpandAs)
-def expand_as(x: Array, y: Array) -> Array:
-    return jnp.broadcast_to(x, y.shape)
-
-
 @lowers(ops.Meshgrid)
 def meshgrid(inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     return tuple(jnp.meshgrid(*(x.reshape(-1) for x in inputs), indexing="ij"))
@@ -97,8 +88,3 @@ def pad(x: Array, paddings: Ints, mode: str, value: float) -> Array:
     cut = lax.pad(x, constant(0, x.dtype), [(min(a, 0), min(b, 0), 0) for a, b in pairs])
     numpy_mode = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode]
     return jnp.pad(cut, [(max(a, 0), max(b, 0)) for a, b in pairs], numpy_mode)
-
-
-@lowers(ops.TriangleOf)
-def tril_triu(x: Array, diagonal: int, lower: bool) -> Array:
-    return (jnp.tril if lower else jnp.triu)(x, diagonal)

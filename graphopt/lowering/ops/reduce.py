@@ -26,11 +26,25 @@ from graphopt.lowering.ops.base import (
     wide_dtype,
 )
 from graphopt.lowering.ops.math import abs_
-from graphopt.lowering.registry import lowers
+from graphopt.lowering.registry import lower_each, lowers
 
 Axes = tuple[int, ...]
 Finder = Callable[..., Array]
 Unchecked = typing.Any  # Any is an op here
+
+
+lower_each(
+    {
+        ops.Max: lambda x, axis, keepdim: _reduce(x, jnp.max, axis, keepdim, shares=False),
+        ops.Min: lambda x, axis, keepdim: _reduce(x, jnp.min, axis, keepdim, shares=False),
+        ops.Amax: lambda x, axis, keepdim: _reduce(x, jnp.max, axis, keepdim, shares=True),
+        ops.Amin: lambda x, axis, keepdim: _reduce(x, jnp.min, axis, keepdim, shares=True),
+        ops.All: lambda x, axis, keepdim: jnp.all(x, axis or None, keepdims=keepdim),
+        ops.Any: lambda x, axis, keepdim: jnp.any(x, axis or None, keepdims=keepdim),
+        ops.Numel: lambda x: jnp.asarray(x.size, np.int64),
+        ops.SquaredL2Norm: compute_wide(lambda x: jnp.sum(x * x).reshape(1)),
+    }
+)
 
 
 @lowers(ops.Mean)
@@ -79,26 +93,6 @@ def _reduce(x: Array, find: Finder, axis: Axes, keepdim: bool, shares: bool) -> 
     return found if keepdim else jnp.squeeze(found, axis or None)
 
 
-@lowers(ops.Max)
-def max_(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return _reduce(x, jnp.max, axis, keepdim, shares=False)
-
-
-@lowers(ops.Min)
-def min_(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return _reduce(x, jnp.min, axis, keepdim, shares=False)
-
-
-@lowers(ops.Amax)
-def amax(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return _reduce(x, jnp.max, axis, keepdim, shares=True)
-
-
-@lowers(ops.Amin)
-def amin(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return _reduce(x, jnp.min, axis, keepdim, shares=True)
-
-
 @lowers(ops.Prod)
 @compute_wide
 def prod(x: Array, axis: Axes, keepdim: bool) -> Array:
@@ -143,16 +137,6 @@ def _of_others_derivative(
     return jax.jvp(slowly, primals, tangents)
 
 
-@lowers(ops.All)
-def all_(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return jnp.all(x, axis or None, keepdims=keepdim)
-
-
-@lowers(ops.Any)
-def any_(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return jnp.any(x, axis or None, keepdims=keepdim)
-
-
 @lowers(ops.Logsumexp)
 @compute_wide
 def logsumexp(x: Array, axis: Axes, keepdim: bool) -> Array:
@@ -174,12 +158,6 @@ def p_norm(x: Array, porder: float, axis: Axes, keepdim: bool) -> Array:
     return jnp.where(total == 0, 0, root)
 
 
-@lowers(ops.SquaredL2Norm)
-@compute_wide
-def squared_l2_norm(x: Array) -> Array:
-    return jnp.sum(x * x).reshape(1)
-
-
 @lowers(ops.ClipByNorm)
 @compute_wide
 def clip_by_norm(x: Array, max_norm: float) -> Array:
@@ -193,11 +171,6 @@ def reduce_as(x: Array, target: Array) -> Array:
     outer = x.ndim - target.ndim
     inner = (outer + i for i, size in enumerate(target.shape) if size == 1)
     return jnp.sum(x, axis=(*range(outer), *inner), dtype=x.dtype).reshape(target.shape)
-
-
-@lowers(ops.Numel)
-def numel(x: Array) -> Array:
-    return jnp.asarray(x.size, np.int64)
 
 
 def _without_nan(x: Array, number: float) -> Array:

@@ -18,24 +18,25 @@ from graphopt.ir.dialect.types import (
     split_sizes,
 )
 from graphopt.lowering.ops.base import Array
-from graphopt.lowering.registry import lowers
+from graphopt.lowering.registry import lower_each, lowers
 
 Ints = tuple[int, ...]
 
 
-@lowers(ops.Assign)
-def assign(x: Array) -> Array:
-    return x
+lower_each(
+    {
+        ops.Assign: lambda x: x,
+        ops.StopGradient: lambda x: lax.stop_gradient(x),
+        ops.Reshape: lambda x, shape: x.reshape(resolve_shape(x.shape, shape)),
+        ops.Stack: lambda inputs, axis: jnp.stack(inputs, axis),
+        ops.ShapeOf: lambda input: jnp.asarray(np.asarray(input.shape, np.int32)),
+    }
+)
 
 
-@lowers(ops.StopGradient)
-def stop_gradient(x: Array) -> Array:
-    return lax.stop_gradient(x)
-
-
-@lowers(ops.Reshape)
-def reshape(x: Array, shape: Ints) -> Array:
-    return x.reshape(resolve_shape(x.shape, shape))
+@lowers(ops.Concat)
+def concat(inputs: tuple[Array, ...], axis: int) -> Array:
+    return lax.concatenate(inputs, normalize_axis(axis, inputs[0].ndim))
 
 
 @lowers(ops.ReshapeLike)
@@ -69,16 +70,6 @@ def unsqueeze(x: Array, axis: Ints) -> Array:
     return x
 
 
-@lowers(ops.Concat)
-def concat(inputs: tuple[Array, ...], axis: int) -> Array:
-    return lax.concatenate(inputs, normalize_axis(axis, inputs[0].ndim))
-
-
-@lowers(ops.Stack)
-def stack(inputs: tuple[Array, ...], axis: int) -> Array:
-    return jnp.stack(inputs, axis)
-
-
 @lowers(ops.Split)
 def split(x: Array, axis: int, num: int, sections: Ints) -> tuple[Array, ...]:
     axis = normalize_axis(axis, x.ndim)
@@ -99,8 +90,3 @@ def expand(x: Array, shape: Ints) -> Array:
     own = (1,) * (len(shape) - x.ndim) + x.shape
     kept = zip(shape, own, strict=True)
     return jnp.broadcast_to(x, [dim if wanted == -1 else wanted for wanted, dim in kept])
-
-
-@lowers(ops.ShapeOf)
-def shape_of(input: Array) -> Array:
-    return jnp.asarray(np.asarray(input.shape, np.int32))

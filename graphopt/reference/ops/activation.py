@@ -12,7 +12,7 @@ from graphopt.ir.dialect.families import BY_NAME
 from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops import activation as ops
 from graphopt.reference.derivatives import erfc, hold, smooth
-from graphopt.reference.registry import RULES, Unsupported, rule
+from graphopt.reference.registry import RULES, Unsupported, rule, rule_each
 from graphopt.reference.tape import Array, apply
 
 
@@ -31,14 +31,32 @@ def logistic(x: Array) -> Array:
     return smooth(_logistic, lambda x: logistic(x) * logistic(-x))(x)
 
 
+rule_each(
+    {
+        ops.Relu6: lambda x: between(x, 0.0, 6.0),
+        ops.Sigmoid: lambda x: logistic(x),
+        ops.Silu: lambda x: x * logistic(x),
+        ops.Tanh: lambda x: np.tanh(x),
+        ops.Hardsigmoid: lambda x, slope, offset: between(slope * x + offset, 0.0, 1.0),
+        ops.Hardswish: lambda x: x * between(x + 3.0, 0.0, 6.0) / 6.0,
+        ops.LeakyRelu: lambda x, negative_slope, to: np.where(x < 0, to(negative_slope) * x, x),
+        ops.Elu: lambda x, alpha: _elu(x, alpha),
+        ops.Selu: lambda x, scale, alpha: scale * _elu(x, alpha),
+        ops.Celu: lambda x, alpha: _elu(x, alpha, 1.0 / alpha),
+        ops.Softsign: lambda x: x / (1.0 + np.abs(x)),
+        ops.Hardshrink: lambda x, threshold: np.where(np.abs(x) <= threshold, 0.0, x),
+        ops.Hardtanh: lambda x, t_min, t_max, to: between(x, to(t_min), to(t_max)),
+        ops.Tanhshrink: lambda x: x - np.tanh(x),
+        ops.LogSigmoid: lambda x: -np.logaddexp(-x, 0.0),
+        ops.Mish: lambda x: x * np.tanh(softplus(x, 1.0, 20.0)),
+        ops.Swish: lambda x, beta: x * logistic(beta * x),
+    }
+)
+
+
 @rule(ops.Relu)
 def relu(x: Array) -> Array:
     return np.where(x > 0, x, 0.0)
-
-
-@rule(ops.Relu6)
-def relu6(x: Array) -> Array:
-    return between(x, 0.0, 6.0)
 
 
 @rule(ops.Gelu)
@@ -48,54 +66,9 @@ def gelu(x: Array, approximate: bool) -> Array:
     return 0.5 * x * erfc(-x / math.sqrt(2.0))
 
 
-@rule(ops.Sigmoid)
-def sigmoid(x: Array) -> Array:
-    return logistic(x)
-
-
-@rule(ops.Silu)
-def silu(x: Array) -> Array:
-    return x * logistic(x)
-
-
-@rule(ops.Tanh)
-def tanh(x: Array) -> Array:
-    return np.tanh(x)
-
-
-@rule(ops.Hardsigmoid)
-def hardsigmoid(x: Array, slope: float, offset: float) -> Array:
-    return between(slope * x + offset, 0.0, 1.0)
-
-
-@rule(ops.Hardswish)
-def hardswish(x: Array) -> Array:
-    return x * between(x + 3.0, 0.0, 6.0) / 6.0
-
-
-@rule(ops.LeakyRelu)
-def leaky_relu(x: Array, negative_slope: float, to: Any) -> Array:
-    return np.where(x < 0, to(negative_slope) * x, x)
-
-
 def _elu(x: Array, alpha: float, rate: float = 1.0) -> Array:
     positive = x > 0
     return np.where(positive, x, alpha * np.expm1(rate * np.where(positive, 0.0, x)))
-
-
-@rule(ops.Elu)
-def elu(x: Array, alpha: float) -> Array:
-    return _elu(x, alpha)
-
-
-@rule(ops.Selu)
-def selu(x: Array, scale: float, alpha: float) -> Array:
-    return scale * _elu(x, alpha)
-
-
-@rule(ops.Celu)
-def celu(x: Array, alpha: float) -> Array:
-    return _elu(x, alpha, 1.0 / alpha)
 
 
 def log_one_plus_exp(x: Array) -> Array:
@@ -108,46 +81,11 @@ def softplus(x: Array, beta: float, threshold: float) -> Array:
     return np.where(beta * x > threshold, x, np.logaddexp(beta * x, 0.0) / beta)
 
 
-@rule(ops.Softsign)
-def softsign(x: Array) -> Array:
-    return x / (1.0 + np.abs(x))
-
-
 @rule(ops.Softshrink)
 def softshrink(x: Array, threshold: float) -> Array:
     # Paddle adds two products with 0 or 1, so infinite numbers give nan
     above, below = (x > threshold) * 1.0, (x < -threshold) * 1.0
     return (x - threshold) * above + (x + threshold) * below
-
-
-@rule(ops.Hardshrink)
-def hardshrink(x: Array, threshold: float) -> Array:
-    return np.where(np.abs(x) <= threshold, 0.0, x)
-
-
-@rule(ops.Hardtanh)
-def hardtanh(x: Array, t_min: float, t_max: float, to: Any) -> Array:
-    return between(x, to(t_min), to(t_max))
-
-
-@rule(ops.Tanhshrink)
-def tanhshrink(x: Array) -> Array:
-    return x - np.tanh(x)
-
-
-@rule(ops.LogSigmoid)
-def log_sigmoid(x: Array) -> Array:
-    return -np.logaddexp(-x, 0.0)
-
-
-@rule(ops.Mish)
-def mish(x: Array) -> Array:
-    return x * np.tanh(softplus(x, 1.0, 20.0))
-
-
-@rule(ops.Swish)
-def swish(x: Array, beta: float) -> Array:
-    return x * logistic(beta * x)
 
 
 @rule(ops.ThresholdedRelu)

@@ -11,7 +11,7 @@ from graphopt.ir.dialect.ops import elementary as ops
 from graphopt.ir.dtypes import DType
 from graphopt.reference.derivatives import digamma, erfinv, i0e, i1e, lgamma
 from graphopt.reference.ops.activation import between
-from graphopt.reference.registry import Rule, rule
+from graphopt.reference.registry import Rule, rule, rule_each
 from graphopt.reference.tape import Array
 
 
@@ -68,19 +68,20 @@ FUNCTIONS: Mapping[type[PdOp], Callable[[Array], Array]] = {
 
 
 def _of_one(function: Callable[[Array], Array]) -> Rule:
-    def call(x: Array) -> Array:
-        return function(x)
-
-    return call
+    return lambda x: function(x)
 
 
-for _op_class, _function in FUNCTIONS.items():
-    rule(_op_class)(_of_one(_function))
-
-
-@rule(ops.Stanh)
-def stanh(x: Array, scale_a: float, scale_b: float) -> Array:
-    return scale_b * np.tanh(scale_a * x)
+rule_each({op_class: _of_one(function) for op_class, function in FUNCTIONS.items()})
+rule_each(
+    {
+        ops.Stanh: lambda x, scale_a, scale_b: scale_b * np.tanh(scale_a * x),
+        ops.Heaviside: lambda x, y: np.where(x == 0, y, (x > 0).astype(y.dtype)),
+        ops.Gcd: lambda x, y: np.gcd(x, y),
+        ops.BitwiseLeftShift: lambda x, y: np.left_shift(x, y),
+        ops.Atan2: lambda x, y: np.arctan2(x, y),
+        ops.Lerp: lambda x, y, weight: x + weight * (y - x),
+    }
+)
 
 
 @rule(ops.Logit)
@@ -103,34 +104,9 @@ def nextafter(x: Array, y: Array, dtypes: tuple[DType, ...]) -> Array:
     return np.nextafter(x.astype(dtypes[0].numpy), y.astype(dtypes[0].numpy))
 
 
-@rule(ops.Heaviside)
-def heaviside(x: Array, y: Array) -> Array:
-    return np.where(x == 0, y, (x > 0).astype(y.dtype))
-
-
-@rule(ops.Gcd)
-def gcd(x: Array, y: Array) -> Array:
-    return np.gcd(x, y)
-
-
-@rule(ops.BitwiseLeftShift)
-def bitwise_left_shift(x: Array, y: Array) -> Array:
-    return np.left_shift(x, y)
-
-
 @rule(ops.BitwiseRightShift)
 def bitwise_right_shift(x: Array, y: Array, is_arithmetic: bool) -> Array:
     if is_arithmetic:
         return np.right_shift(x, y)
     bits = np.dtype(f"uint{8 * x.dtype.itemsize}")
     return np.right_shift(x.view(bits), y.view(bits)).view(x.dtype)
-
-
-@rule(ops.Atan2)
-def atan2(x: Array, y: Array) -> Array:
-    return np.arctan2(x, y)
-
-
-@rule(ops.Lerp)
-def lerp(x: Array, y: Array, weight: Array) -> Array:
-    return x + weight * (y - x)

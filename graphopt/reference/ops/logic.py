@@ -5,57 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from graphopt.ir.dialect.ops import logic as ops
-from graphopt.reference.registry import rule
+from graphopt.reference.registry import rule, rule_each
 from graphopt.reference.tape import Array
 
-
-@rule(ops.BitwiseAnd)
-def bitwise_and(x: Array, y: Array) -> Array:
-    return np.bitwise_and(x, y)
-
-
-@rule(ops.BitwiseOr)
-def bitwise_or(x: Array, y: Array) -> Array:
-    return np.bitwise_or(x, y)
-
-
-@rule(ops.BitwiseXor)
-def bitwise_xor(x: Array, y: Array) -> Array:
-    return np.bitwise_xor(x, y)
-
-
-@rule(ops.BitwiseNot)
-def bitwise_not(x: Array) -> Array:
-    return np.invert(x)
-
-
-@rule(ops.LogicalXor)
-def logical_xor(x: Array, y: Array) -> Array:
-    return np.logical_xor(x, y)
+rule_each(
+    {
+        ops.BitwiseAnd: lambda x, y: np.bitwise_and(x, y),
+        ops.BitwiseOr: lambda x, y: np.bitwise_or(x, y),
+        ops.BitwiseXor: lambda x, y: np.bitwise_xor(x, y),
+        ops.BitwiseNot: lambda x: np.invert(x),
+        ops.LogicalXor: lambda x, y: np.logical_xor(x, y),
+        ops.Isnan: lambda x: np.isnan(x) if _floating(x) else np.zeros(x.shape, bool),
+        ops.Isinf: lambda x: np.isinf(x) if _floating(x) else np.zeros(x.shape, bool),
+        ops.Isfinite: lambda x: np.isfinite(x) if _floating(x) else np.ones(x.shape, bool),
+        ops.EqualAll: lambda x, y: np.asarray(np.array_equal(x, y)),
+    }
+)
 
 
 def _floating(x: Array) -> bool:
     return x.dtype.kind in "fc"
-
-
-@rule(ops.Isnan)
-def isnan(x: Array) -> Array:
-    return np.isnan(x) if _floating(x) else np.zeros(x.shape, bool)
-
-
-@rule(ops.Isinf)
-def isinf(x: Array) -> Array:
-    return np.isinf(x) if _floating(x) else np.zeros(x.shape, bool)
-
-
-@rule(ops.Isfinite)
-def isfinite(x: Array) -> Array:
-    return np.isfinite(x) if _floating(x) else np.ones(x.shape, bool)
-
-
-@rule(ops.EqualAll)
-def equal_all(x: Array, y: Array) -> Array:
-    return np.asarray(np.array_equal(x, y))
 
 
 @rule(ops.Isclose)

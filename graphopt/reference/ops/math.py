@@ -11,7 +11,7 @@ from graphopt.ir.dialect.ops import math as ops
 from graphopt.ir.dtypes import DType, convert_as_x86
 from graphopt.reference.derivatives import erf as error_function
 from graphopt.reference.ops.activation import between
-from graphopt.reference.registry import rule
+from graphopt.reference.registry import rule, rule_each
 from graphopt.reference.tape import Array, TapeNode, value_of
 
 
@@ -20,19 +20,35 @@ def is_whole(x: Array) -> bool:
     return x.dtype.kind in "iu"
 
 
-@rule(ops.Add)
-def add(x: Array, y: Array) -> Array:
-    return x + y
-
-
-@rule(ops.Subtract)
-def subtract(x: Array, y: Array) -> Array:
-    return x - y
-
-
-@rule(ops.Multiply)
-def multiply(x: Array, y: Array) -> Array:
-    return x * y
+rule_each(
+    {
+        ops.Add: lambda x, y: x + y,
+        ops.Subtract: lambda x, y: x - y,
+        ops.Multiply: lambda x, y: x * y,
+        ops.Maximum: lambda x, y: np.maximum(x, y),
+        ops.Minimum: lambda x, y: np.minimum(x, y),
+        ops.Fmax: lambda x, y: np.where((x >= y) | np.isnan(y), x, y),
+        ops.Fmin: lambda x, y: np.where((x <= y) | np.isnan(y), x, y),
+        ops.Equal: lambda x, y: x == y,
+        ops.NotEqual: lambda x, y: x != y,
+        ops.LessThan: lambda x, y: x < y,
+        ops.LessEqual: lambda x, y: x <= y,
+        ops.GreaterThan: lambda x, y: x > y,
+        ops.GreaterEqual: lambda x, y: x >= y,
+        ops.LogicalAnd: lambda x, y: np.logical_and(x, y),
+        ops.LogicalOr: lambda x, y: np.logical_or(x, y),
+        ops.LogicalNot: lambda x: np.logical_not(x),
+        ops.Exp: lambda x: np.exp(x),
+        ops.Log: lambda x: np.log(x),
+        ops.Sqrt: lambda x: np.sqrt(x),
+        ops.Rsqrt: lambda x: 1.0 / np.sqrt(x),
+        ops.Erf: lambda x: error_function(x),
+        ops.Square: lambda x: x * x,
+        ops.Abs: lambda x: np.abs(x),
+        ops.AddN: lambda inputs: reduce(lambda a, b: a + b, inputs),
+        ops.Where: lambda condition, x, y: np.where(condition, x, y),
+    }
+)
 
 
 @rule(ops.Divide)
@@ -45,16 +61,6 @@ def divide(x: Array, y: Array) -> Array:
     # towards zero; unchecked division by zero is -1 as in XLA
     towards_zero = down + (inexact & ((x < 0) != (y < 0)))
     return np.where(zero, -1, towards_zero)
-
-
-@rule(ops.Maximum)
-def maximum(x: Array, y: Array) -> Array:
-    return np.maximum(x, y)
-
-
-@rule(ops.Minimum)
-def minimum(x: Array, y: Array) -> Array:
-    return np.minimum(x, y)
 
 
 @rule(ops.ElementwisePow)
@@ -85,96 +91,6 @@ def remainder(x: Array, y: Array) -> Array:
     # as a function of x and y it is x - n * y
     whole = np.floor_divide(value_of(x), value_of(y))
     return x - whole * y + (plain - (value_of(x) - whole * value_of(y)))
-
-
-@rule(ops.Fmax)
-def fmax(x: Array, y: Array) -> Array:
-    return np.where((x >= y) | np.isnan(y), x, y)
-
-
-@rule(ops.Fmin)
-def fmin(x: Array, y: Array) -> Array:
-    return np.where((x <= y) | np.isnan(y), x, y)
-
-
-@rule(ops.Equal)
-def equal(x: Array, y: Array) -> Array:
-    return x == y
-
-
-@rule(ops.NotEqual)
-def not_equal(x: Array, y: Array) -> Array:
-    return x != y
-
-
-@rule(ops.LessThan)
-def less_than(x: Array, y: Array) -> Array:
-    return x < y
-
-
-@rule(ops.LessEqual)
-def less_equal(x: Array, y: Array) -> Array:
-    return x <= y
-
-
-@rule(ops.GreaterThan)
-def greater_than(x: Array, y: Array) -> Array:
-    return x > y
-
-
-@rule(ops.GreaterEqual)
-def greater_equal(x: Array, y: Array) -> Array:
-    return x >= y
-
-
-@rule(ops.LogicalAnd)
-def logical_and(x: Array, y: Array) -> Array:
-    return np.logical_and(x, y)
-
-
-@rule(ops.LogicalOr)
-def logical_or(x: Array, y: Array) -> Array:
-    return np.logical_or(x, y)
-
-
-@rule(ops.LogicalNot)
-def logical_not(x: Array) -> Array:
-    return np.logical_not(x)
-
-
-@rule(ops.Exp)
-def exp(x: Array) -> Array:
-    return np.exp(x)
-
-
-@rule(ops.Log)
-def log(x: Array) -> Array:
-    return np.log(x)
-
-
-@rule(ops.Sqrt)
-def sqrt(x: Array) -> Array:
-    return np.sqrt(x)
-
-
-@rule(ops.Rsqrt)
-def rsqrt(x: Array) -> Array:
-    return 1.0 / np.sqrt(x)
-
-
-@rule(ops.Erf)
-def erf(x: Array) -> Array:
-    return error_function(x)
-
-
-@rule(ops.Square)
-def square(x: Array) -> Array:
-    return x * x
-
-
-@rule(ops.Abs)
-def abs_(x: Array) -> Array:
-    return np.abs(x)
 
 
 @rule(ops.Pow)
@@ -222,13 +138,3 @@ def cast(x: Array, dtype: DType, to: Any) -> Array:
     if x.dtype.kind == "f" and not dtype.is_differentiable:
         return convert_as_x86(value_of(x), dtype)
     return to(x) if x.dtype.kind == "f" and dtype.is_floating else x
-
-
-@rule(ops.AddN)
-def add_n(inputs: tuple[Array, ...]) -> Array:
-    return reduce(lambda a, b: a + b, inputs)
-
-
-@rule(ops.Where)
-def where(condition: Array, x: Array, y: Array) -> Array:
-    return np.where(condition, x, y)

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops import reduce as ops
 from graphopt.reference.derivatives import hold, kept_shape, with_gradient
-from graphopt.reference.registry import rule
+from graphopt.reference.registry import rule, rule_each
 from graphopt.reference.tape import Array, value_of
 
 
@@ -18,6 +18,19 @@ def axes_of(x: Array, axis: Any) -> tuple[int, ...]:
     if not len(axis) or not x.ndim:
         return tuple(range(x.ndim))
     return tuple(sorted({a % x.ndim for a in axis}))
+
+
+rule_each(
+    {
+        ops.Prod: lambda x, axis, keepdim: np.prod(x, axis=axes_of(x, axis), keepdims=keepdim),
+        ops.All: lambda x, axis, keepdim: np.all(x, axis=axes_of(x, axis), keepdims=keepdim),
+        ops.Any: lambda x, axis, keepdim: np.any(x, axis=axes_of(x, axis), keepdims=keepdim),
+        ops.SquaredL2Norm: lambda x: np.reshape(np.sum(x * x), (1,)),
+        ops.Numel: lambda x: np.asarray(x.size),
+        ops.Cummax: lambda x, axis: _running(x, axis, np.greater_equal),
+        ops.Cummin: lambda x, axis: _running(x, axis, np.less_equal),
+    }
+)
 
 
 @rule(ops.Mean)
@@ -65,21 +78,6 @@ rule(ops.Amax)(_ties_share(np.max))
 rule(ops.Amin)(_ties_share(np.min))
 
 
-@rule(ops.Prod)
-def prod(x: Array, axis: Any, keepdim: bool) -> Array:
-    return np.prod(x, axis=axes_of(x, axis), keepdims=keepdim)
-
-
-@rule(ops.All)
-def all_(x: Array, axis: Any, keepdim: bool) -> Array:
-    return np.all(x, axis=axes_of(x, axis), keepdims=keepdim)
-
-
-@rule(ops.Any)
-def any_(x: Array, axis: Any, keepdim: bool) -> Array:
-    return np.any(x, axis=axes_of(x, axis), keepdims=keepdim)
-
-
 @rule(ops.Logsumexp)
 def logsumexp(x: Array, axis: Any, keepdim: bool) -> Array:
     axes = axes_of(x, axis)
@@ -104,20 +102,10 @@ def p_norm(x: Array, axis: Any, keepdim: bool, porder: float) -> Array:
     return np.power(np.sum(np.power(size, porder), axis=axes, keepdims=keepdim), 1.0 / porder)
 
 
-@rule(ops.SquaredL2Norm)
-def squared_l2_norm(x: Array) -> Array:
-    return np.reshape(np.sum(x * x), (1,))
-
-
 @rule(ops.ClipByNorm)
 def clip_by_norm(x: Array, max_norm: float) -> Array:
     norm = np.sqrt(np.sum(x * x))
     return np.where(norm > max_norm, x * (max_norm / norm), x)
-
-
-@rule(ops.Numel)
-def numel(x: Array) -> Array:
-    return np.asarray(x.size)
 
 
 def _where_first(x: Array, axis: int, keepdim: bool, flatten: bool, function: Any) -> Array:
@@ -182,16 +170,6 @@ def _running(x: Array, axis: int, wins: Any) -> tuple[Array, Array]:
         places[number] = np.where(better, number, places[number - 1])
     where = np.moveaxis(places, 0, axis)
     return np.take_along_axis(x, where, axis), where
-
-
-@rule(ops.Cummax)
-def cummax(x: Array, axis: int) -> tuple[Array, Array]:
-    return _running(x, axis, np.greater_equal)
-
-
-@rule(ops.Cummin)
-def cummin(x: Array, axis: int) -> tuple[Array, Array]:
-    return _running(x, axis, np.less_equal)
 
 
 @rule(ops.Logcumsumexp)

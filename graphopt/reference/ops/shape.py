@@ -10,18 +10,19 @@ import numpy as np
 
 from graphopt.ir.dialect.ops import shape as ops
 from graphopt.reference.derivatives import hold
-from graphopt.reference.registry import rule
+from graphopt.reference.registry import rule, rule_each
 from graphopt.reference.tape import Array
 
-
-@rule(ops.Assign)
-def assign(x: Array) -> Array:
-    return x
-
-
-@rule(ops.StopGradient)
-def stop_gradient(x: Array) -> Array:
-    return hold(x)
+rule_each(
+    {
+        ops.Assign: lambda x: x,
+        ops.StopGradient: lambda x: hold(x),
+        ops.Transpose: lambda x, perm: np.transpose(x, tuple(perm)),
+        ops.Concat: lambda inputs, axis: np.concatenate(inputs, axis),
+        ops.Stack: lambda inputs, axis: np.stack(inputs, axis),
+        ops.ShapeOf: lambda input: np.array(input.shape, np.int32),
+    }
+)
 
 
 @rule(ops.Reshape)
@@ -34,11 +35,6 @@ def reshape(x: Array, shape: Sequence[int]) -> Array:
 @rule(ops.ReshapeLike)
 def reshape_like(x: Array, like: Array, shape: Sequence[int]) -> Array:
     return np.reshape(x, [like.shape[i] if dim == 0 else dim for i, dim in enumerate(shape)])
-
-
-@rule(ops.Transpose)
-def transpose(x: Array, perm: Sequence[int]) -> Array:
-    return np.transpose(x, tuple(perm))
 
 
 @rule(ops.Flatten)
@@ -62,16 +58,6 @@ def unsqueeze(x: Array, axis: Sequence[int]) -> Array:
     for position in axis:
         x = np.expand_dims(x, position)
     return x
-
-
-@rule(ops.Concat)
-def concat(inputs: tuple[Array, ...], axis: int) -> Array:
-    return np.concatenate(inputs, axis)
-
-
-@rule(ops.Stack)
-def stack(inputs: tuple[Array, ...], axis: int) -> Array:
-    return np.stack(inputs, axis)
 
 
 @rule(ops.Split)
@@ -107,8 +93,3 @@ def expand(x: Array, shape: Sequence[int]) -> Array:
     extra = len(shape) - x.ndim
     wanted = [x.shape[i - extra] if dim == -1 else dim for i, dim in enumerate(shape)]
     return np.broadcast_to(x, wanted)
-
-
-@rule(ops.ShapeOf)
-def shape_of(input: Array) -> Array:
-    return np.array(input.shape, np.int32)
