@@ -12,7 +12,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from graphopt.cli.model_arguments import add_data_arguments, add_tolerance
+from graphopt.cli.model_arguments import add_data_arguments, add_strategy, add_tolerance
 from graphopt.cli.replay import add_import
 from graphopt.cli.report_options import add_platform, platform_of
 from graphopt.debug.oracles import FLOAT64, UNOPTIMISED
@@ -32,10 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "stdin, or a script (its arguments follow --), whose programs are checked as they run",
     )
     parser.set_defaults(arguments=[])
-    parser.add_argument(
-        "--build-strategy",
-        metavar="FLAG=VALUE,...",
-        help="run the passes that these flags select (a bare flag means 1; default: the default "
+    add_strategy(
+        parser,
+        "run the passes that these flags select (a bare flag means 1; default: the default "
         "strategy)",
     )
     parser.add_argument(

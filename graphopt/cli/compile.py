@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from graphopt.cli.model_arguments import add_model
 from graphopt.display.units import several, size
 
 EXAMPLE = "graphopt compile resnet18/model --sizes x=1x3x32x32,x=8x3x32x32 -o app.graphopt"
@@ -12,12 +13,9 @@ EXAMPLE = "graphopt compile resnet18/model --sizes x=1x3x32x32,x=8x3x32x32 -o ap
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `graphopt compile`."""
-    parser.add_argument("model", metavar="MODEL", help="a model file, its prefix, or its folder")
+    add_model(parser)
     parser.add_argument(
         "-o", "--output", required=True, metavar="OUT", help="the bundle, which ends in .graphopt"
-    )
-    parser.add_argument(
-        "--params", metavar="P", help="the parameters, when not in the folder of the model"
     )
     parser.add_argument(
         "--sizes",

@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphopt.cli.model_arguments import add_dim, add_model, add_strategy
 from graphopt.display.units import size
 from graphopt.models.formats import FORMATS, PROGRAMS
 
@@ -25,25 +26,16 @@ EXAMPLE = "graphopt convert resnet18/model -o resnet18.jaxexport"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `graphopt convert`."""
-    parser.add_argument("model", metavar="MODEL", help="a model file, its prefix, or its folder")
+    add_model(parser)
     parser.add_argument(
         "-o", "--output", required=True, metavar="OUT", help=f"ends in one of {', '.join(FORMATS)}"
     )
     parser.add_argument(
         "--format", choices=FORMATS.values(), help="needed when the suffix does not name it"
     )
-    parser.add_argument(
-        "--params", metavar="P", help="the parameters, when not in the folder of the model"
-    )
-    parser.add_argument(
-        "--build-strategy", metavar="FLAG=VALUE,...", help="the optimisations (a bare flag means 1)"
-    )
-    parser.add_argument(
-        "--dim",
-        action="append",
-        default=[],
-        metavar="N | NAME=AxBxC",
-        help="sizes for dimensions that cannot stay open: one for all, or the shape of an input",
+    add_strategy(parser)
+    add_dim(
+        parser, "sizes for dimensions that cannot stay open: one for all, or the shape of an input"
     )
     parser.add_argument(
         "--parameters", choices=("inside", "arguments"), help="of executable formats"

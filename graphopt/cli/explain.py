@@ -13,6 +13,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from graphopt.cli.model_arguments import add_dim, add_strategy
 from graphopt.cli.replay import add_import
 from graphopt.cli.report_options import add_platform, check_platform_of, platform_of
 
@@ -29,10 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "program", metavar="MODEL | FILE.mlir | SCRIPT.py", help="a program; a script is run"
     )
     parser.add_argument("arguments", nargs="*", default=[], help="of the script")
-    parser.add_argument(
-        "--build-strategy",
-        metavar="FLAG=VALUE,...",
-        help="the optimisations (a bare flag means 1), for a script in place of its own",
+    add_strategy(
+        parser, "the optimisations (a bare flag means 1), for a script in place of its own"
     )
     parser.add_argument(
         "-p", "--passes", default="", metavar="a,b{x=1}", help="more passes, after the fusions"
@@ -40,12 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--of", default="", metavar="FLAG", help="op by op for one flag or pass, or for `all`"
     )
-    parser.add_argument(
-        "--dim",
-        action="append",
-        default=[],
-        metavar="N | NAME=AxBxC",
-        help="the passes see these sizes: one for all unknown dimensions, or the shape of an input",
+    add_dim(
+        parser,
+        "the passes see these sizes: one for all unknown dimensions, or the shape of an input",
     )
     parser.add_argument(
         "--validate",

@@ -11,15 +11,14 @@ import shlex
 from dataclasses import asdict
 from pathlib import Path
 
+from graphopt.cli.model_arguments import add_dim, add_model
+
 EXAMPLE = "graphopt info resnet18/model.pdmodel"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `graphopt info`."""
-    parser.add_argument("model", metavar="MODEL", help="a model file, its prefix, or its folder")
-    parser.add_argument(
-        "--params", metavar="P", help="the parameters, when not in the folder of the model"
-    )
+    add_model(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--can",
@@ -31,13 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="8GB",
         help="the memory of a step, compiled and not run, and whether it fits into so much",
     )
-    parser.add_argument(
-        "--dim",
-        action="append",
-        default=[],
-        metavar="N | NAME=AxBxC",
-        help="for --fits: a size for all unknown dimensions, or the shape of an input",
-    )
+    add_dim(parser, "for --fits: a size for all unknown dimensions, or the shape of an input")
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -1,16 +1,33 @@
-"""The arguments of the commands that run a saved model, or compare its numbers."""
+"""The arguments that several commands have."""
 
 from __future__ import annotations
 
 import argparse
 
 
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """The model, its parameters, its inputs and its optimisations."""
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The model, and `--params`."""
     parser.add_argument("model", metavar="MODEL", help="a model file, its prefix, or its folder")
     parser.add_argument(
         "--params", metavar="P", help="the parameters, when not in the folder of the model"
     )
+
+
+def add_strategy(
+    parser: argparse.ArgumentParser, text: str = "the optimisations (a bare flag means 1)"
+) -> None:
+    """`--build-strategy`."""
+    parser.add_argument("--build-strategy", metavar="FLAG=VALUE,...", help=text)
+
+
+def add_dim(parser: argparse.ArgumentParser, text: str) -> None:
+    """`--dim`, which may be repeated."""
+    parser.add_argument("--dim", action="append", default=[], metavar="N | NAME=AxBxC", help=text)
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """The model, its parameters, its inputs and its optimisations."""
+    add_model(parser)
     parser.add_argument(
         "--input",
         action="append",
@@ -19,9 +36,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         help="inputs by name; or NAME=X.npy, also for several",
     )
     add_feed_arguments(parser)
-    parser.add_argument(
-        "--build-strategy", metavar="FLAG=VALUE,...", help="the optimisations (a bare flag means 1)"
-    )
+    add_strategy(parser)
 
 
 def add_feed_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,24 +45,14 @@ def add_feed_arguments(parser: argparse.ArgumentParser) -> None:
         "--random", action="store_true", help="random inputs: normal numbers, integers 0 and 1"
     )
     parser.add_argument("--seed", type=int, default=0, help="for --random (default 0)")
-    parser.add_argument(
-        "--dim",
-        action="append",
-        default=[],
-        metavar="N | NAME=AxBxC",
-        help="a size for all unknown dimensions, or the shape of an input; may be repeated",
-    )
+    add_dim(parser, "a size for all unknown dimensions, or the shape of an input; may be repeated")
 
 
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     """`--data`, `--dim` and `--seed`."""
     parser.add_argument("--data", metavar="X.npz", help="inputs by name; the others are random")
-    parser.add_argument(
-        "--dim",
-        action="append",
-        default=[],
-        metavar="N | NAME=AxBxC",
-        help="for random inputs: a size for all unknown dimensions, or the shape of an input",
+    add_dim(
+        parser, "for random inputs: a size for all unknown dimensions, or the shape of an input"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
 

@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from graphopt.cli.model_arguments import add_data_arguments
+from graphopt.cli.model_arguments import add_data_arguments, add_strategy
 
 EXAMPLE = "graphopt profile train.py --by line"
 
@@ -36,11 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rows", type=int, default=30, metavar="N", help="the most rows, 0 for all (default 30)"
     )
-    parser.add_argument(
-        "--build-strategy",
-        metavar="FLAG=VALUE,...",
-        help="for a model: the passes of these flags (a bare flag means 1)",
-    )
+    add_strategy(parser, "for a model: the passes of these flags (a bare flag means 1)")
     add_data_arguments(parser)
     parser.add_argument("--speedscope", metavar="FILE", help="write a profile for speedscope")
     parser.add_argument(

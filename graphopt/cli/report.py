@@ -15,6 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphopt.cli.model_arguments import add_dim, add_strategy
 from graphopt.cli.replay import add_import
 from graphopt.cli.report_options import add_platform, check_platform_of, platform_of
 
@@ -49,10 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OTHER",
         help="compare with this program, as graphopt diff does, on the page as well",
     )
-    parser.add_argument(
-        "--build-strategy",
-        metavar="FLAG=VALUE,...",
-        help="the passes of these flags (a bare flag means 1), for a script in place of its own",
+    add_strategy(
+        parser,
+        "the passes of these flags (a bare flag means 1), for a script in place of its own",
     )
     parser.add_argument(
         "--run",
@@ -60,13 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure some steps, of a saved model on random inputs: the page has the time and "
         "memory of each op, and the compile time of a model has JAX and XLA too",
     )
-    parser.add_argument(
-        "--dim",
-        action="append",
-        default=[],
-        metavar="N | NAME=AxBxC",
-        help="for --run: a size for all unknown dimensions, or the shape of an input",
-    )
+    add_dim(parser, "for --run: a size for all unknown dimensions, or the shape of an input")
     add_platform(parser)
     add_import(parser)
 
