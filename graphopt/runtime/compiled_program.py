@@ -322,8 +322,8 @@ class CompiledProgram(WithFacts):
             check_customized_seed(self._program, self._strategy, feed)
         program = self._program
         if updates is not None:
-            own = tuple(self._own(op) for op in updates)
-            program = executor._find_pruned(self._runner, program, names_fed(feed), names, own)
+            needed = names_fed(feed), names, tuple(self._own(op) for op in updates)
+            program = self._runner.find_pruned(program, *needed, executor._prune_program)
         fetches = self._runner.step(program, feed, names, scope, wait=return_numpy)
         if not return_merged:
             return [as_results(values, return_numpy=return_numpy) for values in fetches]

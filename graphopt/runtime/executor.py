@@ -228,20 +228,6 @@ class Executor(WithFacts):
         if (clearer := in_words(error, program, feed)) is not error:
             raise clearer
 
-    def _find_pruned(
-        self,
-        runner: Runner,
-        program: Program,
-        fed: tuple[str, ...],
-        names: tuple[str, ...],
-        updates: tuple[Operator, ...],
-    ) -> Program:
-        """The program without what neither a fetch nor an update needs, pruned once."""
-        return runner.find_pruned(
-            *(program, names, fed, updates),
-            lambda: self._prune_program(program, fed, names, updates),
-        )
-
     def _prune_program(
         self,
         program: Program,
@@ -300,7 +286,8 @@ class Executor(WithFacts):
             if not feeds_state(source, feed):
                 return []
         if updates is not None:
-            source = self._find_pruned(self._runner, source, names_fed(feed), names, updates)
+            needed = names_fed(feed), names, updates
+            source = self._runner.find_pruned(source, *needed, self._prune_program)
         fetches = self._runner.step(source, feed, names, scope, wait=return_numpy)
         return as_results([value for (value,) in fetches], return_numpy=return_numpy)
 

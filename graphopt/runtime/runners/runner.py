@@ -136,23 +136,7 @@ class Runner:
         if executable is not None:
             arrays: Feeds = feed  # pyright: ignore  # the signature says so
             return self._run(executable, program, arrays, names, scope, wait=wait)
-        return self._new_step(program, feed, names, scope, signature, wait=wait)
 
-    def find_ready(self, signature: Signature | None) -> Runnable | None:
-        """The executable of a step whose feeds need no other look; None for a new signature."""
-        ready = None if signature is None else self._ready.get(signature)
-        return None if ready is None else ready()
-
-    def _new_step(
-        self,
-        program: Program,
-        feed: Feed,
-        names: Names,
-        scope: Scope,
-        signature: Signature | None,
-        *,
-        wait: bool,
-    ) -> Fetched:
         def check(one: Program, names: Names) -> Fetched:
             if one is not program:
                 return self.step(one, feed, names, scope, wait=wait)
@@ -160,6 +144,11 @@ class Runner:
             return self._checked_step(program, feed, names, scope, own, wait=wait)
 
         return run_side(self._branches, program, names, check)
+
+    def find_ready(self, signature: Signature | None) -> Runnable | None:
+        """The executable of a step whose feeds need no other look; None for a new signature."""
+        ready = None if signature is None else self._ready.get(signature)
+        return None if ready is None else ready()
 
     def _checked_step(
         self,
@@ -340,14 +329,15 @@ class Runner:
     def find_pruned(
         self,
         program: Program,
-        names: Names,
         feeds: Names,
+        names: Names,
         updates: tuple[Operator, ...],
-        make: Callable[[], Program],
+        prune: Callable[[Program, Names, Names, tuple[Operator, ...]], Program],
     ) -> Program:
-        """The program that `make` prunes one to, made once for the same fetches and feeds."""
+        """The program without what neither a fetch nor an update needs, pruned once."""
         found = self._pruned.setdefault(program, Bounded(MOST_COMPILED))
-        return found.find((program.version, names, feeds, updates), make)
+        key = program.version, names, feeds, updates
+        return found.find(key, lambda: prune(program, feeds, names, updates))
 
 
 def rows_in(shapes: Sequence[Sequence[tuple[Sequence[int], object]]]) -> int:
