@@ -10,7 +10,6 @@ import pytest
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops import elementary
 from graphopt.ir.dialect.ops.activation import Prelu, Relu
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.index import FillRows
@@ -48,7 +47,7 @@ def accepted() -> Iterator[tuple[type[PdOp], Sample, tuple[int, ...]]]:
     for case in COMPUTED:
         op_class, given = case.values
         # fill_rows is what hands the rows to a branch
-        if issubclass(op_class, (DataSizedOp, FillRows)) or op_class in elementary.PLAIN:
+        if issubclass(op_class, (DataSizedOp, FillRows)):
             continue
         for split in splits(op_class, given):
             kind = op_class, len(split) > 1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC
+from functools import partial
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, number, string
-from graphopt.ir.dialect.ops.base import Declare, FloatUnary, OneTensor, OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.base import FloatUnary, OneTensor, OpaqueOp, PureOp, declare
 from graphopt.ir.dialect.traits import AlongAxis, Rowwise
 from graphopt.ir.dialect.types import (
     TENSOR,
@@ -23,7 +24,7 @@ from graphopt.ir.dialect.types import (
     shape_of,
 )
 
-elementwise = Declare(__name__)
+elementwise = partial(declare, __name__)
 
 
 Relu = elementwise(FloatUnary, "relu", "max(x, 0).")

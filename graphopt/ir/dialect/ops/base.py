@@ -114,28 +114,19 @@ class RealUnary(Unary, ABC):
         return x
 
 
-class Declare:
-    """Declares elementwise ops without properties, one line each.
+def declare(module: str, base: type[Op], name: str, doc: str, paddle: str = "") -> type[Op]:
+    """Declare an elementwise op of a module, without properties, in one line.
 
-    `elementwise = Declare(__name__)`; then `elementwise(FloatUnary, "sin", "Sine.")` is the op
-    `pd.sin`, of a class `Sin`. `made` has all of them. `paddle` is what Paddle calls it, where that
-    is not the name.
+    `elementwise = partial(declare, __name__)`; then `elementwise(FloatUnary, "sin", "Sine.")` is
+    the op `pd.sin`, of a class `Sin`. `paddle` is what Paddle calls it, where that is not the name.
     """
-
-    def __init__(self, module: str) -> None:
-        self.module = module
-        self.made: list[type[PdOp]] = []
-
-    def __call__(self, base: type[Op], name: str, doc: str, paddle: str = "") -> type[Op]:
-        members = {
-            "name": f"pd.{name}",
-            "__doc__": f"{doc} Paddle: {paddle or name}.",
-            "__module__": self.module,
-        }
-        camel_case = "".join(part.capitalize() for part in name.split("_"))
-        declared = cast("type[Op]", irdl_op_definition(type(camel_case, (base,), members)))
-        self.made.append(declared)
-        return declared
+    members = {
+        "name": f"pd.{name}",
+        "__doc__": f"{doc} Paddle: {paddle or name}.",
+        "__module__": module,
+    }
+    camel_case = "".join(part.capitalize() for part in name.split("_"))
+    return cast("type[Op]", irdl_op_definition(type(camel_case, (base,), members)))
 
 
 class Binary(TwoTensors, PureOp, ABC):

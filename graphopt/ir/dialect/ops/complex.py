@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
+from functools import partial
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
@@ -16,12 +17,12 @@ from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, string
 from graphopt.ir.dialect.ops.base import (
     Binary,
-    Declare,
     FloatUnary,
     OneTensor,
     OpaqueOp,
     PureOp,
     Unary,
+    declare,
 )
 from graphopt.ir.dialect.traits import Elementwise
 from graphopt.ir.dialect.types import (
@@ -35,7 +36,7 @@ from graphopt.ir.dialect.types import (
     shape_of,
 )
 
-elementwise = Declare(__name__)
+elementwise = partial(declare, __name__)
 
 
 def real_of(x: Tensor) -> Tensor:
@@ -57,11 +58,7 @@ Imag = elementwise(Part, "imag", "The imaginary part.")
 Angle = elementwise(Part, "angle", "The angle to the real axis: 0 or pi for real numbers.")
 
 
-@irdl_op_definition
-class Conj(Unary):
-    """The complex conjugate. Paddle: conj."""
-
-    name = "pd.conj"
+Conj = elementwise(Unary, "conj", "The complex conjugate.")
 
 
 def complex_of(x: Tensor) -> Tensor:

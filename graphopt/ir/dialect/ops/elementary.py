@@ -7,6 +7,7 @@ also that of Paddle's operator, from X to Out.
 from __future__ import annotations
 
 from abc import ABC
+from functools import partial
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
@@ -14,13 +15,13 @@ from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, number
 from graphopt.ir.dialect.ops.base import (
     Binary,
-    Declare,
     FloatUnary,
     NumberUnary,
     OneTensor,
     PureOp,
     RealUnary,
     Unary,
+    declare,
 )
 from graphopt.ir.dialect.traits import Elementwise
 from graphopt.ir.dialect.types import (
@@ -33,7 +34,7 @@ from graphopt.ir.dialect.types import (
     shape_of,
 )
 
-elementwise = Declare(__name__)
+elementwise = partial(declare, __name__)
 
 Sin = elementwise(FloatUnary, "sin", "Sine.")
 Cos = elementwise(FloatUnary, "cos", "Cosine.")
@@ -59,9 +60,6 @@ Ceil = elementwise(NumberUnary, "ceil", "The nearest whole number not below x.")
 Round = elementwise(NumberUnary, "round", "The nearest whole number; halves go away from zero.")
 Trunc = elementwise(Unary, "trunc", "The whole part, towards zero.")
 Sign = elementwise(Unary, "sign", "-1, 0 or 1.")
-
-# those that have nothing of their own
-PLAIN = tuple(elementwise.made)
 
 
 @irdl_op_definition

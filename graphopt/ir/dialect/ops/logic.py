@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
+from functools import partial
 
 from xdsl.irdl import irdl_op_definition, traits_def
 
@@ -11,16 +12,16 @@ from graphopt.ir.dialect.attrs import flag, number
 from graphopt.ir.dialect.ops.base import (
     Binary,
     Compare,
-    Declare,
     OneTensor,
     PureOp,
     TwoTensors,
     Unary,
+    declare,
 )
 from graphopt.ir.dialect.traits import Elementwise, Reduction
 from graphopt.ir.dialect.types import Tensor, dtype_of, like, same_dtype, same_shape
 
-elementwise = Declare(__name__)
+elementwise = partial(declare, __name__)
 
 
 def check_bits(x: Tensor) -> None:
@@ -55,11 +56,7 @@ class BitwiseNot(Unary):
         return x
 
 
-@irdl_op_definition
-class LogicalXor(Compare):
-    """One of the two is true. Paddle: logical_xor."""
-
-    name = "pd.logical_xor"
+LogicalXor = elementwise(Compare, "logical_xor", "One of the two is true.")
 
 
 class Test(OneTensor, PureOp, ABC):

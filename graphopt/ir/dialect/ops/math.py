@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
+from functools import partial
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def, var_operand_def
 
@@ -12,12 +13,12 @@ from graphopt.ir.dialect.attrs import flag, number
 from graphopt.ir.dialect.ops.base import (
     Binary,
     Compare,
-    Declare,
     FloatUnary,
     OneTensor,
     OpaqueOp,
     PureOp,
     Unary,
+    declare,
 )
 from graphopt.ir.dialect.ops.complex import real_of
 from graphopt.ir.dialect.traits import Elementwise, Linear
@@ -34,7 +35,7 @@ from graphopt.ir.dialect.types import (
 )
 from graphopt.ir.dtypes import as_dtype
 
-elementwise = Declare(__name__)
+elementwise = partial(declare, __name__)
 
 
 @irdl_op_definition
