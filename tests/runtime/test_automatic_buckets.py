@@ -224,15 +224,15 @@ def test_a_size_that_runs_as_it_is_does_so_for_good(monkeypatch: pytest.MonkeyPa
 
 def dimensions(*shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[str | None, ...]]:
     """Those of feeds whose axes are all open, after runs with these shapes."""
-    axes = MetSizes(trains=False)
+    sizes_met = MetSizes(trains=False)
     by_position: dict[str, tuple[str | None, ...]] = {}
     for shape in shapes:
         by_position = {
             name: tuple("batch" if at == 0 else f"axis {at}" for at in range(len(sizes)))
             for name, sizes in shape.items()
         }
-        axes.note(by_position, {name: np.zeros(sizes) for name, sizes in shape.items()})
-    return axes.names(by_position)
+        sizes_met.note(by_position, {name: np.zeros(sizes) for name, sizes in shape.items()})
+    return sizes_met.dims_by_sizes(by_position)
 
 
 def test_which_open_axes_are_one_dimension() -> None:

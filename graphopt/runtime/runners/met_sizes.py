@@ -50,6 +50,7 @@ class MetSizes:
         self.trains = trains
         self.dims: Dimensions = {}
         """The dimension of each axis of the feeds of this run."""
+        # those of this run where no earlier one may decide
         self._of_lengths: Buckets | None = None
         # of each open axis its dimension so far, and its size in the latest run
         self._dims: dict[Axis, str] = {}
@@ -93,7 +94,7 @@ class MetSizes:
             rows = dict.fromkeys(sized.keys() - lengths, _exact)
             buckets = self._of_lengths = Buckets(rows, others=sparing(0.25))
             return all(buckets.fit(dim, size) == size for dim, size in sized.items())
-        self._of_lengths, self.dims = None, self.names(by_position)
+        self._of_lengths, self.dims = None, self.dims_by_sizes(by_position)
         sizes = sizes_of(feeds)
         if sizes in self._exact:
             return True
@@ -164,7 +165,7 @@ class MetSizes:
             if before != size:
                 self._dims[axis] = names.setdefault((before, size), self._dims[axis])
 
-    def names(self, axes: Dimensions) -> dict[str, tuple[str | None, ...]]:
+    def dims_by_sizes(self, axes: Dimensions) -> dict[str, tuple[str | None, ...]]:
         """The dimension of each axis; None for one that had a single size and is not the first."""
         return {
             feed: tuple(
