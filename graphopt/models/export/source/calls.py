@@ -84,6 +84,16 @@ class Emit:
         """True for functions of JAX, false for Paddle's."""
         return self.style == "jax"
 
+    @property
+    def module(self) -> str:
+        """The module of functions on arrays."""
+        return "jnp" if self.is_jax else "paddle"
+
+    @property
+    def functions(self) -> str:
+        """The start of a function of `nn.functional`; in JAX they are functions of the script."""
+        return "" if self.is_jax else "F."
+
     def value(self, value: SSAValue) -> str:
         """The place of an operand in the text, or the weight that it is."""
         if value in self.weights:

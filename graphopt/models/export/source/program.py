@@ -540,8 +540,7 @@ class _Reader:
         dtype = dtype_of(op.results[0].type)
         start, step = (number_of(dtype, known[name]) for name in ("start", "step"))
         bounds = f"{literal(start)}, {emit.value(end) if texts is None else texts[0]}"
-        module = "jnp" if emit.is_jax else "paddle"
-        return f'{module}.arange({bounds}, {literal(step)}, dtype="{dtype}")'
+        return f'{emit.module}.arange({bounds}, {literal(step)}, dtype="{dtype}")'
 
     def _dynamic(self, emit: Emit, op: Dynamic) -> str:
         names, kind = op.attr("dynamic"), op.attr("op").removeprefix("pd.")
@@ -551,18 +550,17 @@ class _Reader:
             return self._slice(emit, op, inputs[0], values)
         if kind == "tile" and list(names) == ["repeat_times"]:
             counts = self._list_sizes(emit, values[0])
-            return f"{'jnp' if emit.is_jax else 'paddle'}.tile({emit.value(inputs[0])}, {counts})"
+            return f"{emit.module}.tile({emit.value(inputs[0])}, {counts})"
         if kind == "arange" and list(names) == ["end"]:
             return self._arange(emit, op, values[0])
         if list(names) != ["shape"] or kind not in ("full", "expand", "reshape"):
             raise NotReadable(f"{', '.join(names)} of {kind} is known only when the program runs")
         sizes = self._list_sizes(emit, values[0])
-        module = "jnp" if emit.is_jax else "paddle"
         if kind == "full":
             attrs = op.attr("attrs").data
-            number = float(attrs["value"].value.data)
             dtype = dtype_of(op.results[0].type)
-            return f'{module}.full({sizes}, {literal(number_of(dtype, number))}, dtype="{dtype}")'
+            number = literal(number_of(dtype, float(attrs["value"].value.data)))
+            return f'{emit.module}.full({sizes}, {number}, dtype="{dtype}")'
         x = inputs[0]
         owner = x.owner
         if kind == "expand":
@@ -570,12 +568,12 @@ class _Reader:
                 dtype = dtype_of(x.type)
                 number = literal(number_of(dtype, owner.attr("value")))
                 emit.call.hint = "full"
-                return f'{module}.full({sizes}, {number}, dtype="{dtype}")'
+                return f'{emit.module}.full({sizes}, {number}, dtype="{dtype}")'
             if not emit.is_jax:
                 return f"paddle.expand({emit.value(x)}, {sizes})"
             sizes = self._list_sizes(emit, values[0], kept=x)
             return f"jnp.broadcast_to({emit.value(x)}, {sizes})"
-        return f"{module}.reshape({emit.value(x)}, {sizes})"
+        return f"{emit.module}.reshape({emit.value(x)}, {sizes})"
 
     def _if(self, op: If) -> SourceCall:
         emit = Emit(self.style, self.weights, op, range(len(op.results)))

@@ -127,7 +127,6 @@ def spell_pool(
     _channels_first(data_format)
     rank = len(kernel_size)
     own = f"{rank}d" if not emit.is_jax else ""
-    prefix = "" if emit.is_jax else "F."
     emit.call.hint = "pooled"
     if global_pooling or adaptive:
         size = 1 if global_pooling else _one(kernel_size)
@@ -136,7 +135,7 @@ def spell_pool(
             if any(s == UNKNOWN or s % k for s, k in zip(known, kernel_size, strict=True)):
                 raise NotReadable("its windows have several sizes")
         name = f"adaptive_{pooling_type}_pool{own}"
-        return f"{prefix}{name}({emit.value(x)}, {literal(size)})"
+        return f"{emit.functions}{name}({emit.value(x)}, {literal(size)})"
     if emit.is_jax and ceil_mode:
         raise NotReadable("its last windows are not whole")
     if emit.is_jax and padding_algorithm == "SAME" and not (exclusive or pooling_type == "max"):
@@ -149,7 +148,7 @@ def spell_pool(
         ceil_mode=(ceil_mode, False),
         exclusive=(exclusive or pooling_type == "max", True),
     )
-    return f"{prefix}{pooling_type}_pool{own}({given})"
+    return f"{emit.functions}{pooling_type}_pool{own}({given})"
 
 
 @spells("batch_norm")
@@ -173,7 +172,7 @@ def batch_norm(
         running_mean=mean, running_var=variance, weight=scale, bias=bias
     )
     given = arguments(emit.value(x), *weights, epsilon=(_round_as_literal(epsilon), 1e-5))
-    return f"{'' if emit.is_jax else 'F.'}batch_norm({given})"
+    return f"{emit.functions}batch_norm({given})"
 
 
 def _round_as_literal(number: float) -> float:
@@ -201,7 +200,7 @@ def layer_norm(
         *weights,
         epsilon=(_round_as_literal(epsilon), 1e-5),
     )
-    return f"{'' if emit.is_jax else 'F.'}layer_norm({given})"
+    return f"{emit.functions}layer_norm({given})"
 
 
 @spells("group_norm")
@@ -219,7 +218,7 @@ def group_norm(
     given = arguments(
         emit.value(x), str(groups), *weights, epsilon=(_round_as_literal(epsilon), 1e-5)
     )
-    return f"{'' if emit.is_jax else 'F.'}group_norm({given})"
+    return f"{emit.functions}group_norm({given})"
 
 
 @spells("instance_norm")
@@ -229,7 +228,7 @@ def instance_norm(
     weights = emit.arguments_of_layer(weight=scale, bias=bias)
     name = "epsilon" if emit.is_jax else "eps"
     given = arguments(emit.value(x), *weights, **{name: (_round_as_literal(epsilon), 1e-5)})
-    return f"{'' if emit.is_jax else 'F.'}instance_norm({given})"
+    return f"{emit.functions}instance_norm({given})"
 
 
 @spells("embedding")
@@ -237,7 +236,7 @@ def embedding(emit: Emit, x: SSAValue, weight: SSAValue, padding_idx: int) -> st
     given = arguments(
         emit.value(x), *emit.arguments_of_layer(weight=weight), padding_idx=(padding_idx, -1)
     )
-    return f"{'' if emit.is_jax else 'F.'}embedding({given})"
+    return f"{emit.functions}embedding({given})"
 
 
 @spells("matmul")
@@ -251,7 +250,7 @@ def matmul(
 ) -> str:
     if not (transpose_x or transpose_y) and emit.layer_of(weight=y, bias=bias) is not None:
         given = arguments(emit.value(x), *emit.arguments_of_layer(weight=y, bias=bias))
-        return f"{'' if emit.is_jax else 'F.'}linear({given})"
+        return f"{emit.functions}linear({given})"
     if bias is not None:
         return f"{matmul(emit, x, y, transpose_x, transpose_y)} + {emit.value(bias)}"
     if transpose_x or transpose_y:
@@ -408,9 +407,9 @@ def array_to_tensor(emit: Emit, array: SSAValue, axis: int, use_stack: bool) -> 
     rank = rank_of(array.type)
     at = axis % (rank if use_stack else rank - 1)
     order = [*range(1, at + 1), 0, *range(at + 1, rank)]
-    module, text = "jnp" if emit.is_jax else "paddle", emit.value(array)
+    text = emit.value(array)
     if at:
-        text = f"{module}.transpose({text}, {literal(order)})"
+        text = f"{emit.module}.transpose({text}, {literal(order)})"
     if not use_stack:
         text = f"{'' if emit.is_jax else 'paddle.'}flatten({text}, {at}, {at + 1})"
     if text == emit.value(array) and not emit.is_jax:
@@ -421,11 +420,10 @@ def array_to_tensor(emit: Emit, array: SSAValue, axis: int, use_stack: bool) -> 
 @spells("reshape_like")
 def reshape_like(emit: Emit, x: SSAValue, like: SSAValue, shape: Ints) -> str:
     """0 is the size of the other value at this place."""
-    module = "jnp" if emit.is_jax else "paddle"
     old, other = emit.value(x), emit.value(like)
     size = f"{other}.shape" if emit.is_jax else f"paddle.shape({other})"
     sizes = [f"{size}[{at}]" if each == 0 else str(each) for at, each in enumerate(shape)]
-    return f"{module}.reshape({old}, [{', '.join(sizes)}])"
+    return f"{emit.module}.reshape({old}, [{', '.join(sizes)}])"
 
 
 @spells("array_write")
@@ -478,9 +476,7 @@ def argsort(emit: Emit, x: SSAValue, axis: int, descending: bool) -> str:
         raise NotReadable("both of its results are read")
     name = "sort" if 0 in emit.used else "argsort"
     given = arguments(emit.value(x), axis=(axis, -1), descending=(descending, False))
-    if emit.is_jax:
-        return f"jnp.{name}({given})"
-    return f"paddle.{name}({given})"
+    return f"{emit.module}.{name}({given})"
 
 
 @spells("argmax", "argmin")
@@ -517,7 +513,7 @@ def spell_reduction(
         dtype=(str(wanted), str(usual or wanted)),
         **{"keepdims" if emit.is_jax else "keepdim": (keepdim, False)},
     )
-    return f"{'jnp' if emit.is_jax else 'paddle'}.{emit.op.name.removeprefix('pd.')}({given})"
+    return f"{emit.module}.{emit.op.name.removeprefix('pd.')}({given})"
 
 
 @spells("softmax", "log_softmax")
@@ -531,7 +527,7 @@ def softmax(emit: Emit, x: SSAValue, axis: int) -> str:
 @spells("copysign", "heaviside")
 def of_signs(emit: Emit, x: SSAValue, y: SSAValue) -> str:
     name, dtype = emit.op.name.removeprefix("pd."), dtype_of(x.type)
-    text = f"{'jnp' if emit.is_jax else 'paddle'}.{name}({emit.value(x)}, {emit.value(y)})"
+    text = f"{emit.module}.{name}({emit.value(x)}, {emit.value(y)})"
     whole = emit.is_jax and dtype.numpy.kind in "iu"
     return f'{text}.astype("{dtype}")' if whole else text
 
@@ -576,7 +572,7 @@ def cumsum(
     own = str(dtype_of(x.type))
     usual = own if emit.is_jax or own != "int32" else "int64"  # that of Paddle 3
     given = arguments(emit.value(x), axis=(None if flatten else axis, None), dtype=(own, usual))
-    return f"{'jnp' if emit.is_jax else 'paddle'}.cumsum({given})"
+    return f"{emit.module}.cumsum({given})"
 
 
 @spells("clip")
@@ -588,7 +584,7 @@ def clip(emit: Emit, x: SSAValue, min: float, max: float) -> str:
     else:
         low, high = min, max
     given = arguments(emit.value(x), literal(low), literal(high))
-    return f"{'jnp' if emit.is_jax else 'paddle'}.clip({given})"
+    return f"{emit.module}.clip({given})"
 
 
 @spells("full")
@@ -596,7 +592,7 @@ def full(emit: Emit, shape: Ints, value: float, dtype: DType) -> str:
     number = literal(number_of(dtype, value))
     given = f'{literal(shape)}, {number}, dtype="{dtype}"'
     emit.call.hint = "filled"
-    return f"{'jnp' if emit.is_jax else 'paddle'}.full({given})"
+    return f"{emit.module}.full({given})"
 
 
 @spells("full_like")
@@ -607,7 +603,7 @@ def full_like(emit: Emit, x: SSAValue, value: float, dtype: DType | None) -> str
         literal(number_of(own, value)),
         dtype=(str(own), str(dtype_of(x.type))),
     )
-    return f"{'jnp' if emit.is_jax else 'paddle'}.full_like({given})"
+    return f"{emit.module}.full_like({given})"
 
 
 @spells("assign_value")
@@ -626,13 +622,13 @@ def constant(emit: Emit, shape: Ints, values: tuple[float, ...], dtype: DType) -
 @spells("arange")
 def arange(emit: Emit, start: float, end: float, step: float, dtype: DType) -> str:
     numbers = [literal(number_of(dtype, n)) for n in (start, end, step)]
-    return f'{"jnp" if emit.is_jax else "paddle"}.arange({", ".join(numbers)}, dtype="{dtype}")'
+    return f'{emit.module}.arange({", ".join(numbers)}, dtype="{dtype}")'
 
 
 @spells("linspace")
 def linspace(emit: Emit, start: float, stop: float, num: int, dtype: DType) -> str:
     given = f'{literal(start)}, {literal(stop)}, {num}, dtype="{dtype}"'
-    return f"{'jnp' if emit.is_jax else 'paddle'}.linspace({given})"
+    return f"{emit.module}.linspace({given})"
 
 
 @spells("one_hot")
@@ -708,7 +704,7 @@ def dropout(emit: Emit, x: SSAValue, p: float, is_test: bool, mode: str) -> str:
 @spells("einsum")
 def einsum(emit: Emit, inputs: tuple[SSAValue, ...], equation: str) -> str:
     given = ", ".join([literal(equation), *(emit.value(value) for value in inputs)])
-    return f"{'jnp' if emit.is_jax else 'paddle'}.einsum({given})"
+    return f"{emit.module}.einsum({given})"
 
 
 @spells("interpolate")
@@ -760,7 +756,7 @@ def interpolate(
         factors = [int(each) if each % 1 == 0 else each for each in scale]
         factor = factors[0] if len(set(factors)) == 1 else factors
         given = arguments(source, f"scale_factor={literal(factor)}", **options)
-    return f"{'' if emit.is_jax else 'F.'}interpolate({given})"
+    return f"{emit.functions}interpolate({given})"
 
 
 @spells("scatter")
@@ -792,7 +788,7 @@ def unfold(
     )
     if emit.is_jax and len(set(sides)) > 1:
         raise NotReadable("it adds other numbers of pixels on each side")
-    return f"{'' if emit.is_jax else 'F.'}unfold({given})"
+    return f"{emit.functions}unfold({given})"
 
 
 @spells("grid_sample")
@@ -810,7 +806,7 @@ def grid_sample(
         padding_mode=(padding_mode, "zeros"),
         align_corners=(align_corners, True),
     )
-    return f"{'' if emit.is_jax else 'F.'}grid_sample({given})"
+    return f"{emit.functions}grid_sample({given})"
 
 
 @spells("rnn")
