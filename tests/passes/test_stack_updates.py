@@ -81,3 +81,31 @@ def test_few_ops_and_the_same_bits() -> None:
         for name in kept:
             same = np.array_equal(np.asarray(found[f"pd.state {name}"]), inputs[name])
             assert same == (extreme != 1.0), name
+
+
+def test_ops_that_share_all_operands_are_no_stack() -> None:
+    """A moving average casts its decay anew for each parameter: no item of a stack."""
+    with fresh():
+        x = static.data("x", [2, 3], "float32")
+        for _ in range(LAYERS):
+            x = nn.Linear(3, 3)(x)
+        loss = paddle.mean(x)
+        paddle.optimizer.Adam(0.1, grad_clip=nn.ClipGradByValue(0.1)).minimize(loss)
+        static.ExponentialMovingAverage(0.8).update()
+        stacked = optimized(loss)
+        paddle.set_flags({FLAG: "stack-updates"})
+        try:
+            alone = optimized(loss)
+        finally:
+            paddle.set_flags({FLAG: ""})
+    inputs = {
+        port.name: np.full(shape_of(argument.type), 0.5, dtype_of(argument.type).numpy)
+        for port, argument in zip(
+            signature_of(alone.module).arguments,
+            main_function(alone.module).body.block.args,
+            strict=True,
+        )
+    }
+    found = interpret_module(stacked.module, inputs)
+    for name, value in interpret_module(alone.module, inputs).items():
+        np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(value), name)
