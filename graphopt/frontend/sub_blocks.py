@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from graphopt.frontend.mode import current_op_attrs
+from graphopt.ir.dialect.shapes import UNKNOWN
 from graphopt.ir.program import (
     EMPTY,
     AttrKind,
@@ -25,12 +26,37 @@ from graphopt.ir.program.location import caller_level
 
 @contextmanager
 def new_block() -> Iterator[Block]:
-    """A block inside the current one, which receives operators; removed again on an error."""
+    """A block inside the current one, which receives operators; removed again on an error.
+
+    A tensor from around the block keeps the sizes that the block does not change. It may run any
+    number of times, so the others are unknown after it.
+    """
     program = default_main_program()
     with undo.transaction():
-        parent = program.current_block_idx
-        yield program._create_block(parent)
-        program.current_block_idx = parent
+        parent = program.current_block()
+        before = _shapes_from(parent)
+        block = program._create_block(parent.idx)
+        yield block
+        program.current_block_idx = parent.idx
+        for name in reads_and_writes(block)[1]:
+            if name in before:
+                _open_changed_sizes(parent._var_recursive(name), before[name])
+
+
+def _shapes_from(block: Block | None) -> dict[str, tuple[int, ...]]:
+    """The shapes of the variables that a block inside of this one can write."""
+    if block is None:
+        return {}
+    own = {name: one.shape for name, one in block.vars.items() if one.has_type}
+    return {**_shapes_from(block.parent), **own}
+
+
+def _open_changed_sizes(variable: Variable, before: Sequence[int]) -> None:
+    now = variable.shape
+    if len(now) == len(before) and tuple(now) != tuple(before):
+        undo.note_attributes(variable, "_shape")
+        sizes = zip(before, now, strict=True)
+        variable.shape = [old if old == new else UNKNOWN for old, new in sizes]
 
 
 def reads_and_writes(block: Block) -> tuple[list[str], list[str]]:

@@ -63,7 +63,8 @@ class While:
     """Repeat a block as long as a condition holds (paddle.fluid.layers.While).
 
     The block must assign the condition again. Variables from outside that it assigns to are the
-    loop's variables, and must have a value before it; they keep shape and dtype.
+    loop's variables, and must have a value before it; they keep their dtype. A size that the body
+    changes is unknown after it.
 
         loop = While(condition)
         with loop.block():

@@ -389,3 +389,28 @@ def lambda_free(inner: Callable[..., Any]) -> Callable[..., Any]:
         return inner(x) * 2
 
     return function
+
+
+def test_int_of_a_tensor_is_int32() -> None:
+    """As in Paddle, so that it may be added to indices that are int32."""
+
+    @jit.to_static
+    def function(x: Any) -> Any:
+        return int(x.sum())
+
+    assert np.asarray(function(np.ones(3, "float32"))).dtype == np.int32
+
+
+def test_the_shape_of_what_grew_in_a_loop() -> None:
+    """It is that of the run, not that of one iteration."""
+
+    @jit.to_static
+    def function(x: Any) -> Any:
+        grown, i = paddle.zeros([1, 1]), x.sum() * 0
+        while i < 3:
+            grown = paddle.concat([grown, paddle.ones([1, 1])], 1)
+            i = i + 1
+        return x.reshape(grown.shape)
+
+    x = np.arange(4.0).astype("float32")
+    np.testing.assert_array_equal(np.asarray(function(x)), x[None])

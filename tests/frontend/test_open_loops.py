@@ -16,6 +16,7 @@ from graphopt.tensor.array import (
     create_array,
     tensor_array_to_tensor,
 )
+from graphopt.tensor.blocks import ConditionalBlock
 from graphopt_tests.frontend.test_control_flow import X, count, data, fresh, run
 
 THREE = np.array([3], "int64")
@@ -163,3 +164,30 @@ def test_ranks_and_dtypes_must_stay() -> None:
         )
         with pytest.raises(UnsupportedError, match="its dtype and number of dimensions must stay"):
             run([y], x=X, n=THREE)
+
+
+def test_a_size_that_a_loop_changes_is_unknown_after_it() -> None:
+    """Also in the loop around it."""
+    with fresh():
+        x = data()
+
+        def body(i: static.Variable, y: static.Variable) -> list[static.Variable]:
+            _, y = while_loop(
+                lambda j, y: j < 2, lambda j, y: [j + 1, paddle.concat([y, x])], [count(0), y]
+            )
+            return [i + 1, y]
+
+        _, y = while_loop(lambda i, y: i < 2, body, [count(0), x * 1])
+        assert list(y.shape) == [-1, *x.shape[1:]]
+        (zeros,) = run([paddle.zeros(paddle.shape(y))], x=X)
+        assert zeros.shape == (5 * len(X), *X.shape[1:])
+
+
+def test_a_size_that_a_block_changes_is_unknown_after_it() -> None:
+    """The block may not run."""
+    with fresh():
+        x = data()
+        y = x * 1
+        with ConditionalBlock([x.sum() > 0], is_scalar_condition=True).block():
+            paddle.assign(x[:1], y)
+        assert list(y.shape) == [-1, *x.shape[1:]]

@@ -132,7 +132,7 @@ _BUILT_IN: dict[Any, Callable[..., Any]] = {
     builtins.enumerate: _enumerate,
     builtins.print: _print,
     builtins.bool: _casting(bool, lambda: "bool"),
-    builtins.int: _casting(int, lambda: "int64"),
+    builtins.int: _casting(int, lambda: "int32"),
     builtins.float: _casting(float, get_default_dtype),
 }
 

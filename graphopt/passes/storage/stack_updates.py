@@ -264,9 +264,14 @@ def _can_pack(op: PdOp) -> bool:
 
 
 def _fit(ops: Sequence[Operation]) -> bool:
-    """True when what ops share, and what each has for itself, broadcasts on stacks as it did."""
+    """True when what ops share, and what each has for itself, broadcasts on stacks as it did.
+
+    Ops that share all compute one value, which is no stack.
+    """
     if not takes_any_order(ops[0]):
         return len({op.operands[0] for op in ops}) == len(ops)
+    if len({tuple(op.operands) for op in ops}) == 1:
+        return False
     rank = rank_of(ops[0].results[0].type)
     return all(rank_of(operand.type) <= rank for operand in ops[0].operands)
 
