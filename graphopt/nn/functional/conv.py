@@ -29,7 +29,7 @@ def conv2d(
     the channels do not fit, ValueError for a padding or layout of another form.
     """
     attrs = _window("conv2d", ("NCHW", "NHWC"), stride, padding, dilation, groups, data_format)
-    return convolve(LayerHelper("conv2d", name), x, weight, bias, attrs)
+    return convolve(LayerHelper(_operator(x, weight, attrs), name), x, weight, bias, attrs)
 
 
 def conv3d(
@@ -95,15 +95,22 @@ def convolve(
     attrs: dict[str, Any],
 ) -> Variable:
     """The convolution operator for these attributes, and the bias."""
-    shape = arguments.variable(x, "x", helper.layer_type).shape
-    arguments.variable(weight, "weight", helper.layer_type)
-    axis = 3 if attrs["data_format"] == "NHWC" else 1
-    channels = shape[axis] if len(shape) == 4 else -1
-    # one group per channel has an operator of its own, which fusions look for
-    depthwise = channels == attrs["groups"] != 1 and weight.shape[0] % channels == 0
-    type = "depthwise_conv2d" if depthwise else "conv2d"
+    type = _operator(x, weight, attrs)
     out = helper.emit(type, {"Input": x, "Filter": weight}, attrs, out="Output")
     return _add_bias(helper, out, bias, attrs["data_format"])
+
+
+def _operator(x: Any, weight: Any, attrs: dict[str, Any]) -> str:
+    """The name of the convolution: one group per channel has its own, which fusions look for."""
+    arguments.variable(weight, "weight", "conv2d")
+    channels = _channels(x, "conv2d", attrs)
+    depthwise = channels == attrs["groups"] != 1 and weight.shape[0] % channels == 0
+    return "depthwise_conv2d" if depthwise else "conv2d"
+
+
+def _channels(x: Any, function: str, attrs: dict[str, Any]) -> int:
+    shape = arguments.variable(x, "x", function).shape
+    return shape[3 if attrs["data_format"] == "NHWC" else 1] if len(shape) == 4 else -1
 
 
 def conv1d(
@@ -127,7 +134,9 @@ def conv1d(
     attrs = _flat("conv1d", stride, padding, dilation, groups, data_format)
     height = 1 if data_format == "NLC" else 2
     image, filters = unsqueeze(x, [height]), unsqueeze(weight, [2])
-    return squeeze(convolve(LayerHelper("conv1d", name), image, filters, bias, attrs), [height])
+    # counted as Paddle does: so those that follow have the names of its checkpoints
+    helper = LayerHelper("conv2d", name)
+    return squeeze(convolve(helper, image, filters, bias, attrs), [height])
 
 
 def _flat(
@@ -164,7 +173,7 @@ def conv1d_transpose(
     attrs["output_size"] = [1] * len(sizes["output_size"]) + sizes["output_size"]
     height = 1 if data_format == "NLC" else 2
     image, filters = unsqueeze(x, [height]), unsqueeze(weight, [2])
-    helper = LayerHelper("conv1d_transpose", name)
+    helper = LayerHelper(_transposed_name(image, filters, attrs), name)
     return squeeze(_transpose(helper, image, filters, bias, attrs), [height])
 
 
@@ -189,7 +198,7 @@ def conv2d_transpose(
     function = "conv2d_transpose"
     attrs = _window(function, ("NCHW", "NHWC"), stride, padding, dilation, groups, data_format)
     attrs.update(_output_attrs(function, output_padding, output_size, 2))
-    return _transpose(LayerHelper(function, name), x, weight, bias, attrs)
+    return _transpose(LayerHelper(_transposed_name(x, weight, attrs), name), x, weight, bias, attrs)
 
 
 def conv3d_transpose(
@@ -220,6 +229,14 @@ def _output_attrs(function: str, padding: Any, size: Any, spatial: int) -> dict[
         raise ValueError(f"{function}(): give 'output_padding' or 'output_size', not both")
     sizes = arguments.pair(size, "output_size", function, spatial)
     return {"output_padding": [], "output_size": sizes}
+
+
+def _transposed_name(x: Any, weight: Any, attrs: dict[str, Any]) -> str:
+    """What Paddle counts it as."""
+    function = "conv2d_transpose"
+    channels = _channels(x, function, attrs)
+    filters = arguments.variable(weight, "weight", function).shape[1]
+    return f"depthwise_{function}" if channels == attrs["groups"] != 1 == filters else function
 
 
 def _transpose(

@@ -229,7 +229,7 @@ class SyncBatchNorm(_BatchNorm):
         self.make_parameters(num_features, weight_attr, bias_attr)
         formats = ("NC", "NCL", "NLC", "NCHW", "NHWC", "NCDHW", "NDHWC")
         self._data_format = arguments.choice(data_format, "data_format", "SyncBatchNorm", formats)
-        self._momentum, self._epsilon, self._name = momentum, epsilon, name
+        self._momentum, self._epsilon = momentum, epsilon
 
     def forward(self, x: Any) -> Any:
         attrs = {
@@ -240,7 +240,7 @@ class SyncBatchNorm(_BatchNorm):
             "use_global_stats": False,
             "trainable_statistics": False,
         }
-        helper = LayerHelper("sync_batch_norm", self._name)
+        helper = LayerHelper("sync_batch_norm", self._full_name)
         statistics = (self._mean, self._variance, self.weight, self.bias)
         return normalise_batch(helper, x, *statistics, attrs, "sync_batch_norm")
 
@@ -257,7 +257,6 @@ class SyncBatchNorm(_BatchNorm):
         if isinstance(layer, _BatchNormBase):
             made = cls.__new__(cls)
             made.__dict__.update(layer.__dict__)
-            made.__dict__["_name"] = None
         for name, inner in list(layer.named_children()):
             converted = cls.convert_sync_batchnorm(inner)
             if converted is not inner:

@@ -35,8 +35,14 @@ class GroupNorm(Layer):
         self.bias: Any = self.create_parameter([num_channels], bias_attr, is_bias=True)
 
     def forward(self, input: Any) -> Any:
+        scale_and_bias = self.weight, self.bias
         return group_norm(
-            input, self._num_groups, self._epsilon, self.weight, self.bias, self._data_format
+            input,
+            self._num_groups,
+            self._epsilon,
+            *scale_and_bias,
+            self._data_format,
+            name=self._full_name,
         )
 
     def extra_repr(self) -> str:

@@ -47,9 +47,8 @@ class SpectralNorm(Layer):
         return made
 
     def forward(self, x: Any) -> Any:
-        return normalise_spectrum(
-            LayerHelper("spectral_norm"), x, self.weight_u, self.weight_v, self._attrs
-        )
+        helper = LayerHelper("spectral_norm", self._full_name)
+        return normalise_spectrum(helper, x, self.weight_u, self.weight_v, self._attrs)
 
 
 def normalise_spectrum(
