@@ -232,7 +232,7 @@ def _output_attrs(function: str, padding: Any, size: Any, spatial: int) -> dict[
 
 
 def _transposed_name(x: Any, weight: Any, attrs: dict[str, Any]) -> str:
-    """What Paddle counts it as."""
+    """The name under which Paddle counts the transpose: one group per channel has its own."""
     function = "conv2d_transpose"
     channels = _channels(x, function, attrs)
     filters = arguments.variable(weight, "weight", function).shape[1]
