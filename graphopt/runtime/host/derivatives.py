@@ -7,6 +7,7 @@ Those that take most of the time of networks have rules in `pullbacks.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from graphopt.ir.dialect.differentiated import active_values, ops_before, path_of, segment_of
 from graphopt.ir.dialect.families import family_of
 from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule
+from graphopt.ir.dialect.ops.control import Fence
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.types import dtype_of
@@ -39,6 +41,7 @@ _UNLIKE = """
 FAMILIES, UNLIKE = frozenset(_FAMILIES.split()), frozenset(_UNLIKE.split())
 Pull: TypeAlias = "Callable[[Sequence[Any], Sequence[Array | None]], Sequence[Array | None]]"
 """From the values in all slots and the cotangents of results to those of the active operands."""
+Rounds: TypeAlias = "Callable[[Array], Array]"
 
 
 def is_differentiated(op: Grad) -> bool:
@@ -52,10 +55,9 @@ def _has_pullback(op: PdOp) -> bool:
     if is_random(op) and not (isinstance(op, Dropout) and is_drawn(op)):
         return False
     dtypes = {dtype_of(value.type) for value in (*op.operands, *op.results)}
-    # gradients in half precision overflow where those in float32, as here, do not
-    if any(each.is_complex or each in ("float16", "bfloat16") for each in dtypes):
+    if any(each.is_complex for each in dtypes):
         return False
-    return isinstance(op, Dropout) or type(op) in PULLBACKS or is_taped(type(op))
+    return isinstance(op, (Dropout, Fence)) or type(op) in PULLBACKS or is_taped(type(op))
 
 
 def is_taped(op_class: type[PdOp]) -> bool:
@@ -81,11 +83,13 @@ def _path_of(op: Grad) -> tuple[set[SSAValue], list[PdOp]]:
 
 
 class _PathOp(NamedTuple):
-    """An op on the path, with the slots of its results and of its active operands."""
+    """An op on the path, with the slots of its results, and those of its active operands."""
 
     pull: Pull
     outs: Sequence[int]
     ins: Sequence[int]
+    rounds: Sequence[Rounds]
+    """To the dtype of those operands: in half precision, gradients overflow."""
 
 
 class Derivative:
@@ -107,35 +111,42 @@ class Derivative:
         found: dict[int, Array] = {}
         for target, seed in self._seeds:
             _accumulate(found, target, np.broadcast_to(values[seed], values[target].shape))
-        for pull, outs, ins in self._ops:
+        for pull, outs, ins, rounds in self._ops:
             cotangents = [found.get(slot) for slot in outs]
             if all(each is None for each in cotangents):
                 continue
-            for slot, gradient in zip(ins, pull(values, cotangents), strict=True):
+            pulled = pull(values, cotangents)
+            for slot, round_to, gradient in zip(ins, rounds, pulled, strict=True):
                 if gradient is not None:
-                    _accumulate(found, slot, unbroadcast(gradient, values[slot].shape))
+                    _accumulate(found, slot, unbroadcast(gradient, values[slot].shape), round_to)
             for slot in outs:  # all that reads it has been seen
                 if slot not in self._kept:
                     found.pop(slot, None)
         return [found[s] if s in found else np.zeros_like(values[s]) for s in self._wrt]
 
 
-def _accumulate(found: dict[int, Array], slot: int, gradient: Array) -> None:
-    held = found.get(slot)
-    found[slot] = gradient if held is None else held + gradient
+def _accumulate(
+    found: dict[int, Array], slot: int, gradient: Array, round_to: Rounds = np.asarray
+) -> None:
+    gradient, held = round_to(gradient), found.get(slot)
+    found[slot] = gradient if held is None else round_to(held + gradient)
 
 
 def _path_op(op: PdOp, active: set[SSAValue], slots: Slots, run: Run) -> _PathOp:
     at = [index for index, value in enumerate(op.operands) if value in active]
     ins = [slots[op.operands[index]] for index in at]
     outs = [slots[result] if result in active else -1 for result in op.results]
+    dtypes = [dtype_of(op.operands[index].type) for index in at]
+    rounds = [partial(run.round_to, dtype=dtype) for dtype in dtypes]
     if isinstance(op, Dropout) and is_drawn(op):
         pull = _dropout_pull(op, slots[op])
+    elif isinstance(op, Fence):
+        pull = _fence_pull(op, at)
     else:
         pull = _tape_pull(op, at, slots, run)
         if type(op) in PULLBACKS:
             pull = _quick_pull(op, at, slots, pull)
-    return _PathOp(pull, outs, ins)
+    return _PathOp(pull, outs, ins, rounds)
 
 
 def _dropout_pull(op: Dropout, kept: int) -> Pull:
@@ -147,6 +158,11 @@ def _dropout_pull(op: Dropout, kept: int) -> Pull:
         return [where(values[kept], g * np.asarray(factor, g.dtype))]
 
     return pull
+
+
+def _fence_pull(op: Fence, at: Sequence[int]) -> Pull:
+    count = len(op.values)
+    return lambda _, cotangents: [cotangents[index] if index < count else None for index in at]
 
 
 def _quick_pull(op: PdOp, at: Sequence[int], slots: Slots, otherwise: Pull) -> Pull:
