@@ -43,14 +43,8 @@ class _Key(OperationInfo):
 class _ScopedOps(KnownOps):
     """The ops that were met so far, in nested scopes."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._before: list[tuple[OperationInfo, Operation | None]] = []
-
     def __setitem__(self, k: Operation, v: Operation) -> None:
-        key = _Key(k)
-        self._before.append((key, self._known_ops.get(key)))
-        self._known_ops[key] = v
+        self._known_ops[_Key(k)] = v
 
     def __contains__(self, k: Operation) -> bool:
         return _Key(k) in self._known_ops
@@ -60,14 +54,11 @@ class _ScopedOps(KnownOps):
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Forget at the end what is met inside."""
-        begin = len(self._before)
+        """Forget at the end what is met inside: an op that is known already is not met again."""
+        begin = len(self._known_ops)
         yield
-        while len(self._before) > begin:
-            key, op = self._before.pop()
-            del self._known_ops[key]
-            if op is not None:
-                self._known_ops[key] = op
+        while len(self._known_ops) > begin:
+            self._known_ops.popitem()
 
 
 @dataclass

@@ -7,6 +7,7 @@ the second and the result, and those in both terms alone are summed over.
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -111,7 +112,8 @@ def _arrange(value: SSAValue, term: str, groups: Sequence[str], before: Before) 
     if all(len(group) == 1 for group in groups):
         return value
     sizes = dict(zip("".join(groups), shape_of(value.type), strict=True))
-    merged = [_count([sizes[c] for c in group]) for group in groups]
+    # what is joined has known sizes
+    merged = [math.prod(sizes[c] for c in group) for group in groups]
     return before(Reshape.make(value, shape=_shape(merged, _until_merged(groups))))
 
 
@@ -129,13 +131,6 @@ def _until_merged(groups: Sequence[str]) -> int:
 def _shape(sizes: Sequence[int], same: int) -> tuple[int, ...]:
     """The shape for a reshape that leaves the first axes as they are."""
     return tuple(0 if at < same and n == UNKNOWN else n for at, n in enumerate(sizes))
-
-
-def _count(sizes: Sequence[int]) -> int:
-    total = 1
-    for size in sizes:
-        total = UNKNOWN if UNKNOWN in (total, size) else total * size
-    return total
 
 
 def _product_of(op: Einsum) -> _Product | Reason:
