@@ -11,8 +11,8 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.ir.formats import commit
 from graphopt.nn import functional as F
+from graphopt.runtime.devices import cache_place
 from graphopt.runtime.devices.cache_place import is_private, machine_directory
 from graphopt.runtime.disk import entries as disk
 from graphopt.runtime.disk import known, summaries
@@ -341,25 +342,49 @@ def test_directories_are_made_for_the_user_alone(
         assert each.stat().st_mode & 0o777 == 0o700
 
 
+@contextmanager
+def late_alarm() -> Generator[None]:
+    """An alarm in the block raises an OSError, which has to come out of it."""
+
+    def handler(*_: Any) -> None:
+        raise TimeoutError("time is up")
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with pytest.raises(TimeoutError, match="time is up"):
+            yield
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_a_handler_while_an_entry_is_read(tmp_path: Path) -> None:
     """What it raises is raised, an OSError as well, and the entry stays."""
     file = tmp_path / "steps" / "a"
     assert disk.write_entry(file, b"content", 1 << 20)
 
-    def handler(*_: Any) -> None:
-        raise TimeoutError("time is up")
-
     def slow(payload: bytes) -> bytes:
         signal.raise_signal(signal.SIGALRM)
         return payload
 
-    before = signal.signal(signal.SIGALRM, handler)
-    try:
-        with pytest.raises(TimeoutError, match="time is up"):
-            disk.read_entry(file, slow)
-    finally:
-        signal.signal(signal.SIGALRM, before)
+    with late_alarm():
+        disk.read_entry(file, slow)
     assert disk.read_entry(file, bytes) == b"content"
+
+
+def test_a_handler_while_the_directory_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it raises does not count as an error of the disk."""
+
+    def slow() -> str:
+        signal.raise_signal(signal.SIGALRM)
+        return "kind"
+
+    monkeypatch.setattr(cache_place, "_machine", slow)
+    monkeypatch.setenv("FLAGS_graphopt_cache_dir", str(tmp_path))
+    with late_alarm():
+        machine_directory()
+    assert (tmp_path / "kind").is_dir()
 
 
 def test_a_quick_form_from_disk_has_a_successor(monkeypatch: pytest.MonkeyPatch) -> None:

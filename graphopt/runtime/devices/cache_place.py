@@ -13,6 +13,7 @@ from pathlib import Path
 from graphopt.ir.program.location import caller_level
 from graphopt.lowering.kernels.processor import instructions, limits
 from graphopt.runtime.settings.flags import cache_directory
+from graphopt.runtime.state.aside import call_aside
 
 
 def machine_directory() -> Path | None:
@@ -23,14 +24,21 @@ def machine_directory() -> Path | None:
     given = cache_directory()
     if given == "":
         return None
+    # where no handler of a signal raises, which might count as an error of the disk
+    directory = call_aside(lambda: _made(given))
+    if directory is None or not os.access(directory, os.W_OK | os.X_OK):
+        return None
+    return directory if is_private(directory) else None
+
+
+def _made(given: str | None) -> Path | None:
     try:
         base = Path(given) if given else _home() / "graphopt" / "xla"
         directory = base.expanduser() / _machine()
         _make(directory)
     except (OSError, RuntimeError):  # no home directory, or not ours to write
         return None
-    is_writable = os.access(directory, os.W_OK | os.X_OK)
-    return directory if is_writable and is_private(directory) else None
+    return directory
 
 
 def _make(directory: Path) -> None:
