@@ -129,8 +129,8 @@ def _extreme(function: Any) -> Maker:
 
         def vjp(g: Array, out: Array, x: Array) -> Array:
             equal = value_of(x) == np.reshape(value_of(out), full)
-            share = equal / np.maximum(equal.sum(axis=axis, keepdims=True), 1)
-            return np.reshape(g, full) * share
+            count = np.maximum(equal.sum(axis=axis, keepdims=True), 1).astype(g.dtype)
+            return np.where(equal, np.reshape(g, full) / count, 0.0)
 
         return apply(lambda v: function(v, axis=axis, keepdims=keepdims), (vjp,), x)
 
@@ -290,7 +290,7 @@ i1e = smooth(lambda x: special.scaled_bessel(1, x), lambda x: _slope_of_i1(x) - 
 
 def _slope_of_i1(x: Array) -> Array:
     """The derivative of i1, times exp(-|x|)."""
-    flat = np.asarray(value_of(x) == 0)
+    flat = np.asarray(np.abs(value_of(x)) < 1e-20)  # i1 may be a denormal number there
     return i0e(x) - np.where(flat, 0.5, i1e(x) / np.where(flat, 1.0, x))
 
 

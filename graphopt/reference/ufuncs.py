@@ -28,8 +28,8 @@ UFUNCS.update(
         np.expm1: (lambda g, o, x: g * (o + 1.0),),
         np.exp2: (lambda g, o, x: g * o * math.log(2.0),),
         np.log: (lambda g, o, x: g / x,),
-        np.log2: (lambda g, o, x: g / (x * math.log(2.0)),),
-        np.log10: (lambda g, o, x: g / (x * math.log(10.0)),),
+        np.log2: (lambda g, o, x: g / math.log(2.0) / x,),
+        np.log10: (lambda g, o, x: g / math.log(10.0) / x,),
         np.log1p: (lambda g, o, x: g / (1.0 + x),),
         np.sin: (lambda g, o, x: g * np.cos(x),),
         np.cos: (lambda g, o, x: -g * np.sin(x),),
@@ -53,16 +53,16 @@ UFUNCS.update(
         ),
         np.maximum: (
             lambda g, o, x, y: np.where(_over(x, y), g, 0.0),
-            lambda g, o, x, y: np.where(_over(x, y), 0.0, g),
+            lambda g, o, x, y: np.where(_not_over(x, y), g, 0.0),
         ),
         np.minimum: (
             lambda g, o, x, y: np.where(_over(y, x), g, 0.0),
-            lambda g, o, x, y: np.where(_over(y, x), 0.0, g),
+            lambda g, o, x, y: np.where(_not_over(y, x), g, 0.0),
         ),
         np.matmul: (lambda g, o, x, y: _matmul_x(g, x, y), lambda g, o, x, y: _matmul_y(g, x, y)),
         np.logaddexp: (
-            lambda g, o, x, y: g * np.exp(x - o),
-            lambda g, o, x, y: g * np.exp(y - o),
+            lambda g, o, x, y: g / (1.0 + np.exp(y - x)),
+            lambda g, o, x, y: g / (1.0 + np.exp(x - y)),
         ),
         np.copysign: (lambda g, o, x, y: g * np.copysign(1.0, x) * np.copysign(1.0, y), None),
     }
@@ -109,6 +109,11 @@ FLAT.update(
 
 def _over(x: Array, y: Array) -> Array:
     return np.asarray(value_of(x) > value_of(y))
+
+
+def _not_over(x: Array, y: Array) -> Array:
+    """Not the opposite: neither argument has the gradient where one is nan."""
+    return np.asarray(value_of(x) <= value_of(y))
 
 
 def _matmul_x(g: Array, x: Array, y: Array) -> Array:

@@ -92,8 +92,8 @@ def softplus(x: Array, beta: float, threshold: float) -> Array:
 @compute_wide
 def softshrink(x: Array, threshold: float) -> Array:
     moved = jnp.where(x > threshold, x - threshold, jnp.where(x < -threshold, x + threshold, 0))
-    # Paddle multiplies by 0 and 1, which makes nan of infinite numbers
-    return jnp.where(lax.is_finite(x), moved, jnp.nan)
+    # Paddle multiplies by 0 and 1, which makes nan of infinite numbers; their derivative is 1
+    return moved + lax.stop_gradient(jnp.where(lax.is_finite(x), 0, jnp.nan))
 
 
 @lowers(ops.ThresholdedRelu)

@@ -93,9 +93,9 @@ def quotient(x: Array, y: Any) -> Array:
 
     XLA multiplies by the inverse of a divisor that it knows or broadcasts, so 41 / 41 may be below
     1: floor, a comparison or a cast makes another whole number of that. A choice that is always the
-    same hides the divisor and costs nothing that can be measured.
+    same, of nan as well, hides the divisor and costs nothing that can be measured.
     """
-    return x / jnp.where(x == x, y, lax.stop_gradient(x))
+    return x / jnp.where(x < x, lax.stop_gradient(x), y)
 
 
 def _in_range(low: float, high: float, dtype: Any) -> Sequence[float]:

@@ -83,8 +83,9 @@ def floor_divide(x: Array, y: Array) -> Array:
 
 @lowers(ops.Abs)
 def abs_(x: Array) -> Array:
+    if is_floating(x):  # jnp.abs has the gradient 1 at 0, and -1 of nan
+        return x * lax.stop_gradient(lax.sign(x))
     magnitude = jnp.abs(x)
-    # jnp.abs has the gradient 1 at 0
     return jnp.where(x == 0, jnp.zeros((), magnitude.dtype), magnitude)
 
 

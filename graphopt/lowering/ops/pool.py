@@ -151,8 +151,10 @@ def reduce_windows(
     """Combine the elements of each window of the dimensions of x from `first` on."""
     start = np.asarray(neutral, x.dtype)
     shape, strides, pads = [1] * x.ndim, [1] * x.ndim, [(0, 0)] * x.ndim
-    for axis, window in enumerate(windows, start=first):
-        if window.slide is None:
+    uneven = any(window.slide is None for window in windows)
+    # the last dimension first: of equal maxima the first one of the window has the gradient
+    for axis, window in reversed([*enumerate(windows, start=first)]):
+        if window.slide is None or (uneven and combine is lax.max):
             x = _reduce_uneven(x, window, axis, combine, start)
         else:
             shape[axis], strides[axis], pads[axis] = window.slide
@@ -166,7 +168,11 @@ def _reduce_uneven(x: Array, windows: PoolWindows, axis: int, combine: Any, star
     inside = positions < windows.stops[:, None]
     gathered = jnp.take(x, np.where(inside, positions, 0), axis)
     mask = np.expand_dims(inside, [i for i in range(gathered.ndim) if i not in (axis, axis + 1)])
-    return lax.reduce(jnp.where(mask, gathered, start), start, combine, (axis + 1,))
+    masked = jnp.where(mask, gathered, start)
+    if combine is not lax.max:
+        return lax.reduce(masked, start, combine, (axis + 1,))
+    largest_at = jnp.argmax(lax.stop_gradient(masked), axis + 1, keepdims=True)
+    return jnp.take_along_axis(masked, largest_at, axis + 1).squeeze(axis + 1)
 
 
 Ints = tuple[int, ...]

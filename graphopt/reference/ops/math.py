@@ -89,7 +89,9 @@ def remainder(x: Array, y: Array) -> Array:
     if not isinstance(x, TapeNode) and not isinstance(y, TapeNode):
         return plain
     # as a function of x and y it is x - n * y
-    whole = np.floor_divide(value_of(x), value_of(y))
+    endless = np.isinf(value_of(x))  # of which NumPy makes nan
+    ratio = np.floor_divide(value_of(x), value_of(y))
+    whole = np.where(endless, value_of(x) / value_of(y), ratio)
     return x - whole * y + (plain - (value_of(x) - whole * value_of(y)))
 
 

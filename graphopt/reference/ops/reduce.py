@@ -57,7 +57,7 @@ def _ties_all(function: Any) -> Any:
         full = kept_shape(x.shape, axes)
         out = function(value_of(x), axis=axes, keepdims=keepdim)
         equal = value_of(x) == np.reshape(out, full)
-        return with_gradient(out, x, lambda g: np.reshape(g, full) * equal)
+        return with_gradient(out, x, lambda g: np.where(equal, np.reshape(g, full), 0.0))
 
     return whole
 
@@ -87,6 +87,12 @@ def logsumexp(x: Array, axis: Any, keepdim: bool) -> Array:
     return total if keepdim else np.squeeze(total, axes)
 
 
+def _root(total: Array) -> Array:
+    """The square root, whose derivative at 0 is 0 here, as in Paddle."""
+    flat = np.asarray(value_of(total) == 0)
+    return np.where(flat, 0.0, np.sqrt(np.where(flat, 1.0, total)))
+
+
 @rule(ops.PNorm)
 def p_norm(x: Array, axis: Any, keepdim: bool, porder: float) -> Array:
     axes = axes_of(x, axis)
@@ -98,14 +104,15 @@ def p_norm(x: Array, axis: Any, keepdim: bool, porder: float) -> Array:
     if porder == 0:
         return np.sum((value_of(x) != 0) * 1.0, axis=axes, keepdims=keepdim)
     if porder == 2:
-        return np.sqrt(np.sum(x * x, axis=axes, keepdims=keepdim))
+        return _root(np.sum(x * x, axis=axes, keepdims=keepdim))
     return np.power(np.sum(np.power(size, porder), axis=axes, keepdims=keepdim), 1.0 / porder)
 
 
 @rule(ops.ClipByNorm)
 def clip_by_norm(x: Array, max_norm: float) -> Array:
-    norm = np.sqrt(np.sum(x * x))
-    return np.where(norm > max_norm, x * (max_norm / norm), x)
+    norm = _root(np.sum(x * x))
+    above = np.asarray(value_of(norm) > max_norm)
+    return np.where(above, x * (max_norm / np.where(above, norm, 1.0)), x)
 
 
 def _where_first(x: Array, axis: int, keepdim: bool, flatten: bool, function: Any) -> Array:

@@ -25,13 +25,13 @@ def machine_directory() -> Path | None:
     if given == "":
         return None
     # where no handler of a signal raises, which might count as an error of the disk
-    directory = call_aside(lambda: _made(given))
+    directory = call_aside(lambda: _find_or_make(given))
     if directory is None or not os.access(directory, os.W_OK | os.X_OK):
         return None
     return directory if is_private(directory) else None
 
 
-def _made(given: str | None) -> Path | None:
+def _find_or_make(given: str | None) -> Path | None:
     try:
         base = Path(given) if given else _home() / "graphopt" / "xla"
         directory = base.expanduser() / _machine()

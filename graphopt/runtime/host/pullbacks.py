@@ -259,7 +259,7 @@ def pool2d(
             part = cotangent[own]
             if pooling_type == "max":
                 seen = images[there]
-                first = ((seen == tops[own]) | np.isnan(seen)) & ~taken[own]
+                first = (seen == tops[own]) & ~taken[own]  # of nan, as in Paddle, none
                 taken[own] |= first
                 part = where(first, part)
             if any(len({*each}) < len(each) for each in at):  # at an edge two windows meet
@@ -363,8 +363,8 @@ def cross_entropy_with_softmax(
     def of_logits() -> Array:
         if use_softmax:
             return (probabilities - shares) * weight
-        parts = shares / logits
-        return -(parts if soft_label else np.where(shares != 0, parts, nothing)) * weight
+        parts = shares / logits * weight
+        return -(parts if soft_label else np.where(shares != 0, parts, nothing))
 
     return {"logits": of_logits, "label": lambda: -np.log(probabilities) * g}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
@@ -12,11 +13,14 @@ from hypothesis import given, settings
 
 from graphopt import CPUPlace
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops import activation, elementary, pool, reduce
+from graphopt.ir.dialect.ops import math as arithmetic
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.signature import main_function, signature_of
 from graphopt.ir.dialect.types import dtype_of
+from graphopt.lowering.denormals import flushed_denormals
 from graphopt.reference.interpreter import is_random
 from graphopt.reference.tape import NoDerivative
 from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
@@ -57,28 +61,43 @@ def gradients_of(
     op_class: type[PdOp], sample: Sample, arrays: list[Array], number: int, seed: Array
 ) -> tuple[list[Array], list[Array]]:
     """The gradients of one result for its operands in float32, by NumPy and by the lowering."""
+    return gradients_by_both(op_class, sample, number)(arrays, seed)
+
+
+def gradients_by_both(
+    op_class: type[PdOp], sample: Sample, number: int
+) -> Callable[[list[Array], Array], tuple[list[Array], list[Array]]]:
+    """What `gradients_of` computes, as a function of arrays of the sample's shapes."""
     block, op = build(op_class, sample)
-    at = [index for index, array in enumerate(arrays) if array.dtype == np.float32]
+    at = [index for index, array in enumerate(flat(sample)) if array.dtype == np.float32]
     wrt = [block.args[index] for index in at]
     cotangent = block.insert_arg(op.results[number].type, len(block.args))
     grad = Grad.make([op.results[number]], wrt, [cotangent], [], parameters=[])
     block.add_op(grad)
     rule = rule_of(op_class, sample)
-
-    def result(*given: Any) -> Any:
-        full: list[Any] = [*arrays]
-        for index, value in zip(at, given, strict=True):
-            full[index] = value
-        return rule(*full)[number]
-
-    _, pull = jax.vjp(result, *(arrays[index] for index in at))
-    wanted = [np.asarray(each) for each in pull(seed)]
-    results = [NATIVE.enter(np.asarray(each)) for each in rule(*arrays)]
-    values = [*map(NATIVE.enter, arrays), seed, *results]
     slots = {value: slot for slot, value in enumerate((*block.args, *op.results))}
-    with np.errstate(all="ignore"):
-        found = Derivative(grad, slots, NATIVE)(values)
-    return found, wanted
+    derivative = Derivative(grad, slots, NATIVE)
+
+    @jax.jit
+    def by_xla(arrays: list[Any], seed: Any) -> tuple[Any, Any]:
+        def result(*given: Any) -> Any:
+            full: list[Any] = [*arrays]
+            for index, value in zip(at, given, strict=True):
+                full[index] = value
+            results = rule(*full)
+            return results[number], results
+
+        _, pull, results = jax.vjp(result, *(arrays[index] for index in at), has_aux=True)
+        return pull(seed), results
+
+    def by_both(arrays: list[Array], seed: Array) -> tuple[list[Array], list[Array]]:
+        wanted, results = by_xla(arrays, seed)
+        entered = [NATIVE.enter(np.asarray(each)) for each in results]
+        with np.errstate(all="ignore"), flushed_denormals():
+            found = derivative([*map(NATIVE.enter, arrays), seed, *entered])
+        return found, [*map(np.asarray, wanted)]
+
+    return by_both
 
 
 def check(op_class: type[PdOp], sample: Sample, arrays: list[Array]) -> int:
@@ -115,8 +134,7 @@ def cornered(arrays: list[Array]) -> list[Array]:
 @pytest.mark.parametrize(("op_class", "sample"), QUICK)
 def test_quick_pullbacks(op_class: type[PdOp], sample: Sample) -> None:
     check(op_class, sample, flat(sample))
-    if not sample.attrs.get("adaptive"):  # XLA shares among equal maxima there
-        check(op_class, sample, cornered(flat(sample)))
+    check(op_class, sample, cornered(flat(sample)))
 
 
 @pytest.mark.exhaustive
@@ -124,6 +142,99 @@ def test_quick_pullbacks(op_class: type[PdOp], sample: Sample) -> None:
 def test_derivatives_of_rules(op_class: type[PdOp], sample: Sample) -> None:
     check(op_class, sample, flat(sample))
     check(op_class, sample, cornered(flat(sample)))
+
+
+# -- special values --------------------------------------------------------------------------------
+
+SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1.2e-38, -1.2e-38, 1e-42)
+ORDER = "the order of sums and products is that of each form"
+ZEROS = "an infinite weight meets the zeros between the pixels in XLA's"
+EXEMPT: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("bilinear", "batch_norm", "fused_batch_norm_act"), ("infinite", ORDER)),
+    **dict.fromkeys(("fused_bn_add_activation", "cumprod"), ("infinite", ORDER)),
+    **dict.fromkeys(("conv2d", "depthwise_conv2d"), ("infinite|nan", ZEROS)),
+    "fused_conv2d_add_act": ("infinite|nan", ZEROS),
+    "logcumsumexp": ("infinite", "XLA's has nan, as infinity less infinity"),
+    "elementwise_pow": ("zero|tiny", "0 times the logarithm of 0; NumPy takes denormal numbers"),
+    "pool2d": ("infinite|nan", "what is largest in a window of -inf, or with nan"),
+    "prod": ("infinite|nan|tiny", "XLA's divides the product by each element"),
+    "rsqrt": ("zero|tiny", "the sign of the infinite derivative at -0"),
+}
+"""By op: the kinds of numbers that are not planted, and the reason."""
+
+
+def kind_of(number: float) -> str:
+    if np.isnan(number):
+        return "nan"
+    if np.isinf(number):
+        return "infinite"
+    return "usual" if abs(number) == 1 else "tiny" if number else "zero"
+
+
+@pytest.mark.every(12)
+@pytest.mark.parametrize(("op_class", "sample"), EACH)
+def test_special_values(op_class: type[PdOp], sample: Sample) -> None:
+    """One number of an operand, or all of it, is special: both forms give alike gradients."""
+    _, op = build(op_class, sample)
+    arrays = flat(sample)
+    number = PULLBACKS[op_class][0] if op_class in PULLBACKS else 0
+    if dtype_of(op.results[number].type) != "float32":
+        return
+    left_out = EXEMPT.get(op_class.name.removeprefix("pd."), ("", ""))[0].split("|")
+    rule = rule_of(op_class, sample)
+    seed = np.random.default_rng(1).normal(size=np.shape(rule(*arrays)[number])).astype("float32")
+    compute = gradients_by_both(op_class, sample, number)
+    for at, array in enumerate(arrays):
+        for special in SPECIAL if array.dtype == np.float32 and array.size else ():
+            for chosen in () if kind_of(special) in left_out else (array.size // 2, slice(None)):
+                planted = array.copy()
+                planted.reshape(-1)[chosen] = special
+                given = [*arrays[:at], planted, *arrays[at + 1 :]]
+                try:
+                    found, wanted = compute(given, seed)
+                except (NoDerivative, IndexError):  # the step is compiled then
+                    return
+                for mine, theirs in zip(found, wanted, strict=True):
+                    most = np.max(np.abs(theirs), initial=1e-2, where=np.isfinite(theirs))
+                    np.testing.assert_allclose(
+                        mine, theirs, 2e-3, 1e-3 * most, err_msg=f"{special} in operand {at}"
+                    )
+
+
+# Paddle's numbers, or the definition's where Paddle's code has 0 times an infinity
+WANTED = [
+    (activation.Softplus, [np.inf, -np.inf], {}, [1.0, 0.0]),
+    (activation.LogSigmoid, [np.inf, -np.inf], {}, [0.0, 1.0]),
+    (activation.Softshrink, [np.inf, -np.inf, 0.0], {}, [1.0, 1.0, 0.0]),
+    (arithmetic.Abs, [np.nan, -0.0, -2.0], {}, [np.nan, 0.0, -1.0]),
+    (elementary.Log2, [1.2e-38], {}, [1.2022459e38]),
+    (reduce.Mean, [np.nan, 1.0], {}, [0.5, 0.5]),
+    (reduce.PNorm, [0.0, 0.0], {}, [0.0, 0.0]),
+    (reduce.ClipByNorm, [0.0, 0.0], {"max_norm": 0.5}, [1.0, 1.0]),
+]
+
+
+@pytest.mark.parametrize(("op_class", "operand", "attrs", "wanted"), WANTED)
+def test_special_values_as_in_paddle(
+    op_class: type[PdOp], operand: list[float], attrs: dict[str, Any], wanted: list[float]
+) -> None:
+    array = np.array(operand, "float32")
+    given = Sample((array,), attrs)
+    seed = np.ones(np.shape(rule_of(op_class, given)(array)[0]), "float32")
+    for gradients in gradients_of(op_class, given, [array], 0, seed):
+        np.testing.assert_allclose(gradients[0], wanted, 1e-5)
+
+
+def test_equal_maxima_of_uneven_windows() -> None:
+    """The first one of a window has the gradient, in the order of rows, as in Paddle."""
+    image = np.zeros((1, 1, 3, 3), "float32")
+    image[0, 0, 0, 1] = image[0, 0, 1, 0] = 1.0
+    for sizes in ((2, 2), (2, 3), (3, 2), (1, 2)):
+        attrs = {"kernel_size": sizes, "adaptive": True, "pooling_type": "max"}
+        given = Sample((image,), {**attrs, "strides": (1, 1)})
+        seed = np.arange(1, 1 + np.prod(sizes), dtype="float32").reshape(1, 1, *sizes)
+        found, by_xla = gradients_of(pool.Pool2d, given, [image], 0, seed)
+        np.testing.assert_array_equal(by_xla[0], found[0])
 
 
 @settings(max_examples=examples(20))
