@@ -73,7 +73,7 @@ class _Product:
     @property
     def summed(self) -> str:
         """The letters that are summed over."""
-        return "".join(c for c in self.terms[0] if c in self.terms[1] and c not in self.result)
+        return "".join(c for c in self.terms[0] if c not in self.result)
 
     def exchange(self) -> _Product:
         """y times x."""
@@ -203,8 +203,8 @@ def _without_dots(op: Einsum, first: str, second: str, result: str) -> tuple[str
     free = "".join(c for c in string.ascii_letters if c not in first + second + result)
 
     def name_ellipsis(term: str, value: SSAValue) -> str:
-        before, dots, after = term.partition("...")
-        count = rank_of(value.type) - len(before) - len(after) if dots else 0
+        before, _, after = term.partition("...")
+        count = rank_of(value.type) - len(before) - len(after)
         return before + free[len(free) - count :] + after
 
     return (
