@@ -68,11 +68,10 @@ class _Driver(CSEDriver):
     kept: set[SSAValue] = field(default_factory=set[SSAValue])
 
     def _simplify_region(self, region: Region) -> None:
-        if len(region.blocks) == 1:
-            known = self._known_ops if isinstance(self._known_ops, _ScopedOps) else _ScopedOps()
-            self._known_ops = known
-            with known.scope():
-                self._simplify_block(region.block)
+        known = self._known_ops if isinstance(self._known_ops, _ScopedOps) else _ScopedOps()
+        self._known_ops = known
+        with known.scope():
+            self._simplify_block(region.block)
 
     def _simplify_operation(self, op: Operation) -> None:
         if not any(result in self.kept for result in op.results):
