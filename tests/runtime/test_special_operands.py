@@ -208,9 +208,10 @@ def cases(dtype: str) -> list[Case]:
             sample = replace(sample, operands=tuple(_cast(o, wanted) for o in sample.operands))
         planted = tuple(at for at in planted if flat(sample)[at].dtype == wanted)
         case = Case(str(param.id), op_class, sample, wanted, planted)
-        if any(case.operands[at].size for at in planted) and _is_computed(case):
-            if dtype != "bool" or _is_lowered(case):  # there are no sums of booleans
-                found.append(case)
+        has_room = any(case.operands[at].size for at in planted)
+        # there are no sums of booleans
+        if has_room and _is_computed(case) and (dtype != "bool" or _is_lowered(case)):
+            found.append(case)
     return found
 
 
