@@ -22,6 +22,7 @@ from graphopt.reference.ops.conv import channels_back, channels_first
 from graphopt.reference.ops.linear import product
 from graphopt.reference.ops.norm import by_channel, channel_of
 from graphopt.reference.ops.pool import windows_of
+from graphopt.runtime.host import convolution
 from graphopt.runtime.host.convolution import Ints, channels_last
 from graphopt.runtime.host.rules import erf
 
@@ -209,6 +210,29 @@ def conv2d(
         return found if data_format == "NHWC" else np.moveaxis(found, -1, 1)
 
     return {"input": of_input, "filter": of_filter}
+
+
+@_pullback(conv.Conv2dTranspose)
+def conv2d_transpose(
+    input: Array,
+    filter: Array,
+    strides: Ints,
+    paddings: Ints,
+    padding_algorithm: str,
+    dilations: Ints,
+    groups: int,
+    data_format: str,
+    g: Array,
+) -> Gradients:
+    """Of the convolution from the result to the input, whose derivative this one is."""
+    sizes = channels_last(input, data_format).shape[1:3]
+    steps = used_dilations(dilations, padding_algorithm)
+    pads = explicit_pads(paddings, padding_algorithm, sizes, filter.shape[2:], strides, steps)
+    window = strides, (*pads[0], *pads[1]), "EXPLICIT", steps, groups, data_format, "OIHW"
+    return {
+        "input": lambda: convolution.conv2d(g, filter, *window),
+        "filter": conv2d(g, filter, *window, g=input)["filter"],
+    }
 
 
 # -- windows and norms -----------------------------------------------------------------------------

@@ -115,18 +115,25 @@ def take_in_numpy(replicated: Replicated, ports: list[Bound]) -> list[Array]:
     """As `take`, but arrays of NumPy that are on no device are left there."""
     return [
         slot.value
-        if slot is not None and slot.home is None and _is_plain(port, slot, layout)
+        if slot is not None and slot.home is None and _is_in_numpy(port, slot, layout)
         else take(replicated, Bound(port, slot, layout))
         for port, slot, layout in ports
     ]
 
 
-def _is_plain(port: Port, slot: Holder, layout: ArrayLayout) -> bool:
-    """True for an array of NumPy that is just what a step takes; ScopeError for another type."""
-    if type(slot.value) is not np.ndarray or not layout == slot.layout == AS_IT_IS:
+def _is_in_numpy(port: Port, slot: Holder, layout: ArrayLayout) -> bool:
+    """True for an array of NumPy that is just what a step takes; ScopeError for another type.
+
+    Its axes are put in the order of the step.
+    """
+    if type(slot.value) is not np.ndarray or layout != ArrayLayout(order=layout.order):
         return False
-    check_state(port, slot.value)
-    return True
+    if slot.layout == AS_IT_IS:
+        check_state(port, slot.value)
+        if layout.order:
+            value = np.ascontiguousarray(slot.value.transpose(layout.order))
+            slot.put(value, layout=layout, home=None)
+    return slot.layout == layout
 
 
 def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
