@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
@@ -44,12 +45,14 @@ RATE = 3e10
 """The operations of matrix products that NumPy does in a second, about."""
 CONVOLUTION = 6
 """The time of an operation of a convolution, as a multiple of that in a matrix product."""
-UPDATE = 1e-8
+UPDATE = 5e-9
 """The seconds in which an element of the state is updated, about."""
 CALL, STEP = 3e-5, 1.4e-4
 """The seconds that an operator takes beside these, and a step of a recurrent cell."""
 HELD = 128 << 20
 """The bytes of intermediate values that stay with the process from run to run."""
+STATES = 12
+"""Those for each element of the state: of a gradient, and of the state before and after a step."""
 WITH_DERIVATIVE = 3
 """The operations of a step and its derivative, as a multiple of those of the step alone."""
 
@@ -87,7 +90,7 @@ class HostForm:
         self._called = CALL * compiled.size
         self._updated = sum(math.prod(map(abs, port.shape)) for port in plan.updated)
         self._keeps = _may_need_data(compiled.module)
-        keep_heap(HELD)
+        keep_heap(HELD + STATES * self._updated)
         self.has_loops = _has_loops(compiled.module)
         self.last: tuple[Arrays, Arrays, FedArrays, HostArray] | None = None
 
@@ -105,12 +108,11 @@ class HostForm:
             values = self._body.run(running, [given[at] for at in self._positions])
         self.spent += time.thread_time() - began
         self.last = (updated, read_only, fed, key) if self._keeps else None
-        # copies: a result may be a feed, a parameter, or a part of one
         pairs = [*zip(self._returned, values, strict=True)]
-        results = compute_or_raise(
-            lambda: tuple(np.array(NATIVE.left(*pair), order="C") for pair in pairs)
-        )
-        return results[: self._fetches], results[self._fetches :]
+        results = compute_or_raise(lambda: [NATIVE.left(*pair) for pair in pairs])
+        # copies: a result may be a feed, a parameter, or a part of one
+        fetched = tuple([np.array(each, order="C") for each in results[: self._fetches]])
+        return fetched, _own_arrays(results[self._fetches :], given)
 
     def for_sizes(self, price: float, *, repeats: bool) -> HostForm:
         """A form of its own for more sizes of the program."""
@@ -133,6 +135,20 @@ class HostForm:
     def release_arguments(self) -> None:
         """The other form has been timed, so that no arguments are needed."""
         self._keeps, self.last = False, None
+
+
+def _own_arrays(results: Sequence[HostArray], given: Sequence[HostArray]) -> Arrays:
+    """New state, which shares memory neither with what was given nor with each other.
+
+    A copy of all of it would take as long as to compute it.
+    """
+    taken = set(map(id, given))
+    own: list[HostArray] = []
+    for result in results:
+        is_own = result.base is None and result.flags.c_contiguous and id(result) not in taken
+        own.append(result if is_own else np.array(result, order="C"))
+        taken.add(id(result))
+    return tuple(own)
 
 
 def has_host_form(compiled: Compiled) -> bool:

@@ -12,9 +12,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.op import PdOp, call_rule
 from graphopt.ir.dialect.ops import activation, conv, pool
 from graphopt.ir.dialect.ops import math as arithmetic
+from graphopt.ir.dialect.ops.update.adaptive import Adagrad
+from graphopt.ir.dialect.ops.update.basic import Adam, Adamw, Momentum, Sgd
 from graphopt.reference.registry import RULES, Rule
 from graphopt.runtime.host.convolution import conv2d, conv2d_transpose, depthwise_conv2d
 from graphopt.runtime.host.pools import pool2d
@@ -78,6 +80,41 @@ def gelu(x: Array, approximate: bool) -> Array:
     return gate
 
 
+STRIP = 1 << 15
+"""The elements of an update at a time: what it makes of them fits into the cache of a core."""
+
+
+def _in_strips(op_class: type[PdOp]) -> Rule:
+    """The rule of an update, which computes each element of a parameter by itself."""
+    rule = RULES[op_class]
+
+    def update(**given: Any) -> Any:
+        param = given["param"]
+        if param.size <= STRIP:
+            return call_rule(rule, given)
+        rows = {
+            name: value.reshape(-1)
+            for name, value in given.items()
+            if isinstance(value, np.ndarray) and value.shape == param.shape
+        }
+        made = list[Any]()
+        for first in range(0, param.size, STRIP):
+            part = slice(first, first + STRIP)
+            found = call_rule(rule, given | {name: row[part] for name, row in rows.items()})
+            results = found if isinstance(found, tuple) else (found,)
+            if not made:
+                made = [
+                    np.empty(param.shape, each.dtype) if each.size == STRIP else each
+                    for each in results
+                ]
+            for whole, each in zip(made, results, strict=True):
+                if whole.shape == param.shape:
+                    whole.reshape(-1)[part] = each
+        return tuple(made)
+
+    return update
+
+
 QUICK: Mapping[type[PdOp], Rule] = {
     activation.Gelu: gelu,
     activation.Hardswish: hardswish,
@@ -87,4 +124,5 @@ QUICK: Mapping[type[PdOp], Rule] = {
     conv.Conv2dTranspose: conv2d_transpose,
     conv.DepthwiseConv2d: depthwise_conv2d,
     pool.Pool2d: pool2d,
+    **{each: _in_strips(each) for each in (Adagrad, Adam, Adamw, Momentum, Sgd)},
 }

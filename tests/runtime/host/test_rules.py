@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block
 
-from graphopt.ir.dialect.op import call_rule
+from graphopt.ir.dialect.definition import default_attrs
+from graphopt.ir.dialect.op import call_rule, class_of
 from graphopt.ir.dialect.ops.conv import Conv2d, Conv2dTranspose, DepthwiseConv2d
 from graphopt.ir.dialect.ops.pool import Pool2d
 from graphopt.ir.dialect.signature import function_signature, main_function
@@ -22,6 +23,7 @@ from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.reference import Unsupported, evaluate_ops
 from graphopt.reference.registry import RULES
 from graphopt.runtime.devices.places import CPUPlace
+from graphopt.runtime.host import rules
 from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
 from graphopt.runtime.host.rules import QUICK, erf
 from graphopt.testing import programs, random_inputs, run_module
@@ -203,3 +205,23 @@ def test_error_function() -> None:
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, wanted, rtol=3.6e-7)
     assert np.isnan(erf(np.array([np.nan], "float32")))
+
+
+@pytest.mark.parametrize("name", ["adagrad", "adam", "adamw", "momentum", "sgd"])
+def test_updates_in_strips(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have the bits of the rule of the whole parameter, in each of its shapes."""
+    monkeypatch.setattr(rules, "STRIP", 8)
+    op_class, random = class_of(f"pd.{name}"), np.random.default_rng(0)
+    for shape in ((3, 7), (24,), (9, 1)):
+        given: dict[str, Any] = {
+            each: random.uniform(0.1, 1, shape).astype("float32")
+            for each in ("param", "grad", "velocity", "moment", "moment1", "moment2")
+        }
+        given |= dict.fromkeys(
+            ("learning_rate", "beta1_pow", "beta2_pow"), np.full([1], 0.5, "float32")
+        )
+        values = {"mu": 0.9, **default_attrs(op_class), "moment2_max": None, **given}
+        found, wanted = (call_rule(each[op_class], values) for each in (QUICK, RULES))
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other, strict=True)
