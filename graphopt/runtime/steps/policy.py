@@ -44,8 +44,8 @@ SEEDED_RUNS, SEEDED_RUNS_PER_OP = 8, 0.02
 """The runs of a seeded training before the full form, with those for each of its operators: about
 as many as take the time of compiling."""
 SEEDED_PATIENCE, SEEDED_MOST = 3, 1000
-"""Where NumPy computes them, the runs of one size that take this multiple of the time of compiling,
-and the most of them. The full form is there by then, so that no run waits for it."""
+"""The runs of one size that NumPy computes, as a multiple of the time of compiling, and the most of
+them. The full form is there by then, so that no run waits for it."""
 NICER = 5
 """The steps of priority that a process which compiles is below the one that goes on meanwhile."""
 GAIN_BY_OP = 0.7
