@@ -3,8 +3,8 @@
 The word of an element is a hash of its place and of the two words of a key. The hash is the
 finaliser `lowbias32` (Wellons, "Prospecting for hash functions", 2018), twice: it passes tests of
 uniformity and independence, but is not meant to resist an attacker. It takes a fifth of the
-operations of Threefry, from which all other numbers are drawn, so XLA computes it again in each loop
-that needs a mask, and keeps none. Nothing here imports JAX.
+operations of Threefry, from which all other numbers are drawn, so XLA computes it in each loop that
+needs a mask, and keeps none. Nothing here imports JAX.
 """
 
 from __future__ import annotations

@@ -50,6 +50,18 @@ TABLE: list[tuple[str, Facts, History, str, str]] = [
     ("in NumPy: they took longer, and it runs again", IN_NUMPY, History(**AGAIN), HOST, FULL),
     ("in NumPy: a training has taken a tenth, and it runs again", TRAINS, CHEAP, HOST, FULL),
     (
+        "in NumPy: the same, and the training has had other sizes",
+        TRAINS,
+        replace(CHEAP, others=1.0),
+        *(HOST, ""),
+    ),
+    (
+        "from a seed, in NumPy: it has taken seven tenths, and runs again",
+        SEEDED_IN_NUMPY,
+        replace(CHEAP, spent=0.7),
+        *(HOST, FULL),
+    ),
+    (
         "in NumPy: a run is over, and those of all processes cost more than compiling",
         IN_NUMPY,
         History(runs=1, ended=True, pays_later=True),
@@ -114,13 +126,13 @@ TABLE: list[tuple[str, Facts, History, str, str]] = [
         *(FAST, FULL),
     ),
     (
-        "from a seed, in NumPy: these sizes have had three times the price at most, by an estimate",
+        "from a seed, in NumPy: twice the price and a second are not over, by an estimate",
         SEEDED_IN_NUMPY,
         History(runs=3, trained=SEEDED.quick_runs + 1, thread=FULL),
         *(HOST, ""),
     ),
     (
-        "from a seed, in NumPy: they have had more",
+        "from a seed, in NumPy: they are over",
         SEEDED_IN_NUMPY,
         History(runs=4, thread=FULL),
         *(FULL, ""),
@@ -425,6 +437,7 @@ def states() -> Iterator[list[Step]]:
         patched.setattr(policy, "SEEDED_RUNS", 2)
         patched.setattr(policy, "SEEDED_RUNS_PER_OP", 0.0)
         patched.setattr(policy, "SEEDED_PATIENCE", 2)
+        patched.setattr(policy, "CHILD", 0.0)
         # facts that decide the same
         distinct = {(f.asked, f.first, f.loops, f.quick_runs): f for f in all_facts()}
         yield [state for facts in distinct.values() for state in reachable(facts)]

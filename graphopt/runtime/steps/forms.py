@@ -290,6 +290,7 @@ class Forms:
         costs.host_seconds += spent - seen.spent
         costs.missed += spent - seen.spent if self._is_missed else 0.0
         seen.spent, seen.ended = spent, True
+        seen.others = round(costs.host_seconds - spent, 6)
         # sizes may change in a loop: then there is no compiled program to keep
         if facts.asked != AUTO or facts.loops or seen.pays_later or self._is_missed:
             return

@@ -39,13 +39,17 @@ A derivative counts as two more programs of the size of its own.
 TINY = 12
 """Programs of fewer operators have no host form: they compile in a fraction of a second."""
 PATIENCE, TRAINING_PATIENCE = 0.5, 0.1
-"""The part of the time of compiling that the host form takes before that is done, in a thread."""
+"""The part of the time of compiling that the host form takes before that is done, in a thread; the
+second one is for the first sizes of a training, which are likely to be its only ones."""
 SEEDED_RUNS, SEEDED_RUNS_PER_OP = 8, 0.02
 """The runs of a seeded training before the full form, with those for each of its operators: about
 as many as take the time of compiling."""
-SEEDED_PATIENCE, SEEDED_MOST = 3, 1000
-"""The runs of one size that NumPy computes, as a multiple of the time of compiling, and the most of
-them. The full form is there by then, so that no run waits for it."""
+SEEDED_PATIENCE, SEEDED_MOST, CHILD = 2, 1000, 1.0
+"""The runs of one size that NumPy computes, as a multiple of the time of compiling, the most of
+them, and the seconds until a child process compiles."""
+SEEDED_BEGIN = 0.7
+"""The part of the time of compiling after which that begins: the full form is there when it is due,
+so that no run waits for it, and none is compiled for sizes that are rare."""
 NICER = 5
 """The steps of priority that a process which compiles is below the one that goes on meanwhile."""
 GAIN_BY_OP = 0.7
@@ -130,7 +134,8 @@ class Facts:
     @property
     def host_runs(self) -> int:
         """The runs of a seeded training in NumPy."""
-        return min(max(round(SEEDED_PATIENCE * self.price / self.seconds), 1), SEEDED_MOST)
+        runs = round((SEEDED_PATIENCE * self.price + CHILD) / self.seconds)
+        return min(max(runs, 1), SEEDED_MOST)
 
     @property
     def nicer(self) -> int:
@@ -199,6 +204,8 @@ class History:
     """True when NumPy has ended a run."""
     spent: float = 0.0
     """The seconds of all runs in NumPy."""
+    others: float = 0.0
+    """Those of the runs of other sizes of the program."""
     pays_later: bool = False
     """True when those and the runs of earlier processes have cost more than compiling would."""
     left: str = ""
@@ -252,7 +259,7 @@ def choose(facts: Facts, seen: History) -> Choice:
         return Choice(form, f"{form}: the full form did not compile: {seen.error}", is_last=True)
     if seen.thread:
         return Choice(form, f"{form}: the full form is being compiled")
-    patience = TRAINING_PATIENCE if facts.trains else PATIENCE
+    patience = TRAINING_PATIENCE if facts.trains and not seen.others else PATIENCE
     is_cheap = form == HOST and seen.spent < patience * facts.price
     is_due = (seen.runs > 1 and not is_cheap) or (seen.pays_later and seen.ended)
     which = "a later" if is_cheap else "a second"
@@ -270,7 +277,7 @@ def _choose_seeded(facts: Facts, seen: History, *, is_quick: bool) -> Choice:
     form = FAST if seen.left else facts.first[0]
     runs = facts.host_runs if form == HOST else facts.fast_runs
     words = f"{form}: it trains from a seed, and run {runs + 1} has the full form"
-    is_cheap = form == HOST and seen.spent < TRAINING_PATIENCE * facts.price
+    is_cheap = form == HOST and seen.spent < SEEDED_BEGIN * facts.price
     is_made = seen.thread or seen.needs_data or FULL in seen.ready
     is_due = seen.runs > 1 and not (is_cheap or is_made)
     return Choice(form, words, FULL if is_due else "")
