@@ -112,7 +112,7 @@ def save(
     write_files(
         {
             Path(f"{model_path}.pdparams"): sealed_pickle(
-                write_pickle(split_big(_copies(parameters), protocol), protocol)
+                write_pickle(split_big(_with_flat_weights(program, parameters), protocol), protocol)
             ),
             Path(f"{model_path}.pdopt"): sealed_pickle(write_pickle(_copies(others), protocol)),
             Path(f"{model_path}.pdmodel"): sealed_message(write_program(program)),
@@ -131,6 +131,20 @@ def _current(program: Program, variable: Variable) -> Slot | np.ndarray[Any, Any
 
 def _copies(values: Mapping[str, Slot | np.ndarray[Any, Any]]) -> dict[str, Any]:
     return {n: value.read() if isinstance(value, Slot) else value for n, value in values.items()}
+
+
+def _with_flat_weights(
+    program: Program, parameters: Mapping[str, Slot | np.ndarray[Any, Any]]
+) -> dict[str, Any]:
+    """Copies of the parameters, and those of recurrent layers one after the other: Paddle refuses
+    a file without these."""
+    values = _copies(parameters)
+    flat = {
+        name: np.concatenate([values[each].ravel() for each in parts])
+        for name, parts in program.flat_weights.items()
+        if all(each in values for each in parts)
+    }
+    return values | flat
 
 
 def _is_orbax(folder: Path) -> bool:

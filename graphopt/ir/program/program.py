@@ -813,6 +813,9 @@ class Program(ProgramMethods):
         self.serial = next(_serial)
         self.version = 0
         self.lr_schedulers: dict[str, Any] = {}  # variable name -> schedule that sets it
+        self.flat_weights: dict[str, tuple[str, ...]] = {}
+        """The name under which Paddle also keeps the weights of a recurrent layer, one after the
+        other, and their names."""
         self.fixed_feeds: tuple[str, ...] | None = None
         """Feeds whose elements have to be known to compile it, () where only all sizes have to be;
         None for a program that is compiled for any sizes."""
@@ -934,6 +937,7 @@ class Program(ProgramMethods):
         else:
             twin.lr_schedulers = dict(self.lr_schedulers)
         twin.fixed_feeds = self.fixed_feeds
+        twin.flat_weights = dict(self.flat_weights)
         return twin
 
     def trains(self) -> bool:

@@ -136,6 +136,10 @@ class RNNBase(LayerList):
             width = self.num_directions * (proj_size or hidden_size)
         for name, parameter in zip(self._parameter_names(attrs), self.parameters(), strict=False):
             setattr(self, name, parameter)
+        weights = [each for cell in self._cells() for each in (cell.weight_ih, cell.weight_hh)]
+        biases = [each for cell in self._cells() for each in (cell.bias_ih, cell.bias_hh)]
+        names = tuple([each.name for each in (*weights, *biases)])
+        weights[0].block.program.flat_weights[f"{self._full_name}.w_0"] = names
 
     def _cell(self, width: int, attrs: tuple[Any, ...]) -> GatedCell:
         if self.mode == "LSTM":
