@@ -13,7 +13,7 @@ from graphopt import nn, static, utils
 
 @pytest.mark.parametrize("of", ["the program", "a clone"])
 def test_they_are_saved(of: str, tmp_path: Path) -> None:
-    """First the weights of each layer and direction, then their biases, as Paddle 2.6.2 has them."""
+    """First the weights of each layer and direction, then their biases, as Paddle 2.6.2 does it."""
     main, start = static.Program(), static.Program()
     with (
         static.program_guard(main, start),

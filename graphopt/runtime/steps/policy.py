@@ -47,9 +47,9 @@ as many as take the time of compiling."""
 SEEDED_PATIENCE, SEEDED_MOST, CHILD = 2, 1000, 1.0
 """The runs of one size that NumPy computes, as a multiple of the time of compiling, the most of
 them, and the seconds until a child process compiles."""
-SEEDED_BEGIN = 0.7
-"""The part of the time of compiling after which that begins: the full form is there when it is due,
-so that no run waits for it, and none is compiled for sizes that are rare."""
+SEEDED_BEGIN = 0.35
+"""The part of those runs after which compiling begins: the full form is there when it is due, so
+that no run waits for it, and none is compiled for sizes that are rare."""
 NICER = 5
 """The steps of priority that a process which compiles is below the one that goes on meanwhile."""
 GAIN_BY_OP = 0.7
@@ -277,7 +277,7 @@ def _choose_seeded(facts: Facts, seen: History, *, is_quick: bool) -> Choice:
     form = FAST if seen.left else facts.first[0]
     runs = facts.host_runs if form == HOST else facts.fast_runs
     words = f"{form}: it trains from a seed, and run {runs + 1} has the full form"
-    is_cheap = form == HOST and seen.spent < SEEDED_BEGIN * facts.price
+    is_cheap = form == HOST and seen.runs < SEEDED_BEGIN * runs
     is_made = seen.thread or seen.needs_data or FULL in seen.ready
     is_due = seen.runs > 1 and not (is_cheap or is_made)
     return Choice(form, words, FULL if is_due else "")
