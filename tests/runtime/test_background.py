@@ -63,6 +63,23 @@ def test_work_is_done_in_order() -> None:
     assert [name for name in notes if name != "gone"] == ["a", "b", "c"]
 
 
+def test_others_wait_less_while_work_is_done() -> None:
+    """A thread that traces gives up the lock of the interpreter more often, and only then."""
+    before, notes = sys.getswitchinterval(), list[float]()
+
+    class Looks:
+        def work(self) -> None:
+            notes.append(sys.getswitchinterval())
+
+    looks = Looks()
+    submit(looks)
+    for _ in range(1000):
+        if notes and sys.getswitchinterval() == before:
+            break
+        time.sleep(0.01)
+    assert 0 < notes[0] < 2e-4 < before == sys.getswitchinterval()
+
+
 def test_an_interrupt_while_a_thread_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work then has a thread of its own, and the end of the process waits for none that is idle."""
     start, left, idents = background._Thread.start, [KeyboardInterrupt], list[int]()

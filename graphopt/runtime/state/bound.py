@@ -113,27 +113,28 @@ def take_all(replicated: Replicated, ports: list[Bound], *, keep: bool = False) 
 
 def take_in_numpy(replicated: Replicated, ports: list[Bound]) -> list[Array]:
     """As `take`, but arrays of NumPy that are on no device are left there."""
-    return [
-        slot.value
-        if slot is not None and slot.home is None and _is_in_numpy(port, slot, layout)
-        else take(replicated, Bound(port, slot, layout))
-        for port, slot, layout in ports
-    ]
+    found: list[Array] = []
+    for port, slot, layout in ports:
+        array = None if slot is None or slot.home is not None else _in_numpy(port, slot, layout)
+        found.append(take(replicated, Bound(port, slot, layout)) if array is None else array)
+    return found
 
 
-def _is_in_numpy(port: Port, slot: Holder, layout: ArrayLayout) -> bool:
-    """True for an array of NumPy that is just what a step takes; ScopeError for another type.
+def _in_numpy(port: Port, slot: Holder, layout: ArrayLayout) -> Array | None:
+    """An array of NumPy with its axes in the order of the step; None for parts, and other arrays.
 
-    Its axes are put in the order of the step.
+    ScopeError for one of another type.
     """
-    if type(slot.value) is not np.ndarray or layout != ArrayLayout(order=layout.order):
-        return False
-    if slot.layout == AS_IT_IS:
-        check_state(port, slot.value)
-        if layout.order:
-            value = np.ascontiguousarray(slot.value.transpose(layout.order))
-            slot.put(value, layout=layout, home=None)
-    return slot.layout == layout
+    value, held = slot.value, slot.layout
+    orders = ArrayLayout(order=held.order), ArrayLayout(order=layout.order)
+    if type(value) is not np.ndarray or orders != (held, layout):
+        return None
+    if held == layout != AS_IT_IS:
+        return value
+    if held.order:
+        value = value.transpose(np.argsort(held.order))
+    check_state(port, value)
+    return np.ascontiguousarray(value.transpose(layout.order)) if layout.order else value
 
 
 def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
