@@ -115,7 +115,7 @@ def draw_mask(key: Array, share: float, shape: Shape) -> Array:
     """True for a random `share` of the elements, for a key of `hashing.py`."""
     size = math.prod(shape)
     counters = lax.iota(np.uint32, size)
-    if size > 1 << 32:
+    if isinstance(size, int) and size > 1 << 32:  # else a symbol, as in an export
         high = (lax.iota(np.uint64, size) >> np.uint64(32)).astype(np.uint32)
         counters = counters ^ mix_words(high)
     return keep_share(key, counters, share).reshape(shape)
