@@ -68,6 +68,11 @@ def multiply(x: Array, y: Array, g: Array) -> Gradients:
     return {"x": lambda: g * y, "y": lambda: g * x}
 
 
+@_pullback(arithmetic.Cast)
+def cast(g: Array) -> Gradients:
+    return {"x": lambda: g}
+
+
 @_pullback(activation.Relu)
 def relu(g: Array, outs: Sequence[Array]) -> Gradients:
     return {"x": lambda: where(outs[0] > 0, g)}
