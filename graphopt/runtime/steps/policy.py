@@ -241,12 +241,14 @@ def choose(facts: Facts, seen: History) -> Choice:
     """The form of the next run."""
     first, why = facts.first
     in_numpy = first == HOST and not seen.left
-    is_counted = seen.runs <= facts.host_runs if in_numpy else seen.trained <= facts.fast_runs
-    is_quick = is_counted and not seen.shared
-    if FULL in seen.ready and not (facts.quick_runs and is_quick):
+    is_quick = facts.quick_runs > 0 and not seen.shared
+    if is_quick and in_numpy:
+        is_quick = seen.runs <= facts.host_runs
+    elif is_quick:
+        is_quick = seen.trained <= facts.fast_runs
+    if FULL in seen.ready and not is_quick:
         return _full(facts, seen)
-    counts_host = facts.quick_runs > 0 and is_quick and in_numpy
-    if seen.needs_data and not counts_host:
+    if seen.needs_data and not (is_quick and in_numpy):
         return _op_by_op(facts, seen)
     if first == FULL:
         return Choice(FULL, f"{FULL}: {why}")
