@@ -117,6 +117,7 @@ def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
     made = Heap()
     monkeypatch.setattr(heap_of_c, "_glibc", lambda: made)
     monkeypatch.setattr(scratch, "_ran", scratch._Ran())
+    monkeypatch.setattr(heap_of_c, "_most", [0])
     return made
 
 
@@ -140,9 +141,13 @@ def test_large_blocks_only(monkeypatch: pytest.MonkeyPatch, heap: Heap) -> None:
 
 def test_the_heap_of_a_smaller_block_does_not_shrink(heap: Heap) -> None:
     """Its limits are set once, and its runs are left alone."""
-    kept = scratch_of(compiled(HELD // 2))
-    assert (heap_of_c._TRIM_THRESHOLD, 2 * scratch._ran.largest + MAPPED) in heap.asked
-    assert HELD <= scratch._ran.largest < MAPPED and kept is None
+    function = compiled(HELD // 2)
+    size = temporary_bytes(function)
+    assert HELD <= size < MAPPED and scratch_of(function) is None
+    limit = heap_of_c._TRIM_THRESHOLD, 2 * size + MAPPED
+    assert limit in heap.asked
+    heap_of_c.keep_heap(1)  # of a program that needs less
+    assert heap.asked[-1] == limit
 
 
 def test_a_block_is_given_back_for_another(heap: Heap) -> None:

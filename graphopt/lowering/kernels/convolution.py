@@ -102,7 +102,7 @@ def convolve_by_xla(
     groups: int = 1,
     spread: Sequence[int] | None = None,
 ) -> Array:
-    """`lax.conv_general_dilated`, where the process survives it.
+    """The convolution of XLA, by JAX's layouts, with padding by hand where XLA would abort.
 
     XLA swaps x and w where w has more positions. Along an axis on which w has two and x is spread
     by two, without padding, it then takes the size of one for the other's, and aborts. Such an axis

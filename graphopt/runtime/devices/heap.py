@@ -17,11 +17,12 @@ MAPPED = 32 << 20
 """The bytes from which on glibc maps a block; it takes no larger limit."""
 # options of mallopt, in malloc.h
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
-_MOST = (1 << 31) - 1
+_LIMIT = (1 << 31) - 1
+_most = [0]
 
 
 def keep_heap(held: int) -> ctypes.CDLL | None:
-    """Let the heap shrink only where it has so many free bytes at its end.
+    """Let the heap shrink only where it has so many free bytes at its end, or as many as before.
 
     Gives the C library; None where that is not glibc, or a flag says to keep nothing.
     """
@@ -29,7 +30,8 @@ def keep_heap(held: int) -> ctypes.CDLL | None:
     if heap is not None:
         heap.mallopt(_MMAP_THRESHOLD, MAPPED)
         heap.mallopt(_TOP_PAD, 2 * MAPPED)  # other threads keep their heaps, of that size
-        heap.mallopt(_TRIM_THRESHOLD, min(held, _MOST))
+        _most[0] = max(held, _most[0])
+        heap.mallopt(_TRIM_THRESHOLD, min(_most[0], _LIMIT))
     return heap
 
 

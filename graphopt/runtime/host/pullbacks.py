@@ -234,8 +234,11 @@ def conv2d_transpose(
     steps = used_dilations(dilations, padding_algorithm)
     pads = explicit_pads(paddings, padding_algorithm, sizes, filter.shape[2:], strides, steps)
     window = strides, (*pads[0], *pads[1]), "EXPLICIT", steps, groups, data_format, "OIHW"
+    rows, columns = sizes  # a result that is padded beyond its last step has one more
+    first = 1 if data_format == "NHWC" else 2
+    cut = (*[slice(None)] * first, slice(rows), slice(columns))
     return {
-        "input": lambda: convolution.conv2d(g, filter, *window),
+        "input": lambda: convolution.conv2d(g, filter, *window)[cut],
         "filter": conv2d(g, filter, *window, g=input)["filter"],
     }
 

@@ -39,11 +39,10 @@ _MOST_MAPPED = 65536
 
 @dataclass
 class _Ran:
-    """The step with a large block that ran last, the changes so far, and the largest block."""
+    """The step with a large block that ran last, and the changes so far."""
 
     last: weakref.ref[Scratch] | None = None
     changes: int = 0
-    largest: int = 0
 
 
 _ran = _Ran()
@@ -81,8 +80,7 @@ def scratch_of(function: Step) -> Scratch | None:
     size = temporary_bytes(function)
     if size < HELD:
         return None
-    _ran.largest = max(_ran.largest, size)
-    heap = keep_heap(2 * _ran.largest + MAPPED)
+    heap = keep_heap(2 * size + MAPPED)
     return None if heap is None or size < MAPPED else Scratch(heap)
 
 
