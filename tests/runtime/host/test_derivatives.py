@@ -17,6 +17,7 @@ from graphopt.ir.dialect.ops import activation, elementary, pool, reduce
 from graphopt.ir.dialect.ops import math as arithmetic
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.control import RegionOp
+from graphopt.ir.dialect.ops.conv import Conv2dTranspose
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.signature import main_function, signature_of
 from graphopt.ir.dialect.types import dtype_of
@@ -31,7 +32,7 @@ from graphopt.testing.programs import Generated
 from graphopt_tests.example_counts import examples
 from graphopt_tests.ir.test_ops import COMPUTED
 from graphopt_tests.op_calls import build, flat, rule_of
-from graphopt_tests.ops.base import Array, Sample
+from graphopt_tests.ops.base import Array, Sample, sample
 from graphopt_tests.reference.test_reference import FUSIONS
 
 pytestmark = pytest.mark.usefixtures("sixty_four_bits")
@@ -263,3 +264,11 @@ def test_generated_trainings(generated: Generated) -> None:
 def test_how_many_ops_are_trained() -> None:
     """A change that loses derivatives does not go unnoticed."""
     assert len(EACH) >= 160, len(EACH)
+
+
+def test_a_result_beyond_the_last_step() -> None:
+    """A transposed convolution of dilated filters whose result is padded by as much as a stride."""
+    random = np.random.default_rng(0)
+    arrays = [random.normal(size=size).astype("float32") for size in ((1, 2, 4, 5), (2, 3, 3, 2))]
+    padded = sample(*arrays, dilations=(2, 2), output_padding=(1, 1))
+    assert check(Conv2dTranspose, padded, arrays) == 2
