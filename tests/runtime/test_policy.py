@@ -134,7 +134,7 @@ TABLE: list[tuple[str, Facts, History, str, str]] = [
     (
         "from a seed, in NumPy: they are over",
         SEEDED_IN_NUMPY,
-        History(runs=4, thread=FULL),
+        History(runs=5, thread=FULL),
         *(FULL, ""),
     ),
     (

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 import graphopt as paddle
 from graphopt import static
@@ -26,7 +27,7 @@ from graphopt.runtime.disk.summaries import record_of
 from graphopt.runtime.settings.flags import WITHOUT
 from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.steps import xla_forms
-from graphopt_tests.runtime.nets import Net, build
+from graphopt_tests.runtime.nets import Net, build, strategy
 
 X = np.random.default_rng(0).normal(size=(5, 4)).astype("float32")
 
@@ -231,6 +232,8 @@ def test_keys_are_of_the_content() -> None:
         key(doubled(), feeds=()),
         key(doubled(), fetches=("x",)),
         key(doubled(), axes={"x": (("batch",), None)}),
+        key(doubled(), strategy=BuildStrategy()),
+        key(doubled(), strategy=strategy(fuse_bn_act_ops=True)),
         key_of(Compilation(doubled(), ("x",), ("tmp_0",), None, (CPUPlace(),)), "others"),
     ]
     paddle.set_flags({WITHOUT: "dce"})
@@ -243,8 +246,10 @@ def test_keys_are_of_the_content() -> None:
 
 
 def test_programs_without_a_key() -> None:
-    """A strategy, several places, and attributes whose content is not known."""
-    assert key(doubled(), strategy=BuildStrategy()) is None
+    """Passes of others, files of graphs, several places, attributes whose content is not known."""
+    assert key(doubled(), strategy=BuildStrategy().with_passes((DeadCodeElimination(),))) is None
+    assert key(doubled(), strategy=strategy(debug_graphviz_path="graph")) is None
+    assert key(doubled(), strategy=strategy(num_trainers=2)) is None
     assert key(doubled(), places=()) is None
     assert key(doubled(), data_parallel=True) is None
     program = doubled()

@@ -8,7 +8,7 @@ executables are made of, and is the only part that always needs JAX.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -78,10 +78,13 @@ class Compilation:
 
         None where a call is more than one step on one device, or has rows to spare.
         """
-        if not self._is_plain:
-            return None
-        types = [(name, tuple(each.shape), str(each.dtype)) for name, each in feeds.items()]
-        return replace(self, types=tuple(types))
+        return self.for_types(
+            [(name, tuple(each.shape), str(each.dtype)) for name, each in feeds.items()]
+        )
+
+    def for_types(self, types: Iterable[tuple[str, tuple[int, ...], str]]) -> Compilation | None:
+        """As `for_feeds`, for feeds of these names, shapes and dtypes."""
+        return replace(self, types=tuple(types)) if self._is_plain else None
 
     def with_numbers(self, numbers: Mapping[str, tuple[float, ...]]) -> Compilation | None:
         """The compilation in which these feeds are constants; None as for `for_feeds`."""

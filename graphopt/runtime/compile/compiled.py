@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from graphopt.passes.table.report import Report
 
 
-SECONDS, PER_OP = 0.3, 3e-3
-"""The time in which XLA compiles a program and each of its operators, about."""
+SECONDS, PER_OP, PER_CONVOLUTION = 0.3, 3e-3, 0.1
+"""The time in which XLA compiles a program, with that for each operator, and for each convolution
+that has a derivative, about."""
 
 
 @dataclass(eq=False)
@@ -83,15 +84,26 @@ class Compiled:
     @cached_property
     def size(self) -> int:
         """The number of operators that XLA gets, about; derivatives count as two more programs."""
-        from graphopt.ir.dialect.ops.grad import Grad
+        return sum(1 for _ in self.module.walk()) * (3 if self._is_differentiated else 1)
 
-        ops = list(self.module.walk())
-        return len(ops) * (3 if any(isinstance(op, Grad) for op in ops) else 1)
+    @cached_property
+    def convolutions(self) -> int:
+        """The number of convolutions that are differentiated, or 0."""
+        from graphopt.ir.dialect.ops.conv import Conv2dBase
+
+        found = sum(isinstance(op, Conv2dBase) for op in self.module.walk())
+        return found if self._is_differentiated else 0
 
     @property
     def price(self) -> float:
         """The seconds that XLA takes to compile it, about."""
-        return SECONDS + PER_OP * self.size
+        return SECONDS + PER_OP * self.size + PER_CONVOLUTION * self.convolutions
+
+    @property
+    def _is_differentiated(self) -> bool:
+        from graphopt.ir.dialect.ops.grad import Grad
+
+        return any(isinstance(op, Grad) for op in self.module.walk())
 
     def note_request(self, sizes: str, reason: str) -> None:
         """Note for reports that an executable for these sizes of the feeds is needed, and why."""

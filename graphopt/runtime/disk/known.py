@@ -10,7 +10,7 @@ of `cache.py`, and only where that is ours: like JAX's, they are code that is ru
 from __future__ import annotations
 
 import io
-import threading
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -27,7 +27,6 @@ from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.cache import use_cache
 from graphopt.runtime.disk.directory import most_bytes
 from graphopt.runtime.disk.entries import hash_value, read_entry, write_entry
-from graphopt.runtime.disk.in_child import CODE, Job
 from graphopt.runtime.disk.lapack import prepare_calls
 from graphopt.runtime.disk.own_code import code_settings, rules_are_ours
 from graphopt.runtime.disk.summaries import note_program
@@ -113,111 +112,8 @@ class KnownExecutables:
         note_program(self.compiled, self.folder.parent)
         return True
 
-    def job(self, options: Options, lowered: Any) -> Job | None:
-        """The compilation of a lowered program for another process, which keeps it.
-
-        None where JAX lacks what this needs.
-        """
-        found = _compilation_of(lowered, options)
-        if found is None or self.compiled.key != self.key:
-            return None
-        module, made_options, like = found
-        try:
-            record = _record_of(like)
-        except (AttributeError, NotImplementedError, PicklingError, TypeError, ValueError):
-            return None
-        devices = len(self.device.client.devices())
-        file = str(self._file(options))
-        return Job(module, made_options, self.device.id, devices, record, file, most_bytes())
-
     def _file(self, options: Options) -> Path:
         return self.folder / hash_value((self.name, sorted((options or {}).items())))
-
-
-class _CodeRecorder(serialize_executable._JaxPjrtPickler):
-    """Writes an executable as JAX does, with CODE in place of its code."""
-
-    def persistent_id(self, obj: Any) -> Any:
-        """The name of what is not pickled; None for anything else."""
-        xla: Any = serialize_executable
-        if isinstance(obj, (xla.xc.LoadedExecutable, xla._jax.Executable)):
-            return "exec", CODE
-        return super().persistent_id(obj)
-
-
-def _record_of(executable: Any) -> bytes:
-    """An executable as `serialize` writes it, without its code."""
-    types, _ = jax.tree.flatten(executable.args_info)
-    parts = executable._executable._unloaded_executable, types, executable._no_kwargs
-    with io.BytesIO() as file:
-        _CodeRecorder(file).dump(parts)
-        return file.getvalue()
-
-
-_handing = threading.local()
-
-
-def _compilation_of(lowered: Any, options: Options) -> tuple[bytes, bytes, Any] | None:
-    """A module and options as XLA takes them, and an executable of the same types.
-
-    That computes nothing, and so takes no time to compile. None where JAX compiles in another way.
-    """
-    try:
-        from jax._src import compiler
-    except ImportError:
-        return None
-    compile_module = getattr(compiler, "compile_or_get_cached", None)
-    if compile_module is None:
-        return None
-    found: list[tuple[bytes, bytes]] = []
-
-    def hand_over(backend: Any, module: Any, devices: Any, options: Any, *rest: Any, **more: Any):
-        if getattr(_handing, "over", False):
-            with io.BytesIO() as file:
-                module.operation.write_bytecode(file)
-                found.append((file.getvalue(), options.SerializeAsString()))
-            module = without_work(module)
-        return compile_module(backend, module, devices, options, *rest, **more)
-
-    compiler.compile_or_get_cached, _handing.over = hand_over, True
-    try:
-        like = lowered.compile(dict(options) if options else None)
-    except (AttributeError, ImportError, RuntimeError, TypeError, ValueError):
-        return None
-    finally:
-        compiler.compile_or_get_cached, _handing.over = compile_module, False
-    return (*found[0], like) if found else None
-
-
-def without_work(module: Any) -> Any:
-    """A StableHLO module with the arguments of this one whose results are zeros."""
-    from jax.extend.mlir import ir
-    from jax.extend.mlir.dialects import func
-    from jax.extend.mlir.dialects import stablehlo as hlo
-
-    def zeros(type_: Any) -> Any:
-        element = ir.RankedTensorType(type_).element_type
-        if isinstance(element, ir.ComplexType):
-            shape = ir.RankedTensorType(type_).shape
-            part = zeros(ir.RankedTensorType.get(shape, element.element_type))
-            return hlo.complex(part, part)
-        of = ir.IntegerAttr if isinstance(element, ir.IntegerType) else ir.FloatAttr
-        return hlo.constant(ir.DenseElementsAttr.get_splat(type_, of.get(element, 0)))
-
-    with module.context, ir.Location.unknown():
-        made = ir.Module.parse(module.operation.get_asm(binary=True))
-        for op in [each for each in made.body.operations if isinstance(each, func.FuncOp)]:
-            if op.name.value != "main":
-                op.operation.erase()
-                continue
-            block = op.regions[0].blocks[0]
-            *ops, last = block.operations
-            types = [value.type for value in last.operands]
-            for inner in (last, *reversed(ops)):
-                inner.operation.erase()
-            with ir.InsertionPoint(block):
-                func.ReturnOp([zeros(each) for each in types])
-    return made
 
 
 class _ExecutableReader(serialize_executable._JaxPjrtUnpickler):
@@ -268,5 +164,7 @@ def types_of(arguments: Arguments) -> Arguments:
 def settings() -> tuple[Any, ...]:
     """The versions and settings that a trace and a compilation depend on."""
     config: Any = jax.config
-    values = {name: str(value) for name, value in config.values.items() if "cache" not in name}
+    # of those about where it is kept and when it runs it does not
+    others = re.compile("cache|async_dispatch")
+    values = {name: str(v) for name, v in config.values.items() if not others.search(name)}
     return *code_settings(), sorted(values.items())

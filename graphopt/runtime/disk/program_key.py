@@ -21,6 +21,7 @@ from graphopt.runtime.settings.flags import (
     checks_nan_inf,
     uses_kernels,
 )
+from graphopt.runtime.settings.strategies import BuildStrategy
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -37,7 +38,7 @@ def key_of(compilation: Compilation, settings: object) -> str | None:
     """
     places = compilation.places
     plain = (
-        compilation.strategy is None
+        _is_plain(compilation.strategy)
         and not compilation.data_parallel
         and len(places) == 1
         and places[0].platform == "cpu"
@@ -56,7 +57,15 @@ def key_of(compilation: Compilation, settings: object) -> str | None:
         return None
     axes = None if compilation.axes is None else sorted(compilation.axes.items())
     asked = compilation.feeds, compilation.fetches, axes, compilation.types, compilation.numbers
-    return hash_value((content, *asked, compilation.grows, changed_flags(), settings))
+    flags = None if compilation.strategy is None else compilation.strategy.key()
+    return hash_value((content, *asked, compilation.grows, flags, changed_flags(), settings))
+
+
+def _is_plain(strategy: BuildStrategy | None) -> bool:
+    """True for one whose passes are ours, write no files, and are for one process."""
+    if strategy is None:
+        return True
+    return not (strategy.added_passes or strategy.debug_graphviz_path or strategy.num_trainers > 1)
 
 
 def _program(program: Program) -> Iterator[object]:

@@ -53,10 +53,7 @@ def compiled_or_known(compilation: Compilation) -> Compiled:
 
     A CannotPad is raised again in later processes.
     """
-    directory = our_directory()
-    key = None
-    if directory is not None and rules_are_ours():
-        key = key_of(compilation, code_settings())
+    directory, key = our_directory(), key_on_disk(compilation)
     if directory is None or key is None:
         compiled = compile_program(compilation)
         compiled.is_new = directory is None
@@ -74,8 +71,21 @@ def compiled_or_known(compilation: Compilation) -> Compiled:
         write_entry(file, json.dumps(record).encode(), most_bytes())
         raise
     compiled.key = key
-    compiled.is_new = _has_summary(compiled)
+    compiled.is_new = has_summary(compiled)
     return compiled
+
+
+def key_on_disk(compilation: Compilation) -> str | None:
+    """The key of a program on disk; None for one of which nothing is kept."""
+    if our_directory() is None or not rules_are_ours():
+        return None
+    return key_of(compilation, code_settings())
+
+
+def is_on_disk(compilation: Compilation) -> bool:
+    """True for a program that an earlier process compiled."""
+    directory, key = our_directory(), key_on_disk(compilation)
+    return directory is not None and key is not None and (directory / FOLDER / key).exists()
 
 
 def _of_entry(compilation: Compilation, key: str, payload: bytes) -> Summarized | CannotPad:
@@ -86,7 +96,7 @@ def _of_entry(compilation: Compilation, key: str, payload: bytes) -> Summarized 
     return Summarized(compilation, record, key)
 
 
-def _has_summary(compiled: Compiled) -> bool:
+def has_summary(compiled: Compiled) -> bool:
     """True for a program of which a summary says all that steps need."""
     prepare = compiled.prepare
     if compiled.calls_python or compiled.per_replica or compiled.is_startup:
@@ -104,7 +114,7 @@ def note_program(compiled: Compiled, directory: Path) -> None:
     if compiled.key is None or isinstance(compiled, Summarized):
         return
     compiled.is_new, file = False, directory / FOLDER / compiled.key
-    if _has_summary(compiled) and not file.exists():
+    if has_summary(compiled) and not file.exists():
         write_entry(file, json.dumps(record_of(compiled)).encode(), most_bytes())
 
 
@@ -126,7 +136,7 @@ class Summarized(Compiled):
         absent: Any = None
         super().__init__(compilation, absent, absent, key=key, **fields)
         del self.module, self.report
-        self.size = int(record["size"])
+        self.size, self.convolutions = int(record["size"]), int(record["convolutions"])
         self._version = compilation.program.version
 
     @cached_property
@@ -195,6 +205,7 @@ def record_of(compiled: Compiled) -> dict[str, Any]:
         "random": compiled.is_random,
         "barriers": compiled.has_barriers,
         "size": compiled.size,
+        "convolutions": compiled.convolutions,
         "wants_sizes": compiled.wants_sizes,
         "deciding": compiled.deciding,
         "bounds": {name: list(map(asdict, each)) for name, each in compiled.bounds.items()},

@@ -43,7 +43,7 @@ from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results
 
 RATE = 3e10
 """The operations of matrix products that NumPy does in a second, about."""
-CONVOLUTION = 6
+CONVOLUTION = 4
 """The time of an operation of a convolution, as a multiple of that in a matrix product."""
 UPDATE = 5e-9
 """The seconds in which an element of the state is updated, about."""

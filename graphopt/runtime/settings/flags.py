@@ -271,6 +271,11 @@ def nan_inf_level() -> int:
     return _value(LEVEL)
 
 
+def flags_set() -> dict[str, Any]:
+    """The flags that a script has set, and their values."""
+    return dict(_set)
+
+
 def changed_flags() -> list[tuple[str, str]]:
     """The flags that compiled programs depend on and that are not as they are by default."""
     found = {f"{_PREFIX}{name}": flag.default for name, flag in FLAGS.items()}

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from graphopt.display.units import several
 from graphopt.ir.program.location import caller_level
 from graphopt.lowering.needs_data import NeedsData
-from graphopt.lowering.plan import Plan, Replicated
+from graphopt.lowering.plan import Plan
 from graphopt.runtime.compile.background import submit
 from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.directory import most_bytes
@@ -34,6 +34,7 @@ from graphopt.runtime.disk.seen import (
     seconds_before,
     was_compiled,
 )
+from graphopt.runtime.disk.summaries import has_summary, is_on_disk
 from graphopt.runtime.host.failures import GivenUp, HostFailure
 from graphopt.runtime.settings.flags import (
     AUTO,
@@ -55,6 +56,14 @@ from graphopt.runtime.steps.facts import (
     shall_repeat,
     trains_from_seed,
 )
+from graphopt.runtime.steps.in_child import (
+    FedTypes,
+    Job,
+    compilation_for,
+    compile_in_child,
+    has_children,
+    types_of_plan,
+)
 from graphopt.runtime.steps.policy import (
     BY_OP,
     FROM_RUN,
@@ -69,11 +78,11 @@ from graphopt.runtime.steps.policy import (
 )
 
 if TYPE_CHECKING:
+    from graphopt.passes.table.parts import CompilationPart
     from graphopt.runtime.host.form import HostForm
     from graphopt.runtime.steps.step_state import StepState
     from graphopt.runtime.steps.xla_forms import XlaForms
 
-FedTypes: TypeAlias = "list[tuple[tuple[int, ...], Any]]"
 Run: TypeAlias = "Callable[[FedArrays, Scope, HostArray | None], Results]"
 """A step in a scope, and its results; it has a random key of its own, or this one."""
 FOLDER = "rivals"
@@ -133,6 +142,7 @@ class Forms:
         self._lowering = threading.Lock()
         self._xla: XlaForms | None = None
         self._arguments: Callable[[], Any] = tuple
+        self._fed: FedTypes = ()
         self._sizes = ""
         self._beginning = threading.RLock()
         # held for a moment; notified of each form that is ready
@@ -167,9 +177,9 @@ class Forms:
         is_new = compiled.is_new or (infers and self._is_not_kept())
         # a training from a seed does not begin with what is on disk
         facts = find() if is_new or trains_from_seed(compiled) else None
+        self._fed = _fed_types(compiled.plan, fed)
         if facts is not None and facts.first[0] == HOST and compiled.plan.sizes_are_known:
-            types = [(array.shape, array.dtype) for array in fed if not isinstance(array, list)]
-            arguments = partial(_types_of_plan, compiled.plan, replicated, types)
+            arguments = partial(types_of_plan, compiled.plan, replicated, self._fed)
         else:
             # before the lock, as whoever has the lock of the scope may wait for this one
             arguments = partial(tuple, self._types_in(scope, fed))
@@ -179,7 +189,7 @@ class Forms:
                 return
             self._arguments, self._sizes, self._xla = arguments, sizes, None
             may_be_on_disk = facts is None and tier_flag() in (AUTO, FULL)
-            if may_be_on_disk and self._load(FULL, self._xla_forms()):
+            if may_be_on_disk and self._is_known() and self._load(FULL, self._xla_forms()):
                 facts = Facts(asked=tier_flag())  # nothing else is looked at for it
             self._facts = facts or find()
             self.seen.trained, self.seen.shared = self._costs.trained + 1, shared
@@ -192,6 +202,13 @@ class Forms:
                 self._noted_from = NOTED * price
             self._make_chosen()
             self.is_ready = True
+
+    def _is_known(self) -> bool:
+        """False for a program of which no process has kept a form for these sizes."""
+        compiled = self._compiled
+        if compiled.key is None or not (compiled.wants_sizes and has_summary(compiled)):
+            return True
+        return is_on_disk(compilation_for(compiled, self._fed))
 
     def _types_in(self, scope: Scope, fed: FedArrays) -> Any:
         """The types of the arguments of a step, or arrays for one that is never lowered again."""
@@ -379,6 +396,7 @@ class Forms:
         """Load or compile a form, or find that sizes depend on data; the thread `began` then."""
         if name == BY_OP:
             return self._keep(BY_OP, self._compiled.op_by_op.function)
+        parts = [] if began is None else self._compile_apart()
         import_jax()
         with self._lock:
             is_counted = name == FAST and bool(self._facts.quick_runs)
@@ -388,13 +406,11 @@ class Forms:
         # nothing is compiled beside a full form on disk
         takes_full = self._facts.asked in (AUTO, FULL) and not is_counted
         names = dict.fromkeys([FULL, name]) if takes_full else [name]
-        if any(self._load(each, xla) for each in names):
+        xla.compiled.parts += parts
+        if any(self._load(each, xla, began if parts else None) for each in names):
             return
         try:
-            # a process takes half a second to start
-            apart = began is not None and self._compiled.plan.written and not self._facts.is_small
-            step = xla.make_in_child(name, self._facts.nicer) if apart else None
-            step = step or xla.make(name)
+            step = xla.make(name)
         except NeedsData:
             if self._replicated.name != "alone":
                 raise
@@ -403,18 +419,32 @@ class Forms:
             if name == FULL and self._note is not None:
                 # what is not kept is not compiled for later processes again before that pays again
                 note_compiled(self._note) if xla.is_kept else note_seconds(self._note, 0.0)
-            spent = None if began is None else time.monotonic() - began
-            came = "" if spent is None else FROM_RUN.format(self.seen.runs + 1, spent)
-            self._keep(name, step, xla, came)
+            self._keep(name, step, xla, "" if began is None else self._from_run(began))
 
-    def _load(self, name: str, xla: XlaForms) -> bool:
-        """Keep a form that is on disk; False if none is."""
+    def _compile_apart(self) -> list[CompilationPart]:
+        """Have another process compile the full form of a training; the times of what it did.
+
+        It takes a second to start. What is on disk, or a process cannot make, is left to this one.
+        """
+        compiled, facts = self._compiled, self._facts
+        if not (compiled.plan.written and self._fed and has_children()) or facts.is_small:
+            return []
+        if is_on_disk(compilation_for(compiled, self._fed)):
+            return []
+        job = Job.of(compiled, self._fed, self._sizes)
+        return [] if job is None else compile_in_child(job, facts.nicer)
+
+    def _load(self, name: str, xla: XlaForms, began: float | None = None) -> bool:
+        """Keep a form that is on disk, where a process `began` to make it; False if none is."""
         step = xla.load(name)
         if step is not None:
-            self._keep(name, step, xla, ON_DISK)
+            self._keep(name, step, xla, ON_DISK if began is None else self._from_run(began))
             if name == FULL:
                 note_compiled(self._note)
         return step is not None
+
+    def _from_run(self, began: float) -> str:
+        return FROM_RUN.format(self.seen.runs + 1, time.monotonic() - began)
 
     def _keep(self, name: str, step: Step, xla: XlaForms | None = None, came: str = "") -> None:
         """A compiled form can run; `came` says how the full one came."""
@@ -601,11 +631,9 @@ def _in_words(plan: Plan, fed: FedArrays) -> str:
     )
 
 
-def _types_of_plan(plan: Plan, replicated: Replicated, types: FedTypes) -> Any:
-    """The types of the arguments of a step, for feeds of these types."""
-    import jax
-
-    updated = tuple(map(replicated.type_of, plan.updated))
-    state = tuple(map(replicated.type_of, (*plan.read_only, *plan.prepared)))
-    fed = tuple([jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in types])
-    return updated, state, fed, jax.ShapeDtypeStruct((2,), "uint32")
+def _fed_types(plan: Plan, fed: FedArrays) -> FedTypes:
+    """The names, shapes and dtypes of feeds; none where one is in parts."""
+    if any(isinstance(array, list) for array in fed):
+        return ()
+    pairs = zip(plan.feeds, cast("Sequence[HostArray]", fed), strict=True)
+    return [(port.name, tuple(array.shape), str(array.dtype)) for port, array in pairs]

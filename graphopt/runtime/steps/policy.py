@@ -44,9 +44,9 @@ second one is for the first sizes of a training, which are likely to be its only
 SEEDED_RUNS, SEEDED_RUNS_PER_OP = 8, 0.02
 """The runs of a seeded training before the full form, with those for each of its operators: about
 as many as take the time of compiling."""
-SEEDED_PATIENCE, SEEDED_MOST, CHILD = 2, 1000, 1.0
+SEEDED_PATIENCE, SEEDED_MOST, CHILD = 2, 1000, 2.0
 """The runs of one size that NumPy computes, as a multiple of the time of compiling, the most of
-them, and the seconds until a child process compiles."""
+them, and the seconds until XLA compiles in a child process: imports, passes and tracing."""
 SEEDED_BEGIN = 0.35
 """The part of those runs after which compiling begins: the full form is there when it is due, so
 that no run waits for it, and none is compiled for sizes that are rare."""

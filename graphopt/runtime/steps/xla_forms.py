@@ -24,11 +24,8 @@ from graphopt.errors import GraphoptError
 from graphopt.ir.dialect.collector import paused_collector
 from graphopt.lowering.plan import Replicated
 from graphopt.passes.table.parts import LOAD, LOWER, TRACE, XLA, CompilationPart, requested_for
-from graphopt.runtime.compile.background import wait_for
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk.cache import least_seconds, times_found
-from graphopt.runtime.disk.in_child import has_children
-from graphopt.runtime.disk.in_child import start as start_child
 from graphopt.runtime.disk.known import Arguments, KnownExecutables, Options
 from graphopt.runtime.disk.summaries import compiled_or_known
 from graphopt.runtime.settings.flags import FAST, FULL
@@ -127,8 +124,10 @@ class XlaForms:
             self._note(LOAD, time.perf_counter() - start, _IN_REPORTS[name])
         return found
 
-    def make(self, name: str) -> Step:
-        """The form, compiled now, and kept if that takes long, with tracing and lowering."""
+    def make(self, name: str, *, keeps: bool = False) -> Step:
+        """The form, compiled now. It is kept where that takes long, with tracing, or if it `keeps`
+        any.
+        """
         lowered, start, found = self._lower(), time.perf_counter(), times_found()
         self.now = f"{XLA}, "
         options = self._options_of(name)
@@ -140,33 +139,9 @@ class XlaForms:
         self._note(XLA, seconds, _IN_REPORTS[name])
         # what XLA has loaded it writes without its code, and fails in the next process
         is_whole = times_found() == found
-        is_long = self._lowering_seconds + seconds >= least_seconds()
+        is_long = keeps or self._lowering_seconds + seconds >= least_seconds()
         if self.known is not None and is_whole and is_long:
             self.is_kept = self.known.save(options, made)
-        return made
-
-    def make_in_child(self, name: str, nicer: int) -> Step | None:
-        """The form, compiled by another process, which keeps it; None where that does not.
-
-        The process may end meanwhile, and the other one goes on; it has a priority that is so much
-        lower.
-        """
-        known = self.known
-        if known is None or not has_children():
-            return None
-        options, lowered, start = self._options_of(name), self._lower(), time.perf_counter()
-        self.now = f"{XLA}, "
-        with jax.enable_x64(True), nothing_kept():
-            job = known.job(options, lowered)
-        if job is None:
-            return None
-        try:
-            ended = wait_for(start_child(job, nicer).wait)
-        except OSError:
-            return None
-        made = known.load(options) if ended == 0 else None
-        if made is not None:
-            self._note(XLA, time.perf_counter() - start, _IN_REPORTS[name])
         return made
 
     def forget_lowered(self) -> None:

@@ -1,0 +1,179 @@
+"""The full form of a step, compiled by a process of its own from the program on.
+
+Passes, tracing and lowering hold the lock of the interpreter, which steps in NumPy need, too. XLA
+cannot stop a compilation, and aborts a process that leaves while it compiles. The child is given
+the program, and leaves on disk what any process with a full cache finds there. It has a group of
+its own, as a Ctrl-C is not for it, but stays in the session of its parent: Linux shares out its
+time by sessions first, and only within one by priority.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from graphopt.errors import GraphoptError
+from graphopt.lowering.plan import Plan, Replicated
+from graphopt.passes.table.parts import CompilationPart
+from graphopt.runtime.compile.background import wait_for
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.disk.directory import most_bytes
+from graphopt.runtime.disk.summaries import compiled_or_known, key_on_disk
+from graphopt.runtime.settings.flags import FULL, flags_set, set_flags
+from graphopt.runtime.settings.jax_import import import_jax
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+FedTypes = Sequence[tuple[str, tuple[int, ...], str]]
+"""The names, shapes and dtypes of feeds."""
+_START = "from graphopt.runtime.steps.in_child import main; main()"
+_OTHER_SETTINGS = 3
+"""The exit code of a child in which JAX has other settings than in the parent."""
+_is_other: list[bool] = []
+
+
+class Job(NamedTuple):
+    """A program to compile for feeds of these types, `sizes` in words, and its key on disk.
+
+    `flags` are those that the parent has set. `jax_settings` are what JAX's names of executables
+    depend on; None where the parent has not imported it.
+    """
+
+    compilation: Compilation
+    fed: FedTypes
+    sizes: str
+    key: str
+    flags: Mapping[str, Any]
+    jax_settings: Any
+
+    @classmethod
+    def of(cls, compiled: Compiled, fed: FedTypes, sizes: str) -> Job | None:
+        """That of a program; None for one that has no key, and is not found by it."""
+        compilation = compilation_for(compiled, fed)
+        key = key_on_disk(compilation)
+        if key is None:
+            return None
+        # a runner has a proxy of its program, which a pickle would have as another program
+        program = compilation.program.global_block().program
+        compilation = replace(compilation, program=program)
+        return cls(compilation, fed, sizes, key, flags_set(), _jax_settings())
+
+
+def compilation_for(compiled: Compiled, fed: FedTypes) -> Compilation:
+    """The compilation of a program for feeds of these types, where passes choose by sizes."""
+    compilation = compiled.compilation
+    return compilation.for_types(fed) or compilation if compiled.wants_sizes else compilation
+
+
+def has_children() -> bool:
+    """True where a process can compile for this one: on POSIX, where Python is no part of a program
+    that would start once more.
+    """
+    name = Path(sys.executable or "").name
+    is_python = name.startswith("python") and not hasattr(sys, "frozen")
+    return fcntl is not None and is_python and not _is_other
+
+
+def compile_in_child(job: Job, nicer: int) -> list[CompilationPart]:
+    """Have a child compile, and wait for it; the times of what it did. No error is raised.
+
+    Its priority is so many steps of `nice` below that of this process. It cannot be raised later.
+    This process may end meanwhile, and the child goes on.
+    """
+    path = os.pathsep.join(filter(None, sys.path))
+    given = {"PYTHONPATH": path, "JAX_COMPILATION_CACHE_MAX_SIZE": str(most_bytes())}
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _START, str(nicer)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | given,
+            process_group=0,
+        )
+        said, _ = wait_for(lambda: process.communicate(pickle.dumps(job)))
+    except (OSError, pickle.PicklingError, TypeError):
+        return []
+    if process.returncode == _OTHER_SETTINGS:
+        _is_other.append(True)
+    with suppress(ValueError, TypeError, IndexError):
+        return [CompilationPart(**each) for each in json.loads(said.splitlines()[-1])]
+    return []
+
+
+def main() -> None:
+    """Compile the job on standard input, unless another process has written its entry by then."""
+    os.nice(int(sys.argv[1]))
+    job: Job = pickle.load(sys.stdin.buffer)
+    set_flags(dict(job.flags))
+    import_jax()
+    if job.jax_settings not in (None, _jax_settings()):
+        sys.exit(_OTHER_SETTINGS)
+    try:
+        parts = _compile(job)
+    except GraphoptError:  # the parent says why
+        sys.exit(1)
+    print(json.dumps([asdict(part) for part in parts]))
+
+
+def _compile(job: Job) -> list[CompilationPart]:
+    """Compile the full form, and keep it; the times of the parts."""
+    from graphopt.runtime.steps.xla_forms import XlaForms
+
+    compiled = compiled_or_known(job.compilation)
+    plan = compiled.plan
+    if compiled.key != job.key or [port.name for port in plan.feeds] != [n for n, *_ in job.fed]:
+        return []
+    replicated = compiled.map_replicas(1, even=True)
+    arguments = types_of_plan(plan, replicated, job.fed)
+    forms = XlaForms(compiled, replicated, arguments, job.sizes)
+    if (known := forms.known) is None:
+        return []
+    with _alone(known.folder / f".{known.name}.lock"):
+        if forms.load(FULL) is not None:
+            return []
+        forms.make(FULL, keeps=True)
+    return compiled.parts
+
+
+def types_of_plan(plan: Plan, replicated: Replicated, fed: FedTypes) -> Any:
+    """The types of the arguments of a step whose sizes are known, for feeds of these types."""
+    import jax
+
+    updated = tuple(map(replicated.type_of, plan.updated))
+    state = tuple(map(replicated.type_of, (*plan.read_only, *plan.prepared)))
+    feeds = tuple([jax.ShapeDtypeStruct(shape, dtype) for _, shape, dtype in fed])
+    return updated, state, feeds, jax.ShapeDtypeStruct((2,), "uint32")
+
+
+def _jax_settings() -> Any:
+    if "jax" not in sys.modules:
+        return None
+    from graphopt.runtime.disk.known import settings
+
+    return settings()
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Alone among the processes that would write an entry."""
+    assert fcntl is not None
+    lock.parent.mkdir(0o700, exist_ok=True)
+    with lock.open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
