@@ -10,18 +10,22 @@ product comes or not: beside other processes a U-Net took 3.5 CPU seconds for 37
 with one thread, though all but 44 of its 468 long ops had one.
 
 So the host form begins with one thread, and looks at the ops that take long. Some in a row whose
-thread had a core for all of their time show that cores are free: then as many threads as there are
-compute. One whose thread had a core for a part of its time only shows that they are taken again.
-A limit that a script or its container has (`devices/threads.py`) holds in any case. Outside of the
-host form NumPy has as many threads as before.
+thread had a core for all of their time may mean that cores are free: then as many threads as there
+are compute, if the system says that a core idled meanwhile. One whose thread had a core for a part
+of its time only shows that they are taken again. A limit that a script or its container has
+(`devices/threads.py`) holds in any case. Outside of the host form NumPy has as many threads as
+before.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from graphopt.runtime.devices.threads import most_threads
@@ -32,6 +36,8 @@ CROWDED, FREE = 0.7, 0.95
 """The shares of an op's time that its thread had a core, below and above which it shows that."""
 ENOUGH = 8
 """The ops in a row that have to show free cores."""
+SPARE, WATCHED = 0.6, 0.1
+"""The share of a time that a free core has idled at least, and the seconds of such a time."""
 
 
 class BlasThreads:
@@ -42,6 +48,8 @@ class BlasThreads:
         self._runs = self._alone = 0
         # the ops in a row that have shown free cores
         self._free = 0
+        # a time, and the seconds that all cores had idled by then
+        self._idled: tuple[float, float] | None = None
         # the libraries with fewer threads, and how many they had
         self._narrowed: list[tuple[Any, int]] = []
         self._lock = threading.RLock()  # a handler of a signal may run a program, too
@@ -71,11 +79,23 @@ class BlasThreads:
         with self._lock:
             self._free = self._free + 1 if on_core > FREE * seconds else 0
             was_crowded = self.is_crowded
+            if was_crowded and self._free >= ENOUGH and not self._has_spare_core():
+                self._free = 0
             if on_core < CROWDED * seconds or self._free >= ENOUGH:
                 self.is_crowded = not self._free
             if self.is_crowded != was_crowded:
                 self._widen()
                 self._narrow()
+
+    def _has_spare_core(self) -> bool:
+        """True when a core has idled since this was asked before; True where no system says so."""
+        now, idled, before = time.perf_counter(), idle_seconds(), self._idled
+        if idled is None:
+            return True
+        if before is not None and now - before[0] < WATCHED:
+            return False
+        self._idled = now, idled
+        return before is not None and idled - before[1] > SPARE * (now - before[0])
 
     def _narrow(self) -> None:
         most = 1 if self.is_crowded or self._alone else most_threads()
@@ -89,6 +109,15 @@ class BlasThreads:
         for library, threads in self._narrowed:
             library.set_num_threads(threads)
         self._narrowed = []
+
+
+def idle_seconds() -> float | None:
+    """The seconds that the cores of this machine have idled; None where the system is not Linux."""
+    try:
+        ticks = Path("/proc/stat").read_text("ascii").split(maxsplit=5)[4]
+        return int(ticks) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
 
 
 blas_threads = BlasThreads()

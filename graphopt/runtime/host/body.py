@@ -35,6 +35,7 @@ from graphopt.runtime.host.draws import draw, draw_mask, is_drawn
 from graphopt.runtime.host.failures import GivenUp, HostFailure, OpError, fails_again
 from graphopt.runtime.host.pullbacks import where
 from graphopt.runtime.host.rules import QUICK
+from graphopt.runtime.host.strips import Chain, Link, chains_of
 from graphopt.runtime.state.arrays import HostArray
 
 NATIVE = Run("native", 0)
@@ -92,8 +93,15 @@ class Body:
             own = {*values_read(op), *back, *op.results} & inside
             dead.append([slots[value] for value in own - read])
             read |= own
-        pairs = zip(steps, reversed(dead), strict=True)
-        self._steps = [(step, outs, gone) for (step, outs), gone in pairs]
+        gone = dead[::-1]
+        self._steps = [(*each, slots) for each, slots in zip(steps, gone, strict=True)]
+        for chain in reversed(chains_of(ops, _is_ruled)):
+            first, end = chain[0], chain[-1] + 1
+            last_gone = [slot for each in gone[first:end] for slot in each]
+            links = [_link_of(ops[at], slots) for at in chain]
+            ends = [link.out for link in links if link.out not in last_gone]
+            step = _chain_step(Chain(links, ends), self._steps[first:end])
+            self._steps[first:end] = [(step, ends, last_gone)]
 
     def run(self, running: Running, arguments: Sequence[Any] = ()) -> list[Any]:
         """The values that the block returns or yields.
@@ -147,13 +155,54 @@ def _step_of(op: Operation, slots: Slots) -> Step:
     return _rule_step(op, type(op), groups, fixed)
 
 
+def _is_ruled(op: Operation) -> bool:
+    """True for an op that its rule computes, for operands of any size."""
+    others = (RegionOp, Grad, Dynamic)
+    return isinstance(op, PdOp) and not (isinstance(op, others) or is_drawn(op) or is_lowered(op))
+
+
+def _link_of(op: Operation, slots: Slots) -> Link:
+    """An elementwise op that is computed in parts."""
+    assert isinstance(op, PdOp)
+    groups = [[slots[value] for value in group] for group in op.operand_groups()]
+    fixed = op.attr_values() | NATIVE.helpers(op)
+    step = _rule_step(op, type(op), groups, fixed, in_parts=True)
+    return Link(step, [slot for group in groups for slot in group], slots[op.results[0]])
+
+
+def _chain_step(chain: Chain, whole: Sequence[tuple[Step, Sequence[int], Sequence[int]]]) -> Step:
+    """Elementwise ops in parts, or one after the other."""
+    made = {slot for _, outs, _ in whole for slot in outs}
+    steps = [(step, outs, [slot for slot in gone if slot in made]) for step, outs, gone in whole]
+
+    def step(running: Running) -> Sequence[Any]:
+        if (results := chain.run(running)) is not None:
+            return results
+        values = running.values
+        for compute, (out,), gone in steps:
+            (values[out],) = compute(running)
+            for slot in gone:
+                values[slot] = None
+        return [values[slot] for slot in chain.ends]
+
+    return step
+
+
 # -- single ops ------------------------------------------------------------------------------------
 
 
 def _rule_step(
-    op: PdOp, op_class: type[PdOp], groups: Sequence[Sequence[int]], fixed: Mapping[str, Any]
+    op: PdOp,
+    op_class: type[PdOp],
+    groups: Sequence[Sequence[int]],
+    fixed: Mapping[str, Any],
+    *,
+    in_parts: bool = False,
 ) -> Step:
-    """An op by its NumPy rule, the quick one if there is one, for operands in these slots."""
+    """An op by its NumPy rule, the quick one if there is one, for operands in these slots.
+
+    They may be parts of their values, `in_parts`.
+    """
     rule = QUICK.get(op_class) or RULES[op_class]
     wanted = parameters_of(rule)
 
@@ -164,7 +213,7 @@ def _rule_step(
     constant = {**take(fixed), **{n: None for n, slot in operands.items() if slot is None}}
     single = [(n, slot) for n, slot in operands.items() if isinstance(slot, int)]
     several = [(n, slots) for n, slots in operands.items() if isinstance(slots, tuple)]
-    finish = _finish(op)
+    finish = _finish(op, in_parts=in_parts)
 
     def step(running: Running) -> Sequence[Any]:
         values, given = running.values, constant.copy()
@@ -238,12 +287,12 @@ def _derivative_step(op: Grad, slots: Slots) -> Step:
     return lambda running: finish(tuple(derivative(running.values)))
 
 
-def _finish(op: PdOp) -> Callable[[Any], Sequence[Any]]:
+def _finish(op: PdOp, *, in_parts: bool = False) -> Callable[[Any], Sequence[Any]]:
     """The function from a rule's results to those of an op: arrays of its dtypes and sizes."""
     dtypes = [dtype_of(result.type) for result in op.results]
     working = [NATIVE.working(dtype) for dtype in dtypes]
     shapes = [shape_of(result.type) for result in op.results]
-    known = [None if UNKNOWN in shape else shape for shape in shapes]
+    known = [None if in_parts or UNKNOWN in shape else shape for shape in shapes]
     is_plain = [dtype.numpy == wide for dtype, wide in zip(dtypes, working, strict=True)]
 
     def finish(found: Any) -> Sequence[Any]:

@@ -19,8 +19,12 @@ Ints: TypeAlias = "Sequence[int]"
 
 STRIP = 1 << 18
 """The most elements of the windows of a strip."""
+ROWS = 1 << 16
+"""The elements of a strip where each channel has a filter of its own."""
 FEWEST = 4
 """Of fewer channels the windows take less time than a product for each row of the filter."""
+LARGE = 4
+"""As many pixels as that for each filter are worth a copy of the filters."""
 
 
 def conv2d(
@@ -36,23 +40,42 @@ def conv2d(
 ) -> Array:
     """The rule of pd.conv2d."""
     weights = filter if filter_format == "HWIO" else np.transpose(filter, (2, 3, 1, 0))
-    kernel, steps = weights.shape[:2], used_dilations(dilations, padding_algorithm)
-    x = channels_last(input, data_format)
+    (*kernel, own, outs), steps = weights.shape, used_dilations(dilations, padding_algorithm)
     is_last = data_format == "NHWC"
-    pads = explicit_pads(paddings, padding_algorithm, x.shape[1:3], kernel, strides, steps)
-    if any(map(any, pads)):
-        none = (0, 0)
-        widths = (none, *pads, none) if is_last else (none, none, *pads)
-        x = channels_last(np.pad(input, widths), data_format)
+    sizes = input.shape[1:3] if is_last else input.shape[2:]
+    pads = explicit_pads(paddings, padding_algorithm, sizes, kernel, strides, steps)
+    x = channels_last(_pad(input, pads, 1 if is_last else 2), data_format)
     windows = _windows(x, kernel, strides, steps)
-    batch, rows, columns = windows.shape[:3]
-    outs = weights.shape[3]
-    shape = (batch, rows, columns, outs) if is_last else (batch, outs, rows, columns)
+    batch, *counts = windows.shape[:3]
+    if own == 1 and groups > 1:
+        out = _each_channel(np.ascontiguousarray(x), weights, strides, steps, counts)
+        return out if is_last else np.ascontiguousarray(np.moveaxis(out, -1, 1))
+    shape = (batch, *counts, outs) if is_last else (batch, outs, *counts)
     out = np.empty(shape, x.dtype)
-    apply = _each_channel if weights.shape[2] == 1 and groups > 1 else _products
-    for image, result in zip(windows, channels_last(out, data_format), strict=True):
-        apply(image, weights, groups, result)
+    for group in range(groups):
+        seen = windows[..., group * own : (group + 1) * own]
+        part = slice(group * outs // groups, (group + 1) * outs // groups)
+        if is_last:
+            _pixels(seen, weights[..., part], out[..., part])
+        elif _is_by_rows(seen, outs // groups):
+            for image, made in zip(seen, out[:, part], strict=True):
+                _add_rows(image, weights[..., part], made)
+        else:
+            _planes(seen, weights[..., part], out[:, part])
     return out
+
+
+def _pad(x: Array, pads: Sequence[Ints], first: int) -> Array:
+    """Images, whose rows are the dimension `first`, with zeros around them."""
+    if not any(map(any, pads)):
+        return x
+    shape, inside = [*x.shape], [slice(None)] * x.ndim
+    for axis, (before, after) in enumerate(pads, first):
+        inside[axis] = slice(before, before + shape[axis])
+        shape[axis] += before + after
+    padded = np.zeros(shape, x.dtype)
+    padded[tuple(inside)] = x
+    return padded
 
 
 def depthwise_conv2d(
@@ -98,35 +121,50 @@ def _strips(windows: Array, width: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, windows.shape[0], step)]
 
 
-def _products(windows: Array, weights: Array, groups: int, out: Array) -> None:
-    """A matrix product for each strip and group of channels."""
-    own, outs = weights.shape[2], weights.shape[3] // groups
-    is_last = windows.strides[-1] == windows.itemsize
-    by_rows = not is_last and own >= FEWEST and windows.strides[2] == windows.strides[0]
-    for group in range(groups):
-        seen = windows[..., group * own : (group + 1) * own]
-        made = out[..., group * outs : (group + 1) * outs]
-        own_weights = weights[..., group * outs : (group + 1) * outs]
-        if by_rows and len(weights) > 1:
-            _add_rows(seen, own_weights, made)
-            continue
-        matrix = own_weights.reshape(-1, outs)
-        for strip in _strips(seen, len(matrix)):
-            # a copy that reads and writes in the order of the image
-            if is_last:
-                columns = seen[strip].reshape(-1, len(matrix))
-                made[strip] = (columns @ matrix).reshape(made[strip].shape)
+def _pixels(windows: Array, weights: Array, out: Array) -> None:
+    """A product for each strip of images with the channels last, which are there one by one."""
+    outs = weights.shape[3]
+    matrix = weights.reshape(-1, outs)
+    for image, made in zip(windows, out, strict=True):
+        for strip in _strips(image, len(matrix)):
+            columns, strip_out = image[strip].reshape(-1, len(matrix)), made[strip]
+            if strip_out.flags.c_contiguous:
+                np.matmul(columns, matrix, out=strip_out.reshape(-1, outs))
             else:
-                columns = seen[strip].transpose(2, 3, 4, 0, 1).reshape(len(matrix), -1)
-                product = (matrix.T @ columns).reshape(outs, *made[strip].shape[:2])
-                made[strip] = np.moveaxis(product, 0, -1)
+                strip_out[...] = (columns @ matrix).reshape(strip_out.shape)
+
+
+def _is_by_rows(windows: Array, outs: int) -> bool:
+    """True for images of which a product for each row of the filter copies less."""
+    rows, columns, height, _, own = windows.shape[1:]
+    steps_by_one = windows.strides[3] == windows.strides[1]
+    return height > 1 and own >= FEWEST and steps_by_one and rows * columns > LARGE * outs
+
+
+def _planes(windows: Array, weights: Array, out: Array) -> None:
+    """A product for several small images, or a strip of a large one, with the channels first."""
+    outs, rows, columns = out.shape[1:]
+    filters = np.transpose(weights, (3, 2, 0, 1))
+    if filters.flags.c_contiguous:  # as Paddle has them: that is no copy
+        order, matrix = (5, 3, 4), filters.reshape(outs, -1)
+    else:
+        order, matrix = (3, 4, 5), weights.reshape(-1, outs).T
+    width = matrix.shape[1]
+    together = max(1, STRIP // max(1, width * rows * columns))
+    for first in range(0, len(windows), together):
+        images = slice(first, first + together)
+        for strip in _strips(windows[first], width) if together == 1 else [slice(rows)]:
+            seen = windows[images, strip]
+            # a copy that reads and writes in the order of the image
+            product = matrix @ seen.transpose(*order, 0, 1, 2).reshape(width, -1)
+            out[images, :, strip] = np.moveaxis(product.reshape(outs, *seen.shape[:3]), 0, 1)
 
 
 def _add_rows(windows: Array, weights: Array, out: Array) -> None:
     """A product for each row of the filter, of a step of one row, which are added up.
 
     The windows of a row of the filter are those of the row before, a row of the image further on.
-    So they are copied once for all rows.
+    So they are copied once for all rows. `out` has its channels first.
     """
     height, width, own, outs = weights.shape
     rows, columns = windows.shape[:2]
@@ -135,25 +173,43 @@ def _add_rows(windows: Array, weights: Array, out: Array) -> None:
     shape = width, own, rows + height - 1, columns
     one = as_strided(windows, shape, (step, channel, down, along), writeable=False)
     for strip in _strips(windows, width * own):
-        count = len(out[strip]) * columns
+        count = len(windows[strip]) * columns
         copied = one[:, :, strip.start : strip.stop + height - 1].reshape(width * own, -1)
         total = matrices[0] @ copied[:, :count]
         for row in range(1, height):
             start = row * columns
             total += matrices[row] @ copied[:, start : start + count]
-        out[strip] = np.moveaxis(total.reshape(outs, -1, columns), 0, -1)
+        out[:, strip] = total.reshape(outs, -1, columns)
 
 
-def _each_channel(windows: Array, weights: Array, groups: int, out: Array) -> None:
-    """Filters of one channel: a sum over the positions of the filter, for each strip."""
-    times = weights.shape[3] // groups  # of each channel of the input
-    if times > 1:
-        windows = np.repeat(windows, times, -1)
-    for strip in _strips(windows, out.shape[-1]):
-        total = out[strip]
-        total[...] = 0
-        for i, j in np.ndindex(*weights.shape[:2]):
-            total += windows[strip, :, i, j] * weights[i, j, 0]
+def _each_channel(x: Array, weights: Array, strides: Ints, dilations: Ints, counts: Ints) -> Array:
+    """Filters of one channel, with the channels last: a sum over the positions of the filter.
+
+    A row of pixels is one long row of numbers, which each position of the filter sees a few pixels
+    further on. Where a step goes over several pixels, each of these has rows of its own.
+    """
+    (down, right), (rows, columns) = strides, counts
+    times = weights.shape[3] // x.shape[3]  # of each channel of the input
+    x = np.repeat(x, times, -1) if times > 1 else x
+    channels, filters = x.shape[3], np.tile(weights[:, :, 0], columns)
+    length, height = columns * channels, max(1, ROWS // max(1, columns * channels))
+    product = np.empty((min(height, rows), length), x.dtype)
+    out = np.empty((len(x), rows, length), x.dtype)
+    for image, made in zip(x, out, strict=True):
+        parts = [np.ascontiguousarray(image[:, j::right]) for j in range(right)]
+        parts = [part.reshape(len(image), part.shape[1] * channels) for part in parts]
+        for top in range(0, rows, height):
+            strip = made[top : top + height]
+            for i, j in np.ndindex(*filters.shape[:2]):
+                (column, part), first = divmod(j * dilations[1], right), i * dilations[0]
+                start, end = top * down + first, (top + len(strip) - 1) * down + first + 1
+                at = column * channels
+                seen = parts[part][start:end:down, at : at + length]
+                if i == j == 0:
+                    np.multiply(seen, filters[i, j], out=strip)
+                else:
+                    strip += np.multiply(seen, filters[i, j], out=product[: len(strip)])
+    return out.reshape(len(x), rows, columns, channels)
 
 
 def conv2d_transpose(

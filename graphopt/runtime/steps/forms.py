@@ -93,6 +93,8 @@ With the import of JAX that takes about twice the price here, and shall take hal
 """
 JAX_SECONDS = 0.5
 """The time that importing JAX takes, about."""
+APART = 0.8
+"""The seconds of compiling from which another process does it, which takes one and a half more."""
 NOTED = 0.01
 """The part of the time of compiling from which that of NumPy is noted: less adds up to nothing."""
 
@@ -422,12 +424,12 @@ class Forms:
             self._keep(name, step, xla, "" if began is None else self._from_run(began))
 
     def _compile_apart(self) -> list[CompilationPart]:
-        """Have another process compile the full form of a training; the times of what it did.
+        """Have another process compile the full form; the times of what it did.
 
-        It takes a second to start. What is on disk, or a process cannot make, is left to this one.
+        What is on disk, or a process cannot make, is left to this one.
         """
         compiled, facts = self._compiled, self._facts
-        if not (compiled.plan.written and self._fed and has_children()) or facts.is_small:
+        if not (self._fed and has_children()) or facts.is_small or compiled.price < APART:
             return []
         if is_on_disk(compilation_for(compiled, self._fed)):
             return []

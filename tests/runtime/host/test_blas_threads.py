@@ -33,6 +33,7 @@ class Library:
 def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     found = Library()
     monkeypatch.setattr(module, "_libraries", lambda: (found,))
+    monkeypatch.setattr(module, "idle_seconds", lambda: None)
     return found
 
 
@@ -69,6 +70,26 @@ def test_one_thread_while_cores_are_taken(library: Library) -> None:
     assert library.threads == 2
     threads.judge(0.010, 0.004)  # an op of a startup program, which has no products
     assert (threads.is_crowded, library.threads) == (True, 2)
+
+
+@pytest.mark.parametrize(("idle", "threads"), [(0.01, 1), (0.99, 2)])
+def test_a_core_that_another_process_has_is_not_free(
+    idle: float, threads: int, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread with a core for all of its time says nothing of the other cores."""
+    clock = [10.0]
+    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(module, "idle_seconds", lambda: idle * clock[0])
+    watched = BlasThreads()
+    with watched.watch_run():
+        show_free_cores(watched)
+        assert library.threads == 1, "nothing is known yet"
+        clock[0] += module.WATCHED / 2
+        show_free_cores(watched)
+        assert library.threads == 1, "too short a time"
+        clock[0] += module.WATCHED
+        show_free_cores(watched)
+        assert library.threads == threads
 
 
 def test_the_host_form_looks_at_ops_that_take_long(
