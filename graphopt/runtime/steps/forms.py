@@ -433,7 +433,7 @@ class Forms:
             return []
         if is_on_disk(compilation_for(compiled, self._fed)):
             return []
-        job = Job.of(compiled, self._fed, self._sizes)
+        job = Job.of(compiled, self._fed, self._sizes, self._note)
         return [] if job is None else compile_in_child(job, facts.nicer)
 
     def _load(self, name: str, xla: XlaForms, began: float | None = None) -> bool:

@@ -27,6 +27,7 @@ from graphopt.runtime.compile.background import wait_for
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk.directory import most_bytes
+from graphopt.runtime.disk.seen import note_compiled
 from graphopt.runtime.disk.summaries import compiled_or_known, key_on_disk
 from graphopt.runtime.settings.flags import FULL, flags_set, set_flags
 from graphopt.runtime.settings.jax_import import import_jax
@@ -47,19 +48,20 @@ _is_other: list[bool] = []
 class Job(NamedTuple):
     """A program to compile for feeds of these types, `sizes` in words, and its key on disk.
 
-    `flags` are those that the parent has set. `jax_settings` are what JAX's names of executables
-    depend on; None where the parent has not imported it.
+    `note` is that of its sizes there. `flags` are those that the parent has set. `jax_settings` are
+    what JAX's names of executables depend on; None where the parent has not imported it.
     """
 
     compilation: Compilation
     fed: FedTypes
     sizes: str
     key: str
+    note: Path | None
     flags: Mapping[str, Any]
     jax_settings: Any
 
     @classmethod
-    def of(cls, compiled: Compiled, fed: FedTypes, sizes: str) -> Job | None:
+    def of(cls, compiled: Compiled, fed: FedTypes, sizes: str, note: Path | None) -> Job | None:
         """That of a program; None for one that has no key, and is not found by it."""
         compilation = compilation_for(compiled, fed)
         key = key_on_disk(compilation)
@@ -68,7 +70,7 @@ class Job(NamedTuple):
         # a runner has a proxy of its program, which a pickle would have as another program
         program = compilation.program.global_block().program
         compilation = replace(compilation, program=program)
-        return cls(compilation, fed, sizes, key, flags_set(), _jax_settings())
+        return cls(compilation, fed, sizes, key, note, flags_set(), _jax_settings())
 
 
 def compilation_for(compiled: Compiled, fed: FedTypes) -> Compilation:
@@ -145,6 +147,8 @@ def _compile(job: Job) -> list[CompilationPart]:
         if forms.load(FULL) is not None:
             return []
         forms.make(FULL, keeps=True)
+    if forms.is_kept:
+        note_compiled(job.note)
     return compiled.parts
 
 
