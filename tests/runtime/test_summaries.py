@@ -234,6 +234,8 @@ def test_keys_are_of_the_content() -> None:
         key(doubled(), axes={"x": (("batch",), None)}),
         key(doubled(), strategy=BuildStrategy()),
         key(doubled(), strategy=strategy(fuse_bn_act_ops=True)),
+        key(doubled(), data_parallel=True),
+        key(doubled(), data_parallel=True, sample_weighted=True),
         key_of(Compilation(doubled(), ("x",), ("tmp_0",), None, (CPUPlace(),)), "others"),
     ]
     paddle.set_flags({WITHOUT: "dce"})
@@ -251,7 +253,7 @@ def test_programs_without_a_key() -> None:
     assert key(doubled(), strategy=strategy(debug_graphviz_path="graph")) is None
     assert key(doubled(), strategy=strategy(num_trainers=2)) is None
     assert key(doubled(), places=()) is None
-    assert key(doubled(), data_parallel=True) is None
+    assert key(doubled(), data_parallel=True, places=(CPUPlace(), CPUPlace())) is None
     program = doubled()
     program.global_block().ops[0].attrs["function"] = lambda: None
     assert key(program) is None

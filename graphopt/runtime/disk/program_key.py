@@ -31,7 +31,7 @@ class _Unknown(Exception):
 
 
 def key_of(compilation: Compilation, settings: object) -> str | None:
-    """The key; None for a compilation that is more than a program on one CPU.
+    """The key; None for one on several places or other devices than CPUs, and for several steps in one call.
 
     None also for a program with attributes that are neither numbers, texts nor arrays. `settings`
     are those that lowering depends on.
@@ -39,7 +39,6 @@ def key_of(compilation: Compilation, settings: object) -> str | None:
     places = compilation.places
     plain = (
         _is_plain(compilation.strategy)
-        and not compilation.data_parallel
         and len(places) == 1
         and places[0].platform == "cpu"
         and not compilation.stacked
@@ -58,7 +57,8 @@ def key_of(compilation: Compilation, settings: object) -> str | None:
     axes = None if compilation.axes is None else sorted(compilation.axes.items())
     asked = compilation.feeds, compilation.fetches, axes, compilation.types, compilation.numbers
     flags = None if compilation.strategy is None else compilation.strategy.key()
-    return hash_value((content, *asked, compilation.grows, flags, changed_flags(), settings))
+    ways = compilation.grows, compilation.data_parallel, compilation.sample_weighted
+    return hash_value((content, *asked, *ways, flags, changed_flags(), settings))
 
 
 def _is_plain(strategy: BuildStrategy | None) -> bool:
