@@ -31,7 +31,7 @@ class _Unknown(Exception):
 
 
 def key_of(compilation: Compilation, settings: object) -> str | None:
-    """The key; None for one on several places or other devices than CPUs, and for several steps in one call.
+    """The key; None for a compilation for several places, other devices than CPUs, several steps.
 
     None also for a program with attributes that are neither numbers, texts nor arrays. `settings`
     are those that lowering depends on.
