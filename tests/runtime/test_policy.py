@@ -120,15 +120,27 @@ TABLE: list[tuple[str, Facts, History, str, str]] = [
         *(FAST, FULL),
     ),
     (
-        "from a seed, in NumPy: twice the price and a second are not over, by an estimate",
+        "from a seed, in NumPy: twice the price and two seconds are not over, by an estimate",
         SEEDED_IN_NUMPY,
         History(runs=3, trained=SEEDED.quick_runs + 1, thread=FULL),
         *(HOST, ""),
     ),
     (
-        "from a seed, in NumPy: a third of those runs are over",
-        SEEDED_IN_NUMPY,
-        History(runs=2, ended=True),
+        "from a seed, in NumPy: a tenth of those runs are over",
+        replace(SEEDED_IN_NUMPY, seconds=0.1),
+        History(runs=4, ended=True),
+        *(HOST, FULL),
+    ),
+    (
+        "from a seed, in NumPy: the same, and the training has had other sizes",
+        replace(SEEDED_IN_NUMPY, seconds=0.1),
+        History(runs=4, ended=True, others=1.0),
+        *(HOST, ""),
+    ),
+    (
+        "from a seed, in NumPy: a third of those of other sizes are over",
+        replace(SEEDED_IN_NUMPY, seconds=0.1),
+        History(runs=14, ended=True, others=1.0),
         *(HOST, FULL),
     ),
     (

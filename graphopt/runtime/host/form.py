@@ -43,9 +43,9 @@ from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results
 
 RATE = 3e10
 """The operations of matrix products that NumPy does in a second, about."""
-CONVOLUTION = 4
+CONVOLUTION = 3
 """The time of an operation of a convolution, as a multiple of that in a matrix product."""
-UPDATE = 5e-9
+UPDATE = 3e-9
 """The seconds in which an element of the state is updated, about."""
 CALL, STEP = 3e-5, 1.4e-4
 """The seconds that an operator takes beside these, and a step of a recurrent cell."""

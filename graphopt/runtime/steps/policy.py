@@ -47,9 +47,10 @@ as many as take the time of compiling."""
 SEEDED_PATIENCE, SEEDED_MOST, CHILD = 2, 1000, 2.0
 """The runs of one size that NumPy computes, as a multiple of the time of compiling, the most of
 them, and the seconds until XLA compiles in a child process: imports, passes and tracing."""
-SEEDED_BEGIN = 0.35
+SEEDED_BEGIN, SEEDED_FIRST = 0.35, 0.1
 """The part of those runs after which compiling begins: the full form is there when it is due, so
-that no run waits for it, and none is compiled for sizes that are rare."""
+that no run waits for it, and none is compiled for sizes that are rare. The second one is for the
+first sizes of a training, which are likely to be its only ones."""
 NICER = 5
 """The steps of priority that a process which compiles is below the one that goes on meanwhile."""
 GAIN_BY_OP = 0.7
@@ -279,7 +280,8 @@ def _choose_seeded(facts: Facts, seen: History, *, is_quick: bool) -> Choice:
     form = FAST if seen.left else facts.first[0]
     runs = facts.host_runs if form == HOST else facts.fast_runs
     words = f"{form}: it trains from a seed, and run {runs + 1} has the full form"
-    is_cheap = form == HOST and seen.runs < SEEDED_BEGIN * runs
+    begin = SEEDED_BEGIN if seen.others else SEEDED_FIRST
+    is_cheap = form == HOST and seen.runs < begin * runs
     is_made = seen.thread or seen.needs_data or FULL in seen.ready
     is_due = seen.runs > 1 and not (is_cheap or is_made)
     return Choice(form, words, FULL if is_due else "")
