@@ -91,7 +91,8 @@ def record(
             for argument, port in zip(block.args, ports, strict=True)
         }
         try:
-            evaluate_block(block, env, Context(ALONE, np.array([seed, 1], np.uint32), by_op=True))
+            key = np.array([seed, 1], np.uint32)
+            evaluate_block(block, env, Context(ALONE, key, by_op=True, keeps_values=True))
         finally:
             found.update((k, np.array(v[0])) for k, v in env.items() if isinstance(k, SSAValue))
     return found

@@ -20,7 +20,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.core import Tracer
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.differentiated import KEPT, is_kept, segment_of
@@ -28,6 +28,7 @@ from graphopt.ir.dialect.op import PdOp, infer_types
 from graphopt.ir.dialect.ops.control import RegionOp, Yield
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.dynamic import Dynamic, draws, is_kind_of
+from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.ops.sequence.recurrent import Rnn
 from graphopt.ir.dialect.ops.transformer import (
@@ -35,6 +36,7 @@ from graphopt.ir.dialect.ops.transformer import (
     FusedDotProductAttention,
     FusedFeedforward,
 )
+from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.signature import (
     checks_finite,
     computes_in_full,
@@ -83,6 +85,8 @@ class Context:
     key: Array
     lanes: int = 1
     by_op: bool = False
+    keeps_values: bool = False
+    """With `by_op`, no value is freed before the end, for those who look at all of them."""
     lane: int | None = None
     """Index of this lane inside a region, which is evaluated lane by lane."""
     order: Order | None = None
@@ -223,19 +227,51 @@ def _evaluate_by_op(block: Block, env: Environment, context: Context) -> None:
     """Compute the ops of a block one by one, each by what was looked up of it in the first run."""
     doing: PdOp | None = None
     try:
-        for op, compute in context.once(block, lambda: _computations_of(block, context)):
+        for op, compute, over in context.once(block, lambda: _computations_of(block, context)):
             doing = op
             for result, lanes in zip(op.results, compute(env, context), strict=True):
                 env[result] = lanes
+            for value in over:
+                # shapes are read from what is traced, which has no memory
+                if not isinstance(env[value][0], Tracer):
+                    del env[value]
     except Exception as error:
         if doing is not None:
             _note_place(error, doing, env)
         raise
 
 
-def _computations_of(block: Block, context: Context) -> list[tuple[PdOp, Compute]]:
-    differentiated, ops = differentiated_regions(block), map(as_pd, list(block.ops)[:-1])
-    return [(op, _computation_of(op, context, differentiated.get(op))) for op in ops]
+def _computations_of(
+    block: Block, context: Context
+) -> list[tuple[PdOp, Compute, Sequence[SSAValue]]]:
+    """Each op, its computation, and the values to free after it."""
+    differentiated, ops = differentiated_regions(block), [*map(as_pd, list(block.ops)[:-1])]
+    keeps = context.keeps_values or context.order is not None
+    over: Mapping[Operation, Sequence[SSAValue]] = {} if keeps else _last_read(block)
+    return [
+        (op, _computation_of(op, context, differentiated.get(op)), over.get(op, ())) for op in ops
+    ]
+
+
+def _last_read(block: Block) -> dict[Operation, list[SSAValue]]:
+    """The results of the block's ops that nothing reads after an op, by this op.
+
+    A derivative reads of what is before it.
+    """
+    *ops, end = block.ops
+    inside, later = set(ops), set(end.operands)
+    over: dict[Operation, list[SSAValue]] = {}
+    for at, op in reversed([*enumerate(ops)]):
+        is_derivative = isinstance(op, Grad)
+        seen: list[SSAValue] = [*op.results, *values_read(op)]
+        if is_derivative:
+            seen += [result for before in ops[:at] for result in before.results]
+        own = [value for value in dict.fromkeys(seen) if value.owner in inside]
+        over[op] = [value for value in own if value not in later]
+        later.update(own)
+        if is_derivative:
+            break
+    return over
 
 
 def _computation_of(op: PdOp, context: Context, wanted: Wanted | None) -> Compute:

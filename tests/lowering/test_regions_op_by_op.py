@@ -1,4 +1,4 @@
-"""Ops with regions in a program that runs op by op: each is traced once, and then one function."""
+"""Programs that run op by op: ops with regions are traced once, values are freed when read."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.ir import Block, OpResult
 
 import graphopt as paddle
-from graphopt.lowering import regions
+from graphopt.lowering import evaluate, regions
 from graphopt.static.nn.static_rnn import StaticRNN
 
 static = paddle.static
@@ -90,3 +91,22 @@ def test_a_region_is_traced_once(body: Callable[[Any], Any], traces: list[Any]) 
     whole, _ = trained(body, traces, fed=False)
     np.testing.assert_allclose(losses, whole, rtol=1e-6)
     assert losses[0] != losses[3]
+
+
+@pytest.mark.parametrize("body", [layers, recurrent])
+def test_only_what_is_returned_is_kept(
+    body: Callable[[Any], Any], traces: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[tuple[int, int]] = []
+    run = evaluate.evaluate_block
+
+    def counted(block: Block, env: dict[Any, Any], *rest: Any) -> Any:
+        results = run(block, env, *rest)
+        assert block.last_op is not None
+        returned = {value for value in block.last_op.operands if isinstance(value, OpResult)}
+        kept.append((sum(isinstance(value, OpResult) for value in env), len(returned)))
+        return results
+
+    monkeypatch.setattr(evaluate, "evaluate_block", counted)
+    trained(body, traces, fed=True)
+    assert all(found == returned for found, returned in kept), kept
