@@ -49,11 +49,25 @@ def make_array(tensor: Any, random: np.random.Generator) -> np.ndarray:
         return random.integers(0, 2, shape).astype(bool)
     if not tensor.dtype.startswith("float"):
         return random.integers(low, max(high, low) + 1, shape).astype(tensor.dtype)
+    if not np.isfinite([low, high]).all():
+        return with_infinities(shape, low, high, random).astype(tensor.dtype)
     if (std := getattr(tensor, "std", None)) is None:
         return random.uniform(low, high, shape).astype(tensor.dtype)
     numbers = random.normal(tensor.mean, std, shape)
     outside = (numbers < low) | (numbers > high)  # not clipped, as a sort would see equal numbers
     return np.where(outside, random.uniform(low, high, shape), numbers).astype(tensor.dtype)
+
+
+def with_infinities(
+    shape: list[int], low: float, high: float, random: np.random.Generator
+) -> np.ndarray:
+    """Uniform numbers, and at one of 16 places a bound that is infinite."""
+    ends = [end for end in (low, high) if np.isfinite(end)]
+    side = max(map(abs, ends), default=1.0)
+    numbers = random.uniform(*(np.clip(end, -side, side) for end in (low, high)), shape)
+    for end in {low, high}.difference(ends):
+        numbers[random.integers(0, 16, shape) == 0] = end
+    return numbers
 
 
 def declare(name: str, value: np.ndarray, parameter: bool) -> Any:

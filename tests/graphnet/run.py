@@ -203,6 +203,9 @@ CAUSES = {
     "PaddleX/FasterRCNN-ResNet50/subgraph_21": (
         "of 1,000 proposals, two pairs whose scores are nearly equal are in the other order"
     ),
+    "PaddleX/Mask-RT-DETR-L/subgraph_17": (
+        "with inputs changed by 1e-7 Paddle's own masks change by 0.12 of the largest number"
+    ),
     "PaddleX/Mask-RT-DETR-S/subgraph_14": (
         "with inputs changed by 1e-7 none of Paddle's own 100 boxes stays; scores, places and "
         "boxes before the decoder are equal"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import graphopt
 from graphopt_tests.graphnet.in_graphopt import compare
 from graphopt_tests.graphnet.run import (
     PAGE,
@@ -49,6 +52,23 @@ def test_differences(ours: list[float], theirs: list[float], share: float) -> No
 def test_share_of_whole_numbers() -> None:
     """Of whole numbers, those that differ are counted."""
     assert compare([np.array([1, 2, 3, 4])], [np.array([1, 2, 3, 5])]) == 0.25
+
+
+@pytest.mark.parametrize(("low", "high"), [(-4.0, np.inf), (-np.inf, 2.5), (-np.inf, np.inf)])
+def test_numbers_of_an_infinite_range(
+    low: float, high: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some are infinite, the others not larger than the other bound."""
+    monkeypatch.setitem(sys.modules, "paddle", graphopt)
+    made = import_module("graphopt_tests.graphnet.in_paddle").make_array(
+        SimpleNamespace(shape=[64, 4], dtype="float32", min_val=low, max_val=high, std=np.nan),
+        np.random.default_rng(0),
+    )
+    finite = made[np.isfinite(made)]
+    assert made.dtype == np.float32
+    assert made.size / 2 < finite.size < made.size
+    assert {made.min(), made.max()} >= {end for end in (low, high) if np.isinf(end)}
+    assert np.abs(finite).max() <= min(abs(low), abs(high), 4.0)
 
 
 @pytest.mark.parametrize(
