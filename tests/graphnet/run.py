@@ -200,8 +200,15 @@ CAUSES = {
     "PaddleX/PP-OCRv3_mobile_det/subgraph_1": (
         "24 of 965,632; with inputs changed by 1e-7 Paddle's own change as much, at 21 places"
     ),
+    "PaddleX/PP-OCRv4_mobile_det/subgraph_0": (
+        "beside the same graph in float64, Paddle is off by 9.3e-3 and graphopt by 2.6e-3"
+    ),
     "PaddleX/FasterRCNN-ResNet50/subgraph_21": (
         "of 1,000 proposals, two whose scores are nearly equal are in the other order"
+    ),
+    "PaddleX/Mask-RT-DETR-L/subgraph_11": (
+        "with inputs changed by 1e-7 Paddle's own boxes change by 1.0 of the largest number; "
+        "scores and masks before the decoder are equal"
     ),
     "PaddleX/Mask-RT-DETR-L/subgraph_17": (
         "with inputs changed by 1e-7 Paddle's own masks change by 0.12 of the largest number"
