@@ -55,10 +55,7 @@ def make_array(tensor: Any, random: np.random.Generator) -> np.ndarray:
         return random.uniform(low, high, shape).astype(tensor.dtype)
     numbers = random.normal(tensor.mean, std, shape)
     outside = (numbers < low) | (numbers > high)  # not clipped, as a sort would see equal numbers
-    numbers = np.where(outside, random.uniform(low, high, shape), numbers)
-    if shape[1:] == [4]:  # boxes: Paddle's roi_align ends at one whose corners are in no order
-        numbers = np.sort(numbers.reshape(-1, 2, 2), 1).reshape(shape)
-    return numbers.astype(tensor.dtype)
+    return np.where(outside, random.uniform(low, high, shape), numbers).astype(tensor.dtype)
 
 
 def with_infinities(
@@ -71,6 +68,15 @@ def with_infinities(
     for end in {low, high}.difference(ends):
         numbers[random.integers(0, 16, shape) == 0] = end
     return numbers
+
+
+def make_input(tensor: Any, random: np.random.Generator) -> np.ndarray:
+    """As `make_array`; what may be boxes has corners in order, without which roi_align raises."""
+    array = make_array(tensor, random)
+    is_boxes = array.shape[1:] == (4,) and array.dtype.kind == "f"
+    if not is_boxes or getattr(tensor, "data", None) is not None:
+        return array
+    return np.sort(array.reshape(-1, 2, 2), 1).reshape(array.shape)
 
 
 def declare(name: str, value: np.ndarray, parameter: bool) -> Any:
@@ -114,7 +120,7 @@ def save(folder: Path, out: Path) -> None:
     parameters = {
         t.name: make_array(t, random) for t in described_tensors(folder / "weight_meta.py")
     }
-    feeds = {t.name: make_array(t, random) for t in described_tensors(folder / "input_meta.py")}
+    feeds = {t.name: make_input(t, random) for t in described_tensors(folder / "input_meta.py")}
     main, startup = paddle.static.Program(), paddle.static.Program()
     with paddle.static.program_guard(main, startup):
         graph = load(folder / "model.py").GraphModule()

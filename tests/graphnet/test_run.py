@@ -55,15 +55,15 @@ def test_share_of_whole_numbers() -> None:
     assert compare([np.array([1, 2, 3, 4])], [np.array([1, 2, 3, 5])]) == 0.25
 
 
-def made_array(monkeypatch: pytest.MonkeyPatch, **described: Any) -> np.ndarray[Any, Any]:
-    """The numbers of a tensor that is described so."""
+def made_input(monkeypatch: pytest.MonkeyPatch, **described: Any) -> np.ndarray[Any, Any]:
+    """The numbers of an input that is described so."""
     monkeypatch.setitem(sys.modules, "paddle", graphopt)
-    make = import_module("graphopt_tests.graphnet.in_paddle").make_array
+    make = import_module("graphopt_tests.graphnet.in_paddle").make_input
     return make(SimpleNamespace(dtype="float32", **described), np.random.default_rng(0))
 
 
 def test_boxes_have_their_corners_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    boxes = made_array(monkeypatch, shape=[64, 4], min_val=0, max_val=9, mean=4, std=3)
+    boxes = made_input(monkeypatch, shape=[64, 4], min_val=0, max_val=9, mean=4, std=3)
     assert (boxes[:, :2] <= boxes[:, 2:]).all()
     assert np.unique(boxes).size > 200
 
@@ -73,7 +73,7 @@ def test_numbers_of_an_infinite_range(
     low: float, high: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some are infinite, the others not larger than the other bound."""
-    made = made_array(monkeypatch, shape=[64, 3], min_val=low, max_val=high, std=np.nan)
+    made = made_input(monkeypatch, shape=[64, 3], min_val=low, max_val=high, std=np.nan)
     finite = made[np.isfinite(made)]
     assert made.dtype == np.float32
     assert made.size / 2 < finite.size < made.size
