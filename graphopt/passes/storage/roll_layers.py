@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from graphopt.display.units import size
 from graphopt.ir.dialect.bulk import replace_uses
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import Layers, Yield
@@ -21,6 +22,7 @@ from graphopt.ir.dialect.ops.update.basic import Update
 from graphopt.ir.dialect.ops.update.fused import FUSED
 from graphopt.ir.dialect.ops.update.plain import Dpsgd
 from graphopt.ir.dialect.signature import main_function
+from graphopt.ir.dialect.types import byte_count
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.naming import joined_location, show_op
 from graphopt.passes.engine.numerics import Numerics
@@ -39,6 +41,11 @@ from graphopt.passes.storage.stacked_state import state_arguments
 
 BEGINNINGS = 32
 """The beginnings of layers that are tried; each is looked at in all layers."""
+LARGE = 4 << 20
+"""The most bytes of parameters of a layer in a loop, which copies them in each step: with more it
+took 1.1 to 1.3 of the time, and for few rows with a derivative up to 1.7."""
+MANY = 48
+"""The layers that take so long to compile one by one that this counts more."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,8 @@ class RollLayers(RewritePass):
             if isinstance(found, Wiring) and (update := _single_update(found)) is not None:
                 text = f"{show_op(update)} cannot update stacks of parameters"
                 found = Wrong(Reason("update-of-one", text, "use sgd, momentum, adam or adamw"))
+            if isinstance(found, Wiring) and (why := _why_slow(found)) is not None:
+                found = Wrong(why)
             if self.apart:
                 found = Wrong(Reason("state-apart", self.apart))
             if isinstance(found, Wrong):
@@ -136,9 +145,9 @@ class _RepeatedRows:
 
     def _add(self, run: Repetition, fewest_ops: int = 0) -> None:
         span = layers_in(self._ops, run, self._fewest)
-        size = 0 if span is None else span.period * span.count
-        if span is not None and size >= fewest_ops:
-            heappush(self._queue, ((-size, span.period, span.start), span, run))
+        length = 0 if span is None else span.period * span.count
+        if span is not None and length >= fewest_ops:
+            heappush(self._queue, ((-length, span.period, span.start), span, run))
 
     def mark_rolled(self, span: LayerSpan) -> None:
         """Note that these ops are rolled up."""
@@ -156,6 +165,16 @@ def _zeros(marks: bytearray, begin: int, end: int) -> Iterator[tuple[int, int]]:
         until = end if until < 0 else until
         yield begin, until
         begin = until
+
+
+def _why_slow(wiring: Wiring) -> Reason | None:
+    """The reason why a loop over these layers would take longer than the layers one by one."""
+    own, count = {values[0] for values in wiring.items.values()}, wiring.span.count
+    copied = sum(max(0, byte_count(value.type)) for value in own)
+    if copied <= LARGE or count >= MANY:
+        return None
+    text = f"a loop would copy {size(copied)} of parameters in each of {count} steps"
+    return Reason("large-parameters", text)
 
 
 def _single_update(wiring: Wiring) -> Operation | None:
@@ -177,16 +196,16 @@ def best_layers(
     """
     best: list[LayerSpan] = []
     least = 0
-    for size, shift in beginnings(ops, span)[:BEGINNINGS]:
+    for carried, shift in beginnings(ops, span)[:BEGINNINGS]:
         moved = LayerSpan(span.start + shift, span.period, span.count - (shift > 0))
-        if moved.count < fewest or (best and size > least):
+        if moved.count < fewest or (best and carried > least):
             continue
         found = layers_at(ops, moved, state)
         if isinstance(found, Wiring):
             return found
         rows = [row for row in found.rows if row.count >= fewest]
         if sum(row.count for row in rows) > sum(row.count for row in best):
-            best, least = rows, size
+            best, least = rows, carried
         if found.anywhere:
             break
     return best or layers_at(ops, span, state)
