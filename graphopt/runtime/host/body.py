@@ -19,11 +19,14 @@ from xdsl.ir import Block, Operation, SSAValue
 from graphopt.ir.dialect.definition import as_property
 from graphopt.ir.dialect.op import PdOp, bind_groups, class_of, parameters_of
 from graphopt.ir.dialect.ops.control import If, Layers, RegionOp, Scan, While
+from graphopt.ir.dialect.ops.conv import Conv2dBase
 from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties, group_operands
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.random import Dropout
+from graphopt.ir.dialect.ops.sequence.recurrent import Rnn
 from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
+from graphopt.passes.engine.costs import flops_of
 from graphopt.reference.interpreter import Run
 from graphopt.reference.ragged import Ragged
 from graphopt.reference.registry import RULES
@@ -61,6 +64,10 @@ class Running:
     """The numbers of the iterations of the loops around the op that is computed."""
     rng_shift: int = 0
     """The offset of the numbers of random ops in the layer that is computed."""
+    long: float = 0.0
+    """The seconds of the ops that took long."""
+    products: float = 0.0
+    """Those of products among them."""
     interrupt: Exception | None = None
     """The exception of a handler or another thread that ends the run."""
 
@@ -94,14 +101,18 @@ class Body:
             dead.append([slots[value] for value in own - read])
             read |= own
         gone = dead[::-1]
-        self._steps = [(*each, slots) for each, slots in zip(steps, gone, strict=True)]
+        self._steps = [
+            (*each, slots, _multiplies(op))
+            for op, each, slots in zip(ops, steps, gone, strict=True)
+        ]
         for chain in reversed(chains_of(ops, _is_ruled)):
             first, end = chain[0], chain[-1] + 1
             last_gone = [slot for each in gone[first:end] for slot in each]
             links = [_link_of(ops[at], slots) for at in chain]
             ends = [link.out for link in links if link.out not in last_gone]
-            step = _chain_step(Chain(links, ends), self._steps[first:end])
-            self._steps[first:end] = [(step, ends, last_gone)]
+            whole = [(*each, slots) for each, slots in zip(steps, gone, strict=True)][first:end]
+            step = _chain_step(Chain(links, ends), whole)
+            self._steps[first:end] = [(step, ends, last_gone, False)]
 
     def run(self, running: Running, arguments: Sequence[Any] = ()) -> list[Any]:
         """The values that the block returns or yields.
@@ -113,7 +124,7 @@ class Body:
         try:
             for slot, value in zip(self._arguments, arguments, strict=True):
                 values[slot] = value
-            for step, outs, gone in self._steps:
+            for step, outs, gone, multiplies in self._steps:
                 began, start = clock(), now()
                 if start > running.end:
                     raise GivenUp
@@ -122,6 +133,8 @@ class Body:
                 doing = None
                 if (seconds := clock() - began) > LONG:
                     blas_threads.judge(seconds, now() - start)
+                    running.long += seconds
+                    running.products += seconds * multiplies
                 for slot, value in zip(outs, results, strict=True):
                     values[slot] = value
                 for slot in gone:
@@ -153,6 +166,13 @@ def _step_of(op: Operation, slots: Slots) -> Step:
     fixed = op.attr_values() | NATIVE.helpers(op)
     groups = [[slots[value] for value in group] for group in op.operand_groups()]
     return _rule_step(op, type(op), groups, fixed)
+
+
+def _multiplies(op: Operation) -> bool:
+    """True for an op that is mostly a product of matrices."""
+    if isinstance(op, Conv2dBase) and op.attr("groups") > 1:
+        return False
+    return isinstance(op, (Grad, Rnn)) or (isinstance(op, PdOp) and flops_of(op) > 0)
 
 
 def _is_ruled(op: Operation) -> bool:

@@ -34,7 +34,7 @@ from graphopt.passes.engine.costs import cost_of_op
 from graphopt.reference.interpreter import WALKED, supports
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.heap import keep_heap
-from graphopt.runtime.host.blas_threads import blas_threads
+from graphopt.runtime.host.blas_threads import PRODUCTS, blas_threads
 from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
 from graphopt.runtime.host.by_lowering import import_lowering, is_lowered
 from graphopt.runtime.host.derivatives import is_differentiated
@@ -81,6 +81,7 @@ class HostForm:
         self._place = compiled.compilation.places[0]
         if any(map(is_lowered, main.body.walk())):
             import_lowering(self._place)
+        self._multiplies = False  # True when products took most of the last run
         self.spent = 0.0
         self.price = math.inf
         self.repeats = False
@@ -103,10 +104,11 @@ class HostForm:
         began = time.thread_time()
         end = math.inf if self.repeats else began + self.price
         running = Running([None] * self._slots, end, key, self._place)
-        threads = blas_threads.watch_run(one=self.repeats)
+        threads = blas_threads.watch_run(has_all=self._multiplies and not self.repeats)
         with np.errstate(all="ignore"), flushed_denormals(), threads:
             values = self._body.run(running, [given[at] for at in self._positions])
         self.spent += time.thread_time() - began
+        self._multiplies = running.products > PRODUCTS * running.long
         self.last = (updated, read_only, fed, key) if self._keeps else None
         pairs = [*zip(self._returned, values, strict=True)]
         results = compute_or_raise(lambda: [NATIVE.left(*pair) for pair in pairs])
