@@ -13,7 +13,6 @@ from heapq import heappop, heappush
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from graphopt.display.units import size
 from graphopt.ir.dialect.bulk import replace_uses
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import Layers, Yield
@@ -173,7 +172,7 @@ def _why_slow(wiring: Wiring) -> Reason | None:
     copied = sum(max(0, byte_count(value.type)) for value in own)
     if copied <= LARGE or count >= MANY:
         return None
-    text = f"a loop would copy {size(copied)} of parameters in each of {count} steps"
+    text = f"a loop would copy {copied / 1e6:.1f} MB of parameters in each of {count} steps"
     return Reason("large-parameters", text)
 
 
