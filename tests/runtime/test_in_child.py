@@ -47,8 +47,7 @@ def large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     A training runs in NumPy, and has its full form from the third run on.
     """
     monkeypatch.setattr(policy, "SMALL", 0)
-    monkeypatch.setattr(forms, "APART", 0.0)
-    monkeypatch.setattr(policy, "TRAINING_PATIENCE", 0.0)
+    monkeypatch.setattr(policy, "PATIENCE", 0.0)
     monkeypatch.setattr(facts, "SHARE", 1e9)
     monkeypatch.setattr(forms, "submit", lambda work: work.work())
     monkeypatch.setattr(xla_forms, "least_seconds", lambda: 0.0)

@@ -35,7 +35,6 @@ BEGUN, CHEAP = History(runs=1), History(runs=2, ended=True, spent=0.1)
 SEEDED = Facts(seeded=True)
 SEEDED_IN_NUMPY = Facts(seeded=True, on_host=True)
 IN_NUMPY, LOOPS = Facts(on_host=True), Facts(on_host=True, loops=True)
-TRAINS = Facts(on_host=True, trains=True)
 AGAIN = {"runs": 2, "ended": True, "spent": 0.6}
 
 
@@ -48,13 +47,6 @@ TABLE: list[tuple[str, Facts, History, str, str]] = [
     ("in NumPy: the first run", IN_NUMPY, BEGUN, HOST, ""),
     ("in NumPy: all runs took less than half a compilation", IN_NUMPY, CHEAP, HOST, ""),
     ("in NumPy: they took longer, and it runs again", IN_NUMPY, History(**AGAIN), HOST, FULL),
-    ("in NumPy: a training has taken a tenth, and it runs again", TRAINS, CHEAP, HOST, FULL),
-    (
-        "in NumPy: the same, and the training has had other sizes",
-        TRAINS,
-        replace(CHEAP, others=1.0),
-        *(HOST, ""),
-    ),
     (
         "in NumPy: a run is over, and those of all processes cost more than compiling",
         IN_NUMPY,

@@ -93,8 +93,6 @@ With the import of JAX that takes about twice the price here, and shall take hal
 """
 JAX_SECONDS = 0.5
 """The time that importing JAX takes, about."""
-APART = 0.8
-"""The seconds of compiling from which another process does it, which takes one and a half more."""
 NOTED = 0.01
 """The part of the time of compiling from which that of NumPy is noted: less adds up to nothing."""
 
@@ -428,13 +426,11 @@ class Forms:
 
         What is on disk, or a process cannot make, is left to this one.
         """
-        compiled, facts = self._compiled, self._facts
-        if not (self._fed and has_children()) or facts.is_small or compiled.price < APART:
-            return []
-        if is_on_disk(compilation_for(compiled, self._fed)):
+        compiled = self._compiled
+        if not (self._fed and has_children()) or is_on_disk(compilation_for(compiled, self._fed)):
             return []
         job = Job.of(compiled, self._fed, self._sizes, self._note)
-        return [] if job is None else compile_in_child(job, facts.nicer)
+        return [] if job is None else compile_in_child(job, self._facts.nicer)
 
     def _load(self, name: str, xla: XlaForms, began: float | None = None) -> bool:
         """Keep a form that is on disk, where a process `began` to make it; False if none is."""

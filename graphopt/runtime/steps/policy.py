@@ -38,9 +38,8 @@ A derivative counts as two more programs of the size of its own.
 """
 TINY = 12
 """Programs of fewer operators have no host form: they compile in a fraction of a second."""
-PATIENCE, TRAINING_PATIENCE = 0.5, 0.1
-"""The part of the time of compiling that the host form takes before that is done, in a thread; the
-second one is for the first sizes of a training, which are likely to be its only ones."""
+PATIENCE = 0.5
+"""The part of the time of compiling that the host form takes before that is done, beside it."""
 SEEDED_RUNS, SEEDED_RUNS_PER_OP = 8, 0.02
 """The runs of a seeded training before the full form, with those for each of its operators: about
 as many as take the time of compiling."""
@@ -262,8 +261,7 @@ def choose(facts: Facts, seen: History) -> Choice:
         return Choice(form, f"{form}: the full form did not compile: {seen.error}", is_last=True)
     if seen.thread:
         return Choice(form, f"{form}: the full form is being compiled")
-    patience = TRAINING_PATIENCE if facts.trains and not seen.others else PATIENCE
-    is_cheap = form == HOST and seen.spent < patience * facts.price
+    is_cheap = form == HOST and seen.spent < PATIENCE * facts.price
     is_due = (seen.runs > 1 and not is_cheap) or (seen.pays_later and seen.ended)
     which = "a later" if is_cheap else "a second"
     return Choice(form, f"{form}: {which} run has the full form compiled", FULL if is_due else "")

@@ -176,7 +176,7 @@ def test_half_precision_overflows_where_the_full_form_does(make: Callable[[], Ma
 
 def test_the_full_form_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes over the state that NumPy has trained."""
-    monkeypatch.setattr(policy, "TRAINING_PATIENCE", 0.0)
+    monkeypatch.setattr(policy, "PATIENCE", 0.0)
     for found, wanted in zip(trained(images, "auto"), trained(images, "full"), strict=True):
         close(found, wanted, 2e-4)
 
