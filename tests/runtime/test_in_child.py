@@ -122,6 +122,17 @@ def test_a_process_that_compiles_nothing_is_waited_for(
     assert has_children()
 
 
+def test_a_process_that_a_signal_ends(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA would end this process, too, so it stays in its first form, and says why."""
+    monkeypatch.setattr(in_child, "_START", "import os; os.abort()")
+    net = training()
+    run(net, 2)
+    with pytest.warns(UserWarning, match="stays in its host form"):
+        run(net, 1)
+    why = "the process that compiled it was ended by SIGABRT"
+    assert form_of(net) == f"host: the full form did not compile: {why}"
+
+
 def test_a_process_that_cannot_begin(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise OSError

@@ -101,17 +101,14 @@ class Body:
             dead.append([slots[value] for value in own - read])
             read |= own
         gone = dead[::-1]
-        self._steps = [
-            (*each, slots, _multiplies(op))
-            for op, each, slots in zip(ops, steps, gone, strict=True)
-        ]
+        whole = [(*each, slots) for each, slots in zip(steps, gone, strict=True)]
+        self._steps = [(*each, _multiplies(op)) for op, each in zip(ops, whole, strict=True)]
         for chain in reversed(chains_of(ops, _is_ruled)):
             first, end = chain[0], chain[-1] + 1
             last_gone = [slot for each in gone[first:end] for slot in each]
             links = [_link_of(ops[at], slots) for at in chain]
             ends = [link.out for link in links if link.out not in last_gone]
-            whole = [(*each, slots) for each, slots in zip(steps, gone, strict=True)][first:end]
-            step = _chain_step(Chain(links, ends), whole)
+            step = _chain_step(Chain(links, ends), whole[first:end])
             self._steps[first:end] = [(step, ends, last_gone, False)]
 
     def run(self, running: Running, arguments: Sequence[Any] = ()) -> list[Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -89,10 +90,11 @@ def has_children() -> bool:
 
 
 def compile_in_child(job: Job, nicer: int) -> list[CompilationPart]:
-    """Have a child compile, and wait for it; the times of what it did. No error is raised.
+    """Have a child compile, and wait for it; the times of what it did, none where it did nothing.
 
     Its priority is so many steps of `nice` below that of this process. It cannot be raised later.
-    This process may end meanwhile, and the child goes on.
+    This process may end meanwhile, and the child goes on. RuntimeError when a signal ends the
+    child, for XLA would end this process, too.
     """
     path = os.pathsep.join(filter(None, sys.path))
     given = {"PYTHONPATH": path, "JAX_COMPILATION_CACHE_MAX_SIZE": str(most_bytes())}
@@ -108,6 +110,9 @@ def compile_in_child(job: Job, nicer: int) -> list[CompilationPart]:
         said, _ = wait_for(lambda: process.communicate(pickle.dumps(job)))
     except (OSError, pickle.PicklingError, TypeError):
         return []
+    if process.returncode < 0:
+        name = signal.Signals(-process.returncode).name
+        raise RuntimeError(f"the process that compiled it was ended by {name}")
     if process.returncode == _OTHER_SETTINGS:
         _is_other.append(True)
     with suppress(ValueError, TypeError, IndexError):
