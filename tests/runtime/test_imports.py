@@ -102,39 +102,3 @@ def test_sizes_on_disk_need_no_dialect(tmp_path: Path) -> None:
     assert imported(False) == ["graphopt.passes.table.manager", "xdsl"]
     assert "jax" in imported(True)
     assert imported(False) == ["jax"]
-
-
-@pytest.mark.exhaustive
-def test_a_training_on_disk_begins_without_jax(tmp_path: Path) -> None:
-    """NumPy computes its first steps, as when nothing is there, and the thread loads the other."""
-    code = (
-        "import sys, time\n"
-        "import numpy as np, graphopt as paddle\n"
-        "from graphopt import static\n"
-        "paddle.enable_static()\n"
-        "x = out = static.data('x', [None, 8], 'float32')\n"
-        "for _ in range(6): out = static.nn.fc(out, 8, activation='relu')\n"
-        "loss = paddle.mean(paddle.square(out))\n"
-        "paddle.optimizer.Adam(0.01).minimize(loss)\n"
-        "exe = static.Executor()\n"
-        "exe.run(static.default_startup_program())\n"
-        "def step(): exe.run(feed={'x': np.ones((4, 8), 'float32')}, fetch_list=[loss])\n"
-        "step()\n"
-        "print('jax' in sys.modules)\n"
-        "end = time.monotonic() + 60\n"
-        "while time.monotonic() < end and 'full:' not in list(exe.stats['tiers'])[-1]: step()\n"
-        "print(list(exe.stats['tiers'])[-1])\n"
-    )
-    environment = {n: v for n, v in os.environ.items() if n != "JAX_ENABLE_COMPILATION_CACHE"}
-    environment["FLAGS_graphopt_cache_dir"] = str(tmp_path)
-
-    def run(tier: str) -> list[str]:
-        given = environment | {"FLAGS_graphopt_tier": tier}
-        command = [sys.executable, "-c", code]
-        made = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
-        return made.stdout.splitlines()
-
-    assert run("full")[0] == "True"
-    first, form = run("auto")
-    assert first == "False"
-    assert form.startswith("full: it was on disk")

@@ -48,12 +48,6 @@ TABLE: list[tuple[str, Facts, History, str, str]] = [
     ("in NumPy: all runs took less than half a compilation", IN_NUMPY, CHEAP, HOST, ""),
     ("in NumPy: they took longer, and it runs again", IN_NUMPY, History(**AGAIN), HOST, FULL),
     (
-        "in NumPy: a training whose full form is on disk runs again",
-        replace(IN_NUMPY, on_disk=True),
-        CHEAP,
-        *(HOST, FULL),
-    ),
-    (
         "in NumPy: a run is over, and those of all processes cost more than compiling",
         IN_NUMPY,
         History(runs=1, ended=True, pays_later=True),

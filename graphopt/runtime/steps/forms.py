@@ -175,10 +175,9 @@ class Forms:
         self._note = note_of(compiled, fed) if infers and replicated.name == "alone" else None
         find = partial(find_facts, compiled, replicated, fed, self._costs)
         is_new = compiled.is_new or (infers and self._is_not_kept())
+        # a training from a seed does not begin with what is on disk
+        facts = find() if is_new or trains_from_seed(compiled) else None
         self._fed = _fed_types(compiled.plan, fed)
-        # a training from a seed does not begin with what is on disk, nor one that JAX would be
-        # imported for, if NumPy begins it
-        facts = find() if is_new or trains_from_seed(compiled) else self._begun_anew(find)
         if facts is not None and facts.first[0] == HOST and compiled.plan.sizes_are_known:
             arguments = partial(types_of_plan, compiled.plan, replicated, self._fed)
         else:
@@ -203,13 +202,6 @@ class Forms:
                 self._noted_from = NOTED * price
             self._make_chosen()
             self.is_ready = True
-
-    def _begun_anew(self, find: Callable[[], Facts]) -> Facts | None:
-        """The facts of a training that NumPy begins, so that its first step waits for no import."""
-        if not self._compiled.plan.written or "jax" in sys.modules:
-            return None
-        facts = find()
-        return replace(facts, on_disk=self._is_known()) if facts.first[0] == HOST else None
 
     def _is_known(self) -> bool:
         """False for a program of which no process has kept a form for these sizes."""

@@ -92,8 +92,6 @@ class Facts:
     """True for a step that changes state: it is likely to run often."""
     loops: bool = False
     """True with loops, in which sizes may change."""
-    on_disk: bool = False
-    """True when the full form is on disk, and the host form spares the first run its import."""
 
     @property
     def is_small(self) -> bool:
@@ -263,7 +261,7 @@ def choose(facts: Facts, seen: History) -> Choice:
         return Choice(form, f"{form}: the full form did not compile: {seen.error}", is_last=True)
     if seen.thread:
         return Choice(form, f"{form}: the full form is being compiled")
-    is_cheap = form == HOST and not facts.on_disk and seen.spent < PATIENCE * facts.price
+    is_cheap = form == HOST and seen.spent < PATIENCE * facts.price
     is_due = (seen.runs > 1 and not is_cheap) or (seen.pays_later and seen.ended)
     which = "a later" if is_cheap else "a second"
     return Choice(form, f"{form}: {which} run has the full form compiled", FULL if is_due else "")
