@@ -164,7 +164,7 @@ def types_of(arguments: Arguments) -> Arguments:
 def settings() -> tuple[Any, ...]:
     """The versions and settings that a trace and a compilation depend on."""
     config: Any = jax.config
-    # of those about where it is kept and when it runs it does not
+    # where executables are kept, and when they run, changes none of them
     others = re.compile("cache|async_dispatch")
     values = {name: str(v) for name, v in config.values.items() if not others.search(name)}
     return *code_settings(), sorted(values.items())

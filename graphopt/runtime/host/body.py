@@ -38,7 +38,7 @@ from graphopt.runtime.host.draws import draw, draw_mask, is_drawn
 from graphopt.runtime.host.failures import GivenUp, HostFailure, OpError, fails_again
 from graphopt.runtime.host.pullbacks import where
 from graphopt.runtime.host.rules import QUICK
-from graphopt.runtime.host.strips import Chain, Link, chains_of
+from graphopt.runtime.host.strips import ElementwiseChain, Link, chains_of
 from graphopt.runtime.state.arrays import HostArray
 
 NATIVE = Run("native", 0)
@@ -108,7 +108,7 @@ class Body:
             last_gone = [slot for each in gone[first:end] for slot in each]
             links = [_link_of(ops[at], slots) for at in chain]
             ends = [link.out for link in links if link.out not in last_gone]
-            step = _chain_step(Chain(links, ends), whole[first:end])
+            step = _chain_step(ElementwiseChain(links, ends), whole[first:end])
             self._steps[first:end] = [(step, ends, last_gone, False)]
 
     def run(self, running: Running, arguments: Sequence[Any] = ()) -> list[Any]:
@@ -187,7 +187,9 @@ def _link_of(op: Operation, slots: Slots) -> Link:
     return Link(step, [slot for group in groups for slot in group], slots[op.results[0]])
 
 
-def _chain_step(chain: Chain, whole: Sequence[tuple[Step, Sequence[int], Sequence[int]]]) -> Step:
+def _chain_step(
+    chain: ElementwiseChain, whole: Sequence[tuple[Step, Sequence[int], Sequence[int]]]
+) -> Step:
     """Elementwise ops in parts, or one after the other."""
     made = {slot for _, outs, _ in whole for slot in outs}
     steps = [(step, outs, [slot for slot in gone if slot in made]) for step, outs, gone in whole]

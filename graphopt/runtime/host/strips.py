@@ -51,7 +51,7 @@ def chains_of(ops: Sequence[Operation], is_plain: Callable[[Operation], bool]) -
     return [each for each in (*found, chain) if len(each) > 1]
 
 
-class Chain:
+class ElementwiseChain:
     """Elementwise ops whose results of these slots are read later on."""
 
     def __init__(self, links: Sequence[Link], ends: Sequence[int]) -> None:

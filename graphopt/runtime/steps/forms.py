@@ -433,7 +433,7 @@ class Forms:
         return [] if job is None else compile_in_child(job, self._facts.nicer)
 
     def _load(self, name: str, xla: XlaForms, began: float | None = None) -> bool:
-        """Keep a form that is on disk, where a process `began` to make it; False if none is."""
+        """Keep a form that is on disk; False if none is. `began` is when a child did."""
         step = xla.load(name)
         if step is not None:
             self._keep(name, step, xla, ON_DISK if began is None else self._from_run(began))

@@ -13,7 +13,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.nn import functional as F
 from graphopt.runtime.host import strips
-from graphopt.runtime.host.strips import Chain
+from graphopt.runtime.host.strips import ElementwiseChain
 from graphopt.runtime.settings.flags import TIER
 from graphopt_tests.runtime.nets import Net, build
 
@@ -36,16 +36,16 @@ def in_parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def count_parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    found, run = list[int](), Chain.run
+    found, run = list[int](), ElementwiseChain.run
 
-    def counted(chain: Chain, running: Any) -> Any:
+    def counted(chain: ElementwiseChain, running: Any) -> Any:
         results = run(chain, running)
         split = chain._split[1]
         if results is not None and split is not None:
             found.append(len(split[1]))
         return results
 
-    monkeypatch.setattr(Chain, "run", counted)
+    monkeypatch.setattr(ElementwiseChain, "run", counted)
     return found
 
 
