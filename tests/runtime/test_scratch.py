@@ -34,6 +34,7 @@ import numpy as np
 import graphopt as paddle
 from graphopt import static
 
+STEPS = 12
 paddle.seed(1)
 x = static.data("x", [1000, 26])
 h = static.nn.fc(x, 10000, activation="relu")
@@ -50,17 +51,17 @@ def run():
     losses.append(executor.run(feed=feed, fetch_list=[loss])[0].item().hex())
     faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
-for _ in range(4):
+for _ in range(STEPS):
     run()
 thread = threading.Thread(target=run)
 thread.start()
 thread.join()
-print(json.dumps({"losses": losses, "faults": faults[:4]}))
+print(json.dumps({"losses": losses, "faults": faults[:STEPS]}))
 """
 
 
 def ran(keeps: str) -> dict[str, list[Any]]:
-    """What a process says that trains for four steps, and for one in a thread."""
+    """What a process says that trains for twelve steps, and for one in a thread."""
     environment = {**os.environ, "FLAGS_graphopt_keep_scratch": keeps, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
@@ -75,10 +76,12 @@ def ran(keeps: str) -> dict[str, list[Any]]:
 @pytest.mark.exhaustive
 @pytest.mark.skipif(not GLIBC, reason="needs glibc")
 def test_pages_are_mapped_once() -> None:
-    """After the first steps the kernel maps few pages, and the losses have the same bits."""
+    """After the first steps the kernel maps few pages, and the losses have the same bits.
+
+    On a busy machine XLA's threads take blocks of their own in up to four of the first steps.
+    """
     kept, mapped = ran("1"), ran("0")
-    assert len(kept["losses"]) == 5 and kept["losses"] == mapped["losses"]
-    # those of other threads of XLA come and go
+    assert len(kept["losses"]) == 13 and kept["losses"] == mapped["losses"]
     assert min(mapped["faults"]) > max(MAPPED // 4096, 3 * min(kept["faults"])), (kept, mapped)
 
 
