@@ -13,6 +13,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from graphopt.lowering.kernels.pooling import Slides, largest, largest_with_places, total
+from graphopt.lowering.ops import pool
 from graphopt.passes.engine.fusion import Applied
 from graphopt.passes.target.choose_pooling import ChoosePooling
 from graphopt.testing import check_preserves_meaning, parse
@@ -38,6 +39,26 @@ def arrays(draw: Any) -> tuple[tuple[int, ...], Slides]:
     )
     shape = tuple(draw(st.integers(size, size + 4)) for size, _, _ in slides)
     return shape, tuple(slides)
+
+
+@pytest.mark.parametrize("sizes", [(7, 5), (3, 8), (1, 2)])
+def test_averages_of_windows_that_differ(
+    sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums of slices are those of gathered elements; so are their derivatives."""
+    x = np.random.default_rng(0).standard_normal((2, *sizes, 3)).astype("float32")
+    windows = [
+        pool.adaptive_windows(size, number) for size, number in zip(sizes, (3, 5), strict=True)
+    ]
+
+    def both(x: Any) -> Any:
+        sums, pull = jax.vjp(lambda x: pool.reduce_windows(x, windows, 1, lax.add, 0.0), x)
+        return sums, pull(jnp.cos(sums))[0]
+
+    found = both(x)
+    monkeypatch.setattr(pool, "_MOST_SLICES", 0)
+    for own, gathered in zip(found, both(x), strict=True):
+        np.testing.assert_allclose(own, gathered, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.exhaustive

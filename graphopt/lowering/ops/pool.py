@@ -26,6 +26,7 @@ from graphopt.lowering.kernels.pooling import (
     largest,
     largest_with_places,
     total,
+    total_of_parts,
     total_of_tiles,
 )
 from graphopt.lowering.ops.base import Array, is_floating, quotient, wide
@@ -152,8 +153,10 @@ def reduce_windows(
     start = np.asarray(neutral, x.dtype)
     shape, strides, pads = [1] * x.ndim, [1] * x.ndim, [(0, 0)] * x.ndim
     uneven = any(window.slide is None for window in windows)
-    # the last dimension first: of equal maxima the first one of the window has the gradient
-    for axis, window in reversed([*enumerate(windows, start=first)]):
+    axes = [*enumerate(windows, start=first)]
+    # with the last dimension first, the first of equal maxima of a window has the gradient;
+    # with the first one first, sums are of whole rows
+    for axis, window in reversed(axes) if combine is lax.max else axes:
         if window.slide is None or (uneven and combine is lax.max):
             x = _reduce_uneven(x, window, axis, combine, start)
         else:
@@ -161,8 +164,15 @@ def reduce_windows(
     return lax.reduce_window(x, start, combine, shape, strides, pads)
 
 
+_MOST_SLICES = 256
+"""The elements of a dimension up to which each is a slice of its own: XLA compiles all of them."""
+
+
 def _reduce_uneven(x: Array, windows: PoolWindows, axis: int, combine: Any, start: Any) -> Array:
-    """Gather windows of different lengths, padded to the longest, and reduce each."""
+    """Combine the elements of each window, of different lengths, along one dimension."""
+    if combine is lax.add and 0 < x.shape[axis] <= _MOST_SLICES:
+        parts = zip(windows.starts.tolist(), windows.stops.tolist(), strict=True)
+        return total_of_parts(x, axis, tuple(parts))
     longest = int(max(windows.stops - windows.starts))
     positions = windows.starts[:, None] + np.arange(longest)
     inside = positions < windows.stops[:, None]

@@ -1,4 +1,4 @@
-"""Recurrent networks in JAX: one `lax.scan` for each layer and direction.
+"""Recurrent networks in JAX: one loop for each layer and direction.
 
 The inputs of all steps are multiplied with the weights at once, before the scan.
 """
@@ -6,6 +6,7 @@ The inputs of all steps are multiplied with the weights at once, before the scan
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,6 +15,7 @@ from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops.sequence import recurrent as ops
 from graphopt.lowering.hashing import fold_in
+from graphopt.lowering.kernels.recurrence import Multiply, scan_products
 from graphopt.lowering.ops.activation import activate
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.random import draw_mask
@@ -21,36 +23,35 @@ from graphopt.lowering.ops.sequence.layers import ends_of, numbers_of
 from graphopt.lowering.registry import lowers
 
 States = tuple[Array, ...]
-# (inputs of this step times the weights, states, hidden-hidden weights, their bias) -> new states,
+# (inputs of this step times the weights, the hidden state times its weights, states) -> new states,
 # the first of which is the output
-Step = Callable[[Array, States, Array, Array], States]
+Cell = Callable[[Array, Array, States], States]
 
 
-def _lstm(projected: Array, states: States, weight: Array, bias: Array) -> States:
-    hidden, cell = states
-    gates = projected + hidden @ weight.T + bias
+def _lstm(projected: Array, recurrent: Array, states: States) -> States:
+    _, cell = states
+    gates = projected + recurrent
     i, f, candidate, o = jnp.split(gates, 4, axis=-1)
     cell = lax.logistic(f) * cell + lax.logistic(i) * lax.tanh(candidate)
     return lax.logistic(o) * lax.tanh(cell), cell
 
 
-def _gru(projected: Array, states: States, weight: Array, bias: Array) -> States:
+def _gru(projected: Array, recurrent: Array, states: States) -> States:
     (hidden,) = states
     x_r, x_z, x_c = jnp.split(projected, 3, axis=-1)
-    h_r, h_z, h_c = jnp.split(hidden @ weight.T + bias, 3, axis=-1)
+    h_r, h_z, h_c = jnp.split(recurrent, 3, axis=-1)
     candidate = lax.tanh(x_c + lax.logistic(x_r + h_r) * h_c)
     return ((hidden - candidate) * lax.logistic(x_z + h_z) + candidate,)
 
 
-def _plain(activation: Callable[[Array], Array]) -> Step:
-    def step(projected: Array, states: States, weight: Array, bias: Array) -> States:
-        (hidden,) = states
-        return (activation(projected + (hidden @ weight.T + bias)),)
+def _plain(activation: Callable[[Array], Array]) -> Cell:
+    def cell(projected: Array, recurrent: Array, _: States) -> States:
+        return (activation(projected + recurrent),)
 
-    return step
+    return cell
 
 
-STEPS: dict[str, Step] = {
+CELLS: dict[str, Cell] = {
     "LSTM": _lstm,
     "GRU": _gru,
     "RNN_TANH": _plain(lax.tanh),
@@ -91,7 +92,7 @@ def rnn(
             parts += weights[4 * scans + at :][:1]
             start = tuple(state[at] for state in states)
             reverse = is_reverse or at % directions == 1
-            result, end = _scan(STEPS[mode], out, start, parts, valid, reverse, zero_padding)
+            result, end = _scan(CELLS[mode], out, start, parts, valid, reverse, zero_padding)
             outs.append(result)
             final.append(end)
         out = outs[0] if directions == 1 else jnp.concatenate(outs, -1)
@@ -107,7 +108,7 @@ def _drop(x: Array, p: float, key: Array) -> Array:
 
 
 def _scan(
-    step: Step,
+    cell: Cell,
     x: Array,
     start: States,
     parts: Sequence[Array],
@@ -122,18 +123,22 @@ def _scan(
     weight_ih, weight_hh, bias_ih, bias_hh, *projection = parts
     projected = x @ weight_ih.T + bias_ih
 
-    def body(states: States, now: tuple[Array, Array | None]) -> tuple[States, Array]:
+    def step(
+        multiply: Multiply, bias: Array, states: States, now: tuple[Array, Array | None]
+    ) -> tuple[States, Array]:
         inputs, live = now
-        out, *others = step(inputs, states, weight_hh, bias_hh)
-        for weight in projection:
-            out = out @ weight
+        out, *others = cell(inputs, multiply(0, states[0]) + bias, states)
+        for number in range(len(projection)):
+            out = multiply(1 + number, out)
         new = (out, *others)
         if live is not None:
             new = tuple(jnp.where(live, n, s) for n, s in zip(new, states, strict=True))
             out = jnp.where(live, out, jnp.zeros((), out.dtype)) if zero_padding else out
         return new, out
 
-    end, outs = lax.scan(body, start, (projected, valid), reverse=reverse)
+    matrices = (weight_hh.T, *projection)
+    scanned: Any = scan_products(step, matrices, bias_hh, start, (projected, valid), reverse)
+    end, outs = scanned
     return outs, end
 
 
@@ -247,8 +252,8 @@ def sequence_lstmp(
 ) -> tuple[Array, Array]:
     names = gate_activation, cell_activation, candidate_activation
 
-    def project(hidden: Array) -> Array:
-        return _clip(_activate(proj_activation, hidden @ wide(proj_weight)), proj_clip)
+    def project(multiply: Multiply, hidden: Array) -> Array:
+        return _clip(_activate(proj_activation, multiply(1, hidden)), proj_clip)
 
     made, cell = _lstm_step(
         *(x, lengths, (weight, proj_weight), bias, (h0, c0), names, is_reverse, use_peepholes),
@@ -274,7 +279,7 @@ def _lstm_step(
     activations: tuple[str, str, str],
     is_reverse: bool,
     use_peepholes: bool,
-    project: Callable[[Array], Array] = lambda hidden: hidden,
+    project: Callable[[Multiply, Array], Array] = lambda _, hidden: hidden,
     cell_clip: float = 0.0,
 ) -> tuple[Array, Array]:
     """The hidden states, projected, and the cells of every row."""
@@ -287,22 +292,24 @@ def _lstm_step(
     gates = wide(x) + biases[: 4 * size]
 
     def step(
-        before: tuple[Array, Array], row: tuple[Array, Array, tuple[Array, ...]]
-    ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        multiply: Multiply, checks: Array, before: States, row: tuple[Array, Array, States]
+    ) -> tuple[States, States]:
         gate, first, (start_h, start_c) = row
         h, c = jnp.where(first, start_h, before[0]), jnp.where(first, start_c, before[1])
-        candidate, into, keep, out = jnp.split(gate + h @ matrix, 4)
+        candidate, into, keep, out = jnp.split(gate + multiply(0, h), 4)
         into = _activate(of_gate, into + c * checks[0])
         keep = _activate(of_gate, keep + c * checks[1])
         cell = _clip(_activate(of_candidate, candidate) * into + c * keep, cell_clip)
         out = _activate(of_gate, out + cell * checks[2])
-        hidden = project(out * _activate(of_cell, cell))
+        hidden = project(multiply, out * _activate(of_cell, cell))
         return (hidden, cell), (hidden, cell)
 
     sizes = matrix.shape[0], size
     zeros = tuple(jnp.zeros(n, gates.dtype) for n in sizes)
     rows = _steps(gates, lengths, initial, sizes, is_reverse)
-    _, (hidden, cell) = lax.scan(step, (zeros[0], zeros[1]), rows, reverse=is_reverse)
+    matrices = (matrix,) if weights[1] is None else (matrix, wide(weights[1]))
+    scanned: Any = scan_products(step, matrices, checks, zeros, rows, is_reverse)
+    hidden, cell = scanned[1]
     return hidden.astype(x.dtype), cell.astype(x.dtype)
 
 
@@ -325,16 +332,19 @@ def sequence_gru(
     of_candidate = flat[2 * size * size :].reshape(size, size)
     gates = wide(x) if bias is None else wide(x) + wide(bias).reshape(-1)
 
-    def step(before: Array, row: tuple[Array, Array, tuple[Array, ...]]) -> tuple[Array, Array]:
+    def step(
+        multiply: Multiply, _: None, before: Array, row: tuple[Array, Array, States]
+    ) -> tuple[Array, Array]:
         gate, first, (start,) = row
         h = jnp.where(first, start, before)
-        both = _activate(gate_activation, gate[: 2 * size] + h @ of_gates)
+        both = _activate(gate_activation, gate[: 2 * size] + multiply(0, h))
         update, reset = both[:size], both[size:]
-        candidate = _activate(activation, gate[2 * size :] + (reset * h) @ of_candidate)
+        candidate = _activate(activation, gate[2 * size :] + multiply(1, reset * h))
         share = 1 - update if origin_mode else update
         hidden = share * (candidate - h) + h
         return hidden, hidden
 
     rows = _steps(gates, lengths, (h0,), (size,), is_reverse)
-    hidden = lax.scan(step, jnp.zeros(size, gates.dtype), rows, reverse=is_reverse)[1]
-    return hidden.astype(x.dtype)
+    zeros, matrices = jnp.zeros(size, gates.dtype), (of_gates, of_candidate)
+    scanned: Any = scan_products(step, matrices, None, zeros, rows, is_reverse)
+    return scanned[1].astype(x.dtype)
