@@ -107,6 +107,7 @@ SAMPLES = {
     ops.Numel: [sample(f32(2, 3)).gives(lambda x: 6), sample(i32()).gives(lambda x: 1)],
     ops.Cumsum: [
         sample(f32(2, 3)).gives(lambda x: np.cumsum(x, -1)),
+        sample(f32(256, 3)).gives(lambda x: np.cumsum(x, -1)),
         sample(i32(2, 3), axis=0).gives(lambda x: np.cumsum(x, 0)),
         sample(f64(2, 3), flatten=True).gives(np.cumsum),
         sample(f32(2, 4), exclusive=True).gives(lambda x: np.cumsum(x, 1) - x),

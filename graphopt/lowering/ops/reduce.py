@@ -203,6 +203,10 @@ def argmin(x: Array, axis: int, keepdim: bool, flatten: bool, dtype: DType) -> A
     )
 
 
+_MANY_ROWS = 256
+"""From here on a loop takes 0.25 to 0.75 of the time of a tree of sums on an Intel Xeon."""
+
+
 @lowers(ops.Cumsum)
 @compute_wide
 def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Array:
@@ -211,10 +215,16 @@ def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -
     axis = normalize_axis(axis, x.ndim)
     x = _shift(x, axis, reverse, 0) if exclusive else x
     tree = functools.partial(lax.cumsum, axis=axis, reverse=reverse)
-    if x.ndim > 1 and axis == x.ndim - 1:  # a loop would transpose x twice
-        return tree(x)
+    rows = x.shape[:-1]
+    if rows and axis == x.ndim - 1 and not _are_many(rows):
+        return tree(x)  # a loop would take a step for each element, and transpose x twice
     # a sum of -0.0 alone keeps its sign
     return cumulate(lax.add, -0.0, tree, x, axis, reverse=reverse)
+
+
+def _are_many(rows: tuple[int, ...]) -> bool:
+    """True if a loop along the rows of a CPU is quicker than a tree; sizes may be open."""
+    return all(isinstance(size, int) for size in rows) and math.prod(rows) >= _MANY_ROWS
 
 
 def _shift(x: Array, axis: int, reverse: bool, first: int) -> Array:
