@@ -14,7 +14,7 @@ from graphopt.lowering.kernels.convolution import LAYOUT, PATCHES, WAYS, FilterW
 WINDOW = FilterWindow((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
 
 
-@pytest.mark.parametrize("count", [8, 701])
+@pytest.mark.parametrize("count", [8, pytest.param(701, marks=pytest.mark.exhaustive)])
 def test_patches_of_many_images_are_made_in_parts(count: int) -> None:
     random = np.random.default_rng(0)
     x, w = (random.normal(size=s).astype("float32") for s in ((count, 7, 7, 64), (3, 3, 64, 8)))

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 # the derivative of a convolution spreads the cotangent by the stride, and a transposed convolution
 # its input; with XLA's usual options, which the other tests leave for compiling quickly
 SCRIPT = """
@@ -38,6 +40,7 @@ print("computed")
 """
 
 
+@pytest.mark.exhaustive
 def test_they_are_computed() -> None:
     environment = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
     ended = subprocess.run(
