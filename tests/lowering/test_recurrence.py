@@ -73,6 +73,18 @@ def test_gradients_are_those_of_jax(shape: tuple[int, ...], reverse: bool) -> No
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), found, expected)
 
 
+def test_no_step_has_no_gradient_of_a_matrix() -> None:
+    matrices, bias, start, inputs = operands(2, SIZE)
+    gradient = jax.grad(lambda matrices: _no_steps(matrices, bias, start, inputs))(matrices)
+    assert all(not each.any() and each.shape == (SIZE, SIZE) for each in gradient)
+
+
+def _no_steps(matrices: Any, bias: Any, start: Any, inputs: Any) -> Any:
+    none = inputs[:0], jnp.zeros((0, 1, 1), bool)
+    end, outs = scan_products(step, matrices, bias, start, none, False)
+    return sum(jnp.sum(x) for x in jax.tree.leaves((end, outs)))
+
+
 def test_second_derivatives_are_those_of_jax() -> None:
     arguments = operands(2, SIZE)
 

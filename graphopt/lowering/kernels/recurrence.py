@@ -87,7 +87,8 @@ def _zeros_for_products(
         return found
 
     steps = jax.tree.leaves(inputs)[0].shape[0]
-    shapes = jax.eval_shape(products, others, start, jax.tree.map(lambda x: x[0], inputs))
+    given = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), inputs)
+    shapes = jax.eval_shape(products, others, start, given)
     return jax.tree.map(lambda x: jnp.zeros((steps, *x.shape), x.dtype), shapes)
 
 

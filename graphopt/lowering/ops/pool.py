@@ -164,13 +164,15 @@ def reduce_windows(
     return lax.reduce_window(x, start, combine, shape, strides, pads)
 
 
-_MOST_SLICES = 256
-"""The elements of a dimension up to which each is a slice of its own: XLA compiles all of them."""
+_MOST_SLICES, _MOST_WINDOWS = 256, 16
+"""The elements of a dimension up to which each is a slice of its own, and its windows: XLA compiles
+15 windows of 224 elements in 0.4 s, and took 14 s for images of 224 by 224 and 100 by 100 windows."""
 
 
 def _reduce_uneven(x: Array, windows: PoolWindows, axis: int, combine: Any, start: Any) -> Array:
     """Combine the elements of each window, of different lengths, along one dimension."""
-    if combine is lax.add and 0 < x.shape[axis] <= _MOST_SLICES:
+    few = 0 < x.shape[axis] <= _MOST_SLICES and len(windows.starts) <= _MOST_WINDOWS
+    if combine is lax.add and few:
         parts = zip(windows.starts.tolist(), windows.stops.tolist(), strict=True)
         return total_of_parts(x, axis, tuple(parts))
     longest = int(max(windows.stops - windows.starts))
