@@ -10,6 +10,7 @@ side by side. `passes/target/choose_pooling.py` chooses it where it is faster.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -109,22 +110,21 @@ def total_of_parts(x: Array, axis: int, parts: Parts) -> Array:
     """The sum of each part of a dimension; the parts cover it, may differ in length and overlap.
 
     Slices are added, which takes a tenth of the time of gathered elements. JAX's derivative would
-    lay zeros around each slice; here an element gathers the gradients of the parts that it is in.
+    lay zeros around each slice; here neighbours that are in the same parts share a sum.
     """
     sums = [functools.reduce(lax.add, [_row(x, axis, at) for at in range(*part)]) for part in parts]
     return lax.concatenate(sums, axis)
 
 
 def _parts_backward(axis: int, parts: Parts, size: int, cotangent: Array) -> tuple[Array]:
-    met = [[n for n, part in enumerate(parts) if at in range(*part)] for at in range(size)]
-    along = [size if each == axis else 1 for each in range(cotangent.ndim)]
-    terms: list[Array] = []
-    for number in range(max(map(len, met))):
-        meets = np.array([number < len(numbers) for numbers in met]).reshape(along)
-        places = np.array([numbers[min(number, len(numbers) - 1)] for numbers in met])
-        term = jnp.take(cotangent, places, axis)
-        terms.append(jnp.where(meets, term, np.zeros((), term.dtype)))
-    return (functools.reduce(lax.add, terms),)
+    met = [tuple(n for n, part in enumerate(parts) if at in range(*part)) for at in range(size)]
+    rows: list[Array] = []
+    for numbers, alike in itertools.groupby(met):
+        row = functools.reduce(lax.add, [_row(cotangent, axis, number) for number in numbers])
+        shape = [*row.shape]
+        shape[axis] = len(list(alike))
+        rows.append(jnp.broadcast_to(row, shape))
+    return (lax.concatenate(rows, axis),)
 
 
 total_of_parts.defvjp(

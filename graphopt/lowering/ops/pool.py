@@ -166,7 +166,7 @@ def reduce_windows(
 
 _MOST_SLICES, _MOST_WINDOWS = 256, 16
 """The elements of a dimension up to which each is a slice of its own, and its windows: XLA compiles
-15 windows of 224 elements in 0.4 s, and took 14 s for images of 224 by 224 and 100 by 100 windows."""
+15 windows of 224 elements in 0.4 s; with 100 windows, images and derivatives took 14 s."""
 
 
 def _reduce_uneven(x: Array, windows: PoolWindows, axis: int, combine: Any, start: Any) -> Array:
