@@ -112,15 +112,15 @@ def total_of_parts(x: Array, axis: int, parts: Parts) -> Array:
     Slices are added, which takes a tenth of the time of gathered elements. JAX's derivative would
     lay zeros around each slice; here neighbours that are in the same parts share a sum.
     """
-    sums = [functools.reduce(lax.add, [_row(x, axis, at) for at in range(*part)]) for part in parts]
-    return lax.concatenate(sums, axis)
+    rows = [[lax.index_in_dim(x, at, axis) for at in range(*part)] for part in parts]
+    return lax.concatenate([functools.reduce(lax.add, each) for each in rows], axis)
 
 
 def _parts_backward(axis: int, parts: Parts, size: int, cotangent: Array) -> tuple[Array]:
     met = [tuple(n for n, part in enumerate(parts) if at in range(*part)) for at in range(size)]
     rows: list[Array] = []
     for numbers, alike in itertools.groupby(met):
-        row = functools.reduce(lax.add, [_row(cotangent, axis, number) for number in numbers])
+        row = functools.reduce(lax.add, [lax.index_in_dim(cotangent, n, axis) for n in numbers])
         shape = [*row.shape]
         shape[axis] = len(list(alike))
         rows.append(jnp.broadcast_to(row, shape))
@@ -130,10 +130,6 @@ def _parts_backward(axis: int, parts: Parts, size: int, cotangent: Array) -> tup
 total_of_parts.defvjp(
     lambda x, axis, parts: (total_of_parts(x, axis, parts), x.shape[axis]), _parts_backward
 )
-
-
-def _row(x: Array, axis: int, at: int) -> Array:
-    return lax.slice_in_dim(x, at, at + 1, axis=axis)
 
 
 def _met_along(x: Array, axis: int, slide: Slide, beside: float) -> list[Array]:

@@ -26,9 +26,11 @@ Step: TypeAlias = Callable[[Multiply, Any, Any, Any], tuple[Any, Any]]
 def scan_products(
     step: Step, matrices: tuple[Array, ...], others: Any, start: Any, inputs: Any, reverse: bool
 ) -> tuple[Any, Any]:
-    """The states at the end, and the outputs of all steps, as of `lax.scan`.
+    """Scan over `inputs` as `lax.scan` does: the states at the end, and the outputs of all steps.
 
-    `others` are what else all steps have. What needs a derivative is no constant of `step`.
+    The first axis of each of the `inputs` is that of the steps. `matrices` are [in, out] each, and
+    a step multiplies rows [..., in] by them. `others` is what each step has beside them. `step`
+    closes over nothing that needs a derivative.
     """
 
     def multiply(number: int, x: Array) -> Array:

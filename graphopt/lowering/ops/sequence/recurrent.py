@@ -1,6 +1,6 @@
 """Recurrent networks in JAX: one loop for each layer and direction.
 
-The inputs of all steps are multiplied with the weights at once, before the scan.
+The inputs of all steps are multiplied with the weights at once, before the loop.
 """
 
 from __future__ import annotations
