@@ -183,8 +183,9 @@ def _link_of(op: Operation, slots: Slots) -> Link:
     assert isinstance(op, PdOp)
     groups = [[slots[value] for value in group] for group in op.operand_groups()]
     fixed = op.attr_values() | NATIVE.helpers(op)
-    step = _rule_step(op, type(op), groups, fixed, in_parts=True)
-    return Link(step, [slot for group in groups for slot in group], slots[op.results[0]])
+    reads = [slot for group in groups for slot in group]
+    call, finish = _rule_call(type(op), groups, fixed), _finish(op, in_parts=True)
+    return Link(call, finish, reads, slots[op.results[0]])
 
 
 def _chain_step(
@@ -215,13 +216,16 @@ def _rule_step(
     op_class: type[PdOp],
     groups: Sequence[Sequence[int]],
     fixed: Mapping[str, Any],
-    *,
-    in_parts: bool = False,
 ) -> Step:
-    """An op by its NumPy rule, the quick one if there is one, for operands in these slots.
+    """An op by its NumPy rule for operands in these slots."""
+    call, finish = _rule_call(op_class, groups, fixed), _finish(op)
+    return lambda running: finish(call(running.values))
 
-    They may be parts of their values, `in_parts`.
-    """
+
+def _rule_call(
+    op_class: type[PdOp], groups: Sequence[Sequence[int]], fixed: Mapping[str, Any]
+) -> Callable[[Sequence[Any]], Any]:
+    """The NumPy rule of an op, the quick one if there is one, for operands in these slots."""
     rule = QUICK.get(op_class) or RULES[op_class]
     wanted = parameters_of(rule)
 
@@ -232,17 +236,16 @@ def _rule_step(
     constant = {**take(fixed), **{n: None for n, slot in operands.items() if slot is None}}
     single = [(n, slot) for n, slot in operands.items() if isinstance(slot, int)]
     several = [(n, slots) for n, slots in operands.items() if isinstance(slots, tuple)]
-    finish = _finish(op, in_parts=in_parts)
 
-    def step(running: Running) -> Sequence[Any]:
-        values, given = running.values, constant.copy()
+    def call(values: Sequence[Any]) -> Any:
+        given = constant.copy()
         for name, slot in single:
             given[name] = values[slot]
         for name, slots in several:
             given[name] = tuple([values[slot] for slot in slots])
-        return finish(rule(**given))
+        return rule(**given)
 
-    return step
+    return call
 
 
 def _dynamic_step(op: Dynamic, slots: Slots) -> Step:

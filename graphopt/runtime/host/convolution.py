@@ -1,10 +1,13 @@
 """Two-dimensional convolutions in NumPy: products with the windows of an image, in strips of rows.
 
-A strip is as many rows of the result as leave their windows in the processor's cache.
+A strip is as many rows of the result as leave their windows in the processor's cache. Results have
+their channels first in memory, also where the order of their axes says otherwise: elementwise ops
+keep that order, and so all that is computed between two convolutions has it.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -13,18 +16,27 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from graphopt.ir.dialect.ops.conv import explicit_pads, used_dilations
+from graphopt.reference.ops.conv import channels_first
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Ints: TypeAlias = "Sequence[int]"
 
 STRIP = 1 << 18
 """The most elements of the windows of a strip."""
-ROWS = 1 << 16
-"""The elements of a strip where each channel has a filter of its own."""
+PRODUCTS = 1 << 19
+"""Those of the products of a strip with each position of the filter."""
 FEWEST = 4
 """Of fewer channels the windows take less time than a product for each row of the filter."""
 LARGE = 4
 """As many pixels as that for each filter are worth a copy of the filters."""
+NARROWING = 4
+"""As many channels as that for each filter take longer to copy than the products to add."""
+ROWS = 8
+"""The most rows of the image in steps of a product of one channel, beside those of its filter."""
+BAND = 1 << 17
+"""The most elements of the windows of some channels that have a filter each."""
+LINE = 64
+"""The pixels of a row from which on one image has enough for such a product."""
 
 
 def conv2d(
@@ -39,42 +51,34 @@ def conv2d(
     filter_format: str,
 ) -> Array:
     """The rule of pd.conv2d."""
-    weights = filter if filter_format == "HWIO" else np.transpose(filter, (2, 3, 1, 0))
-    (*kernel, own, outs), steps = weights.shape, used_dilations(dilations, padding_algorithm)
-    is_last = data_format == "NHWC"
-    sizes = input.shape[1:3] if is_last else input.shape[2:]
-    pads = explicit_pads(paddings, padding_algorithm, sizes, kernel, strides, steps)
-    x = channels_last(_pad(input, pads, 1 if is_last else 2), data_format)
-    windows = _windows(x, kernel, strides, steps)
-    batch, *counts = windows.shape[:3]
-    if own == 1 and groups > 1:
-        out = _each_channel(np.ascontiguousarray(x), weights, strides, steps, counts)
-        return out if is_last else np.ascontiguousarray(np.moveaxis(out, -1, 1))
-    shape = (batch, *counts, outs) if is_last else (batch, outs, *counts)
-    out = np.empty(shape, x.dtype)
-    for group in range(groups):
-        seen = windows[..., group * own : (group + 1) * own]
-        part = slice(group * outs // groups, (group + 1) * outs // groups)
-        if is_last:
-            _pixels(seen, weights[..., part], out[..., part])
-        elif _is_by_rows(seen, outs // groups):
-            for image, made in zip(seen, out[:, part], strict=True):
-                _add_rows(image, weights[..., part], made)
-        else:
-            _planes(seen, weights[..., part], out[:, part])
-    return out
+    weights = filter if filter_format == "OIHW" else np.transpose(filter, (3, 2, 0, 1))
+    (outs, own, *kernel), steps = weights.shape, used_dilations(dilations, padding_algorithm)
+    x = channels_first(input, data_format)
+    x = _pad(x, explicit_pads(paddings, padding_algorithm, x.shape[2:], kernel, strides, steps))
+    counts = [
+        (size - d * (k - 1) - 1) // stride + 1
+        for size, d, k, stride in zip(x.shape[2:], steps, kernel, strides, strict=True)
+    ]
+    out = np.empty((len(x), outs, *counts), x.dtype)
+    if own == 1 and groups > 1 and out.size:
+        _each_channel(x, weights, strides, steps, out)
+    elif out.size:
+        width = outs // groups
+        for group in range(groups):
+            seen = x[:, group * own : (group + 1) * own]
+            part = slice(group * width, (group + 1) * width)
+            _all_channels(seen, weights[part], strides, steps, out[:, part])
+    return np.moveaxis(out, 1, -1) if data_format == "NHWC" else out
 
 
-def _pad(x: Array, pads: Sequence[Ints], first: int) -> Array:
-    """Images, whose rows are the dimension `first`, with zeros around them."""
+def _pad(x: Array, pads: Sequence[Ints]) -> Array:
+    """Images with zeros around them."""
     if not any(map(any, pads)):
         return x
-    shape, inside = [*x.shape], [slice(None)] * x.ndim
-    for axis, (before, after) in enumerate(pads, first):
-        inside[axis] = slice(before, before + shape[axis])
-        shape[axis] += before + after
-    padded = np.zeros(shape, x.dtype)
-    padded[tuple(inside)] = x
+    (top, bottom), (left, right) = pads
+    rows, columns = x.shape[2:]
+    padded = np.zeros((*x.shape[:2], top + rows + bottom, left + columns + right), x.dtype)
+    padded[:, :, top : top + rows, left : left + columns] = x
     return padded
 
 
@@ -101,61 +105,61 @@ def channels_last(x: Array, data_format: str) -> Array:
     return x if data_format == "NHWC" else np.moveaxis(x, 1, -1)
 
 
-def _windows(x: Array, kernel: Ints, strides: Ints, dilations: Ints) -> Array:
-    """The windows of images without a copy: [images, rows, columns, kh, kw, channels]."""
-    batch, *sizes, channels = x.shape
-    counts = [
-        (size - d * (k - 1) - 1) // stride + 1
-        for size, d, k, stride in zip(sizes, dilations, kernel, strides, strict=True)
-    ]
-    own, down, along, between = x.strides
+# -- filters of all channels -----------------------------------------------------------------------
+
+
+def _all_channels(x: Array, weights: Array, strides: Ints, steps: Ints, out: Array) -> None:
+    """Filters that see all channels of `x`, which has its padding."""
+    outs, own, *kernel = weights.shape
+    pixels = math.prod(out.shape[2:])
+    if kernel == [1, 1] and (pixels > outs or len(x) == 1):
+        _one_pixel(x[:, :, :: strides[0], :: strides[1]], weights, out)
+    elif math.prod(strides) == 1 and own >= NARROWING * outs and max(kernel) > 1:
+        for image, made in zip(x, out, strict=True):
+            _add_positions(image, weights, steps, made)
+    else:
+        windows = _windows(x, kernel, strides, steps, out.shape[2:])
+        if kernel[0] > 1 and own >= FEWEST and strides[0] == steps[0] and pixels > LARGE * outs:
+            for image, made in zip(windows, out, strict=True):
+                _add_rows(image, weights, made)
+        else:
+            _planes(windows, weights, out)
+
+
+def _windows(x: Array, kernel: Ints, strides: Ints, dilations: Ints, counts: Ints) -> Array:
+    """The windows of images without a copy: [images, rows, columns, channels, kh, kw]."""
+    own, between, down, along = x.strides
     outer = down * strides[0], along * strides[1]
     inner = down * dilations[0], along * dilations[1]
-    shape = (batch, *counts, *kernel, channels)
-    return as_strided(x, shape, (own, *outer, *inner, between), writeable=False)
+    shape = (len(x), *counts, x.shape[1], *kernel)
+    return as_strided(x, shape, (own, *outer, between, *inner), writeable=False)
 
 
-def _strips(windows: Array, width: int) -> list[slice]:
+def _strips(rows: int, columns: int, width: int) -> list[slice]:
     """The rows of one image in strips, where each pixel has `width` elements at a time."""
-    step = max(1, STRIP // max(1, width * windows.shape[1]))
-    return [slice(start, start + step) for start in range(0, windows.shape[0], step)]
+    step = max(1, STRIP // max(1, width * columns))
+    return [slice(start, start + step) for start in range(0, rows, step)]
 
 
-def _pixels(windows: Array, weights: Array, out: Array) -> None:
-    """A product for each strip of images with the channels last, which are there one by one."""
-    outs = weights.shape[3]
-    matrix = weights.reshape(-1, outs)
-    for image, made in zip(windows, out, strict=True):
-        for strip in _strips(image, len(matrix)):
-            columns, strip_out = image[strip].reshape(-1, len(matrix)), made[strip]
-            if strip_out.flags.c_contiguous:
-                np.matmul(columns, matrix, out=strip_out.reshape(-1, outs))
-            else:
-                strip_out[...] = (columns @ matrix).reshape(strip_out.shape)
-
-
-def _is_by_rows(windows: Array, outs: int) -> bool:
-    """True for images of which a product for each row of the filter copies less."""
-    rows, columns, height, _, own = windows.shape[1:]
-    steps_by_one = windows.strides[3] == windows.strides[1]
-    return height > 1 and own >= FEWEST and steps_by_one and rows * columns > LARGE * outs
+def _one_pixel(x: Array, weights: Array, out: Array) -> None:
+    """Filters of one pixel: a product for each image."""
+    outs, own = weights.shape[:2]
+    columns = x.reshape(len(x), own, -1)
+    np.matmul(weights.reshape(outs, own), columns, out=out.reshape(len(x), outs, -1))
 
 
 def _planes(windows: Array, weights: Array, out: Array) -> None:
-    """A product for several small images, or a strip of a large one, with the channels first."""
+    """A product for several small images, or a strip of a large one."""
     outs, rows, columns = out.shape[1:]
-    filters = np.transpose(weights, (3, 2, 0, 1))
-    if filters.flags.c_contiguous:  # as Paddle has them: that is no copy
-        order, matrix = (5, 3, 4), filters.reshape(outs, -1)
-    else:
-        order, matrix = (3, 4, 5), weights.reshape(-1, outs).T
+    # a copy of the windows in the order of the filter, which is the image's own one
+    order = (3, 4, 5) if weights.flags.c_contiguous else (4, 5, 3)
+    matrix = weights.transpose(0, *(axis - 2 for axis in order)).reshape(outs, -1)
     width = matrix.shape[1]
     together = max(1, STRIP // max(1, width * rows * columns))
     for first in range(0, len(windows), together):
         images = slice(first, first + together)
-        for strip in _strips(windows[first], width) if together == 1 else [slice(rows)]:
+        for strip in _strips(rows, columns, width) if together == 1 else [slice(rows)]:
             seen = windows[images, strip]
-            # a copy that reads and writes in the order of the image
             product = matrix @ seen.transpose(*order, 0, 1, 2).reshape(width, -1)
             out[images, :, strip] = np.moveaxis(product.reshape(outs, *seen.shape[:3]), 0, 1)
 
@@ -164,15 +168,15 @@ def _add_rows(windows: Array, weights: Array, out: Array) -> None:
     """A product for each row of the filter, of a step of one row, which are added up.
 
     The windows of a row of the filter are those of the row before, a row of the image further on.
-    So they are copied once for all rows. `out` has its channels first.
+    So they are copied once for all rows.
     """
-    height, width, own, outs = weights.shape
+    outs, own, height, width = weights.shape
     rows, columns = windows.shape[:2]
-    matrices = np.ascontiguousarray(weights.transpose(0, 3, 1, 2)).reshape(height, outs, -1)
-    down, along, _, step, channel = windows.strides
+    matrices = np.ascontiguousarray(weights.transpose(2, 0, 3, 1)).reshape(height, outs, -1)
+    down, along, channel, _, step = windows.strides
     shape = width, own, rows + height - 1, columns
     one = as_strided(windows, shape, (step, channel, down, along), writeable=False)
-    for strip in _strips(windows, width * own):
+    for strip in _strips(rows, columns, width * own):
         count = len(windows[strip]) * columns
         copied = one[:, :, strip.start : strip.stop + height - 1].reshape(width * own, -1)
         total = matrices[0] @ copied[:, :count]
@@ -182,34 +186,81 @@ def _add_rows(windows: Array, weights: Array, out: Array) -> None:
         out[:, strip] = total.reshape(outs, -1, columns)
 
 
-def _each_channel(x: Array, weights: Array, strides: Ints, dilations: Ints, counts: Ints) -> Array:
-    """Filters of one channel, with the channels last: a sum over the positions of the filter.
+def _add_positions(image: Array, weights: Array, steps: Ints, out: Array) -> None:
+    """One product with all positions of the filter, whose parts are added up.
 
-    A row of pixels is one long row of numbers, which each position of the filter sees a few pixels
-    further on. Where a step goes over several pixels, each of these has rows of its own.
+    The image is one long row of pixels, which each position sees some pixels further on. What it
+    sees beyond the end of a row is cut off.
     """
-    (down, right), (rows, columns) = strides, counts
-    times = weights.shape[3] // x.shape[3]  # of each channel of the input
-    x = np.repeat(x, times, -1) if times > 1 else x
-    channels, filters = x.shape[3], np.tile(weights[:, :, 0], columns)
-    length, height = columns * channels, max(1, ROWS // max(1, columns * channels))
-    product = np.empty((min(height, rows), length), x.dtype)
-    out = np.empty((len(x), rows, length), x.dtype)
-    for image, made in zip(x, out, strict=True):
-        parts = [np.ascontiguousarray(image[:, j::right]) for j in range(right)]
-        parts = [part.reshape(len(image), part.shape[1] * channels) for part in parts]
-        for top in range(0, rows, height):
-            strip = made[top : top + height]
-            for i, j in np.ndindex(*filters.shape[:2]):
-                (column, part), first = divmod(j * dilations[1], right), i * dilations[0]
-                start, end = top * down + first, (top + len(strip) - 1) * down + first + 1
-                at = column * channels
-                seen = parts[part][start:end:down, at : at + length]
-                if i == j == 0:
-                    np.multiply(seen, filters[i, j], out=strip)
-                else:
-                    strip += np.multiply(seen, filters[i, j], out=product[: len(strip)])
-    return out.reshape(len(x), rows, columns, channels)
+    outs, own, height, width = weights.shape
+    matrix = np.ascontiguousarray(weights.transpose(2, 3, 0, 1)).reshape(-1, own)
+    (rows, columns), length = out.shape[1:], image.shape[2]
+    halo, wide = (height - 1) * steps[0], (width - 1) * steps[1]
+    step = max(1, PRODUCTS // (len(matrix) * length))
+    for top in range(0, rows, step):
+        count = min(step, rows - top)
+        seen = image[:, top : top + count + halo].reshape(own, -1)
+        parts = (matrix @ seen).reshape(height, width, outs, -1)
+        end = count * length - wide
+        total = parts[0, 0, :, :end]
+        for i, j in [*np.ndindex(height, width)][1:]:
+            start = i * steps[0] * length + j * steps[1]
+            total += parts[i, j, :, start : start + end]
+        lines = parts[0, 0, :, : count * length].reshape(outs, count, length)
+        out[:, top : top + count] = lines[:, :, :columns]
+
+
+# -- a filter for each channel ---------------------------------------------------------------------
+
+
+def _each_channel(x: Array, weights: Array, strides: Ints, steps: Ints, out: Array) -> None:
+    """Filters of one channel, of `x` with its padding: a product for some rows of a channel.
+
+    The filter is a matrix with a row for each row of the result, which is zero but for a band. It
+    meets the columns of the image, one beside the other for each column of the filter. Zeros make
+    numbers of all but infinities and NaN: of those, the sum over the positions of the filter.
+    """
+    times = out.shape[1] // x.shape[1]  # of each channel of the input
+    x = np.repeat(x, times, 1) if times > 1 else x
+    (channels, _, height, width), (rows, columns) = weights.shape, out.shape[2:]
+    most = max(1, ROWS // strides[0])
+    count = math.ceil(rows / math.ceil(rows / most))
+    span = (count - 1) * strides[0] + (height - 1) * steps[0] + 1
+    bands = np.zeros((channels, count, width, span), x.dtype)
+    for row, i in np.ndindex(count, height):
+        bands[:, row, :, row * strides[0] + i * steps[0]] = weights[:, 0, i]
+    own, between, down, along = x.strides
+    inner = between, along * steps[1], down, own, along * strides[1]
+    images = min(len(x), max(1, LINE // columns))
+    some = max(1, BAND // (width * span * images * columns))
+    firsts = range(0, len(x), images), range(0, channels, some), range(0, rows, count)
+    for first, channel, top in itertools.product(*firsts):
+        these, those = slice(first, first + images), slice(channel, channel + some)
+        made = out[these, those, top : top + count]
+        lines, used = made.shape[2], span - (count - made.shape[2]) * strides[0]
+        seen = x[these, those, top * strides[0] :]
+        shape = made.shape[1], width, used, len(made), columns
+        windows = as_strided(seen, shape, inner, writeable=False)
+        pixels = windows.reshape(shape[0], width * used, -1)
+        matrices = bands[those, :lines, :, :used].reshape(shape[0], lines, -1)
+        if len(made) == 1:
+            np.matmul(matrices, pixels, out=made[0])
+        else:
+            product = np.matmul(matrices, pixels).reshape(shape[0], lines, len(made), columns)
+            made[...] = product.transpose(2, 0, 1, 3)
+        if np.isnan(made.min()):
+            _by_positions(seen, weights[those, 0], strides, steps, made)
+
+
+def _by_positions(x: Array, filters: Array, strides: Ints, steps: Ints, out: Array) -> None:
+    """Filters of one channel: a sum over their positions."""
+    rows, columns = out.shape[2:]
+    out[...] = 0
+    for i, j in np.ndindex(*filters.shape[1:]):
+        top, left = i * steps[0], j * steps[1]
+        down = slice(top, top + (rows - 1) * strides[0] + 1, strides[0])
+        along = slice(left, left + (columns - 1) * strides[1] + 1, strides[1])
+        out += x[:, :, down, along] * filters[:, i, j, None, None]
 
 
 def conv2d_transpose(

@@ -22,14 +22,25 @@ STRIP = 1 << 16
 Shape: TypeAlias = "tuple[int, ...]"
 Place: TypeAlias = "tuple[Any, ...]"
 """An index of a part of an array."""
-Split: TypeAlias = "tuple[Shape, list[tuple[Place, ...]]]"
-"""The shape of all results, and the places of each part in them and in each operand."""
+
+
+class Split(NamedTuple):
+    """The shape of all results, the order of their axes in memory from the largest stride on, and
+    the places of each part in them and in each operand."""
+
+    shape: Shape
+    order: Sequence[int]
+    parts: Sequence[tuple[Place, ...]]
 
 
 class Link(NamedTuple):
-    """An op of a chain: it computes one value from those in some slots, and puts it in another."""
+    """An op of a chain: it computes one value from those in some slots, and puts it in another.
 
-    compute: Callable[[Any], Sequence[Any]]
+    `finish` gives the value the type of the op's result.
+    """
+
+    compute: Callable[[Sequence[Any]], Any]
+    finish: Callable[[Any], Sequence[Any]]
     reads: Sequence[int]
     out: int
 
@@ -60,7 +71,12 @@ class ElementwiseChain:
         made = {link.out for link in links}
         slots = dict.fromkeys(slot for link in links for slot in link.reads)
         self._reads = [slot for slot in slots if slot not in made]
-        self._split: tuple[tuple[Shape, ...], Split | None] = ((), None)
+        last = {slot: at for at, link in enumerate(links) for slot in link.reads if slot in made}
+        gone = [
+            [s for s, at in last.items() if at == n and s not in ends] for n in range(len(links))
+        ]
+        self._steps = list(zip(links, gone, strict=True))
+        self._split: tuple[Any, Split | None] = ((), None)
 
     def run(self, running: Any) -> list[Any] | None:
         """The results; None for operands that are better computed as a whole."""
@@ -68,23 +84,31 @@ class ElementwiseChain:
         given = [values[slot] for slot in self._reads]
         if not all(isinstance(each, np.ndarray) for each in given):
             return None
-        shapes = tuple([each.shape for each in given])
+        laid = tuple([(each.shape, each.strides) for each in given])
         known, split = self._split
-        if shapes != known:
-            split = self._split_for(dict(zip(self._reads, shapes, strict=True)))
-            self._split = shapes, split
+        if laid != known:
+            split = self._split_for(dict(zip(self._reads, given, strict=True)))
+            self._split = laid, split
         if split is None:
             return None
-        shape, parts = split
+        shape, order, parts = split
         results: list[HostArray] = []
+        unlike = set[int]()  # the slots whose values `finish` changes, as the first part shows
         try:
             for whole, *own in parts:
                 for slot, array, place in zip(self._reads, given, own, strict=True):
                     values[slot] = array[place]
-                for compute, _, out in self.links:
-                    (values[out],) = compute(running)
+                for link, gone in self._steps:
+                    out = link.out
+                    value = values[out] = link.compute(values)
+                    if not results or out in unlike:
+                        (values[out],) = link.finish(value)
+                        if values[out] is not value:
+                            unlike.add(out)
+                    for slot in gone:  # so that the next one has its memory, which is in the cache
+                        values[slot] = None
                 if not results:
-                    results = [np.empty(shape, values[slot].dtype) for slot in self.ends]
+                    results = [_empty(shape, order, values[slot].dtype) for slot in self.ends]
                 for result, slot in zip(results, self.ends, strict=True):
                     result[whole] = values[slot]
         finally:
@@ -92,9 +116,11 @@ class ElementwiseChain:
                 values[slot] = array
         return results
 
-    def _split_for(self, shapes: dict[int, Shape]) -> Split | None:
-        """The parts for operands of these shapes; None where results are small or differ."""
-        shape = max((shapes[slot] for slot in self.links[0].reads), key=math.prod, default=())
+    def _split_for(self, operands: dict[int, HostArray]) -> Split | None:
+        """The parts for these operands; None where results are small or differ."""
+        shapes = {slot: each.shape for slot, each in operands.items()}
+        first = max(self.links[0].reads, key=lambda slot: math.prod(shapes[slot]))
+        shape = shapes[first]
         if math.prod(shape) <= STRIP:
             return None
         for link in self.links:
@@ -103,9 +129,11 @@ class ElementwiseChain:
             if not all(_broadcasts(shapes[slot], shape) for slot in link.reads):
                 return None
             shapes[link.out] = shape
-        parts = list(_parts_of(shape))
+        strides = operands[first].strides
+        order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
+        parts = list(_parts_of(shape, order))
         cut = [_places_in(shapes[slot], shape, parts) for slot in self._reads]
-        return shape, list(zip(parts, *cut, strict=True))
+        return Split(shape, order, list(zip(parts, *cut, strict=True)))
 
 
 def _broadcasts(shape: Shape, wanted: Shape) -> bool:
@@ -114,25 +142,30 @@ def _broadcasts(shape: Shape, wanted: Shape) -> bool:
     return at >= 0 and all(n in (1, w) for n, w in zip(shape, wanted[at:], strict=True))
 
 
-def _parts_of(shape: Shape) -> Iterator[Place]:
-    """The parts of a tensor: some of one dimension, one each of those before it."""
-    axis = next(axis for axis in range(len(shape)) if math.prod(shape[axis + 1 :]) <= STRIP)
-    step = max(1, STRIP // math.prod(shape[axis + 1 :]))
-    some = [slice(start, start + step) for start in range(0, shape[axis], step)]
-    for before in itertools.product(*map(range, shape[:axis])):
-        ones = tuple([slice(n, n + 1) for n in before])
-        yield from ((*ones, part) for part in some)
+def _empty(shape: Shape, order: Sequence[int], dtype: Any) -> HostArray:
+    """A tensor whose axes have this order in memory."""
+    laid = np.empty([shape[axis] for axis in order], dtype)
+    return laid.transpose([order.index(axis) for axis in range(len(shape))])
+
+
+def _parts_of(shape: Shape, order: Sequence[int]) -> Iterator[Place]:
+    """The parts of a tensor: some of one axis in this order, one each of those before it."""
+    sizes = [shape[axis] for axis in order]
+    cut = next(at for at in range(len(sizes)) if math.prod(sizes[at + 1 :]) <= STRIP)
+    step = max(1, STRIP // math.prod(sizes[cut + 1 :]))
+    every = [[slice(n, n + 1) for n in range(size)] for size in sizes[:cut]]
+    some = [slice(start, start + step) for start in range(0, sizes[cut], step)]
+    rest = [[slice(None)]] * (len(sizes) - cut - 1)
+    for place in itertools.product(*every, some, *rest):
+        yield tuple([place[order.index(axis)] for axis in range(len(shape))])
 
 
 def _places_in(shape: Shape, whole: Shape, parts: Sequence[Place]) -> Sequence[Place]:
     """The places of parts of `whole` in an operand of this shape."""
     if shape == whole:
         return parts
-    at = len(whole) - len(shape)
-    if math.prod(shape[: max(0, len(parts[0]) - at)]) == 1:  # nothing is cut
-        return [(...,)] * len(parts)
-    every = slice(None)
+    at, every = len(whole) - len(shape), slice(None)
     return [
-        tuple(every if n == 1 else each for n, each in zip(shape, part[at:], strict=False))
+        tuple([every if n == 1 else each for n, each in zip(shape, part[at:], strict=True)])
         for part in parts
     ]

@@ -25,6 +25,7 @@ from graphopt.reference.registry import RULES
 from graphopt.runtime.devices.places import CPUPlace
 from graphopt.runtime.host import rules
 from graphopt.runtime.host.body import NATIVE, Body, Running, Slots
+from graphopt.runtime.host.convolution import conv2d
 from graphopt.runtime.host.rules import QUICK, erf
 from graphopt.testing import programs, random_inputs, run_module
 from graphopt.testing.programs import Generated
@@ -114,7 +115,10 @@ def images(window: dict[str, Any], batch: int, channels: int, sizes: tuple[int, 
     return x if window["data_format"] == "NCHW" else np.moveaxis(x, 1, -1)
 
 
-@given(windows(), st.integers(0, 2), SIZES, SIZES, SIZES, st.tuples(SIZES, SIZES), st.booleans())
+CHANNELS = st.sampled_from([1, 2, 3, 12])
+
+
+@given(windows(), st.integers(0, 2), SIZES, CHANNELS, SIZES, st.tuples(SIZES, SIZES), st.booleans())
 def test_convolutions(
     window: dict[str, Any],
     batch: int,
@@ -124,7 +128,7 @@ def test_convolutions(
     kernel: tuple[int, int],
     is_flipped: bool,
 ) -> None:
-    """Any window, layout and number of groups; strips of one row too."""
+    """Any window, layout and number of groups; as many channels as are not copied, too."""
     filter = numbers(groups * outs, own, *kernel)
     attrs = {**window, "groups": groups, "filter_format": "OIHW"}
     if is_flipped:
@@ -133,6 +137,34 @@ def test_convolutions(
     compare(Conv2d, attrs)
     if own == 1:
         compare(DepthwiseConv2d, attrs | {"fuse_relu_before_depthwise_conv": is_flipped})
+
+
+@given(windows(), st.integers(1, 70), SIZES, st.data())
+def test_filters_of_one_channel(
+    window: dict[str, Any], columns: int, times: int, data: st.DataObject
+) -> None:
+    """Infinities and NaN are where the filter has met them, and nowhere else."""
+    filter = numbers(3 * times, 1, 3, 2)
+    x = images(window, 2, 3, (20, columns + 6))
+    for array in (x, filter):
+        places = st.lists(st.integers(0, array.size - 1), max_size=2)
+        array.flat[data.draw(places)] = data.draw(st.sampled_from([np.nan, np.inf, -np.inf]))
+    attrs = {**window, "groups": 3, "filter_format": "OIHW", "input": x, "filter": filter}
+    with np.errstate(invalid="ignore"):
+        compare(Conv2d, attrs)
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("groups", [1, 24])
+def test_channels_are_first_in_memory(kernel: int, groups: int) -> None:
+    """Also of results whose channels are the last axis, as the next op reads them."""
+    x, filter = numbers(2, 9, 8, 24), numbers(24, 24 // groups, kernel, kernel)
+    window = (1, 1), (kernel // 2,) * 2, "EXPLICIT", (1, 1), groups
+    found = conv2d(x, filter, *window, "NHWC", "OIHW")
+    assert np.moveaxis(found, -1, 1).flags.c_contiguous
+    first = np.ascontiguousarray(np.moveaxis(x, -1, 1))
+    wanted = conv2d(first, filter, *window, "NCHW", "OIHW")
+    assert_close(found, np.moveaxis(wanted, 1, -1), "conv2d")
 
 
 @given(windows(), SIZES, SIZES, SIZES, st.tuples(SIZES, SIZES), st.integers(0, 1))
