@@ -11,7 +11,9 @@ import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import nn, static
 from graphopt.buckets import Buckets, automatic, one_of, sparing
+from graphopt.runtime.host.form import HostForm
 from graphopt.runtime.runners.met_sizes import MOST_AT_ONCE, MetSizes
+from graphopt.runtime.settings.flags import TIER
 from graphopt_tests.runtime.bucket_runs import (
     Built,
     Feed,
@@ -133,6 +135,33 @@ def test_sizes_as_values() -> None:
     """A size that is a number of the program is that of the data, one of a reshape of the array."""
     buckets = Buckets({"batch": one_of(4)}, others=one_of(8))
     assert assert_same(recognizer, buckets)["exact"] == []
+
+
+def test_numpy_computes_no_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the feeds as they are, and the numbers of a compiled program with padding."""
+
+    def rows() -> Built:
+        fetches, feed = recognizer()
+        return [*fetches, paddle.reshape(fetches[0], [-1, 3])], feed
+
+    seen, call = list[Any](), HostForm.__call__
+
+    def watched(form: HostForm, updated: Any, read_only: Any, fed: Any, key: Any) -> Any:
+        seen.extend(each.shape[3] for each in fed if np.ndim(each) == 4)
+        return call(form, updated, read_only, fed, key)
+
+    monkeypatch.setattr(HostForm, "__call__", watched)
+    buckets = Buckets({"batch": one_of(4)}, others=one_of(8))
+    wanted, state, _ = run(rows, buckets)
+    assert not seen
+    paddle.set_flags({TIER: "host"})
+    try:
+        found, after, stats = run(rows, buckets)
+    finally:
+        paddle.set_flags({TIER: "full"})
+    assert_close(wanted, state, found, after)
+    assert (seen, stats["exact"]) == ([5, 8, 3, 7, 2], [])
+    assert stats["padding"] > 0, "for the form that is compiled in time"
 
 
 def sized() -> Built:

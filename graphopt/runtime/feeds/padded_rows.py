@@ -58,7 +58,7 @@ def count_of(dim: Dim, rows: Rows) -> int:
 
 
 def cut(array: Any, axes: Axes, rows: Rows) -> Any:
-    """A fetch without the rows that stem from padding."""
+    """A fetch without the rows that stem from padding, if it has any."""
     for at, dim in enumerate(axes):
         if dim is None:
             continue
@@ -66,6 +66,6 @@ def cut(array: Any, axes: Axes, rows: Rows) -> Any:
             real, size = rows_of(dim[0], rows)
             if real != size:
                 array = array[(slice(None),) * at + (slice(real),)]
-        else:
+        elif array.shape[at] != count_of(dim, rows):
             array = array[(slice(None),) * at + (mask_of(dim, rows),)]
     return array

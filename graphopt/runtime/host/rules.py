@@ -62,6 +62,13 @@ def hardswish(x: Array) -> Array:
     return gate
 
 
+def where(condition: Array, x: Array, y: Array) -> Array:
+    """Its `x` where the condition has fewer elements and holds, as of rows without padding."""
+    if condition.size < x.size and condition.all():
+        return np.broadcast_to(x, np.broadcast_shapes(condition.shape, x.shape, y.shape))
+    return np.where(condition, x, y)
+
+
 def erf(x: Array) -> Array:
     return quick_erf(x) if x.dtype == np.float32 else RULES[arithmetic.Erf](x=x)
 
@@ -120,6 +127,7 @@ QUICK: Mapping[type[PdOp], Rule] = {
     activation.Hardswish: hardswish,
     activation.Relu: relu,
     arithmetic.Erf: erf,
+    arithmetic.Where: where,
     conv.Conv2d: conv2d,
     conv.Conv2dTranspose: conv2d_transpose,
     conv.DepthwiseConv2d: depthwise_conv2d,

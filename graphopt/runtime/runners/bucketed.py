@@ -5,7 +5,8 @@ A program that cannot be padded runs on its feeds unchanged; `stats["exact"]` ha
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from math import prod
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
@@ -67,12 +68,14 @@ class Fitted(NamedTuple):
     """A step with padding: its fetches, its feeds with masks and counts, and the rows of its
     dimensions.
 
-    `wanted` are the sizes that its buckets have; those in `rows` may be larger.
+    `unpadded` gives the feeds and masks of the data alone, which NumPy computes. `wanted` are the
+    sizes that its buckets have; those in `rows` may be larger.
     """
 
     executables: Executables
     served: Names
     feeds: dict[str, Array]
+    unpadded: Callable[[], dict[str, Array]]
     rows: Rows
     wanted: dict[str, int]
 
@@ -238,7 +241,7 @@ class BucketedRunner(Runner):
         self, program: Program, fitted: Fitted, names: Names, scope: Scope, *, wait: bool
     ) -> Fetched:
         """One step of feeds with padding, whose fetches are cut."""
-        executables, served, padded, rows, wanted = fitted
+        executables, served, padded, unpadded, rows, wanted = fitted
         write_learning_rates(program, scope)
         if not (wait and names):  # the caller may change its arrays before the step has read them
             padded = {name: unchanging(array) for name, array in padded.items()}
@@ -248,7 +251,7 @@ class BucketedRunner(Runner):
         self.rows += sum(real for real, _ in fed)
         self.padding += sum(size - real for real, size in fed)
         is_new, began = not found.is_ready, perf_counter()
-        fetches = subset_of(found, served, names)(padded, scope)
+        fetches = subset_of(found, served, names)(padded, scope, unpadded=unpadded)
         if wait or self.places[0].platform == "cpu":  # the time of the step is wanted
             for array in fetches:
                 np.asarray(array)
@@ -287,16 +290,10 @@ class BucketedRunner(Runner):
         if reason := misfit(masked, rows):
             self.exact.keep(program.serial, reason)
             return None
-        given = {name: _with_rows(array, axes[name], rows) for name, array in feeds.items()}
-        for name in feeds:
-            lengths = lengths_of(name)
-            if lengths in feeds and axes[name][0] is not None:
-                given[lengths] = lengthen(given[lengths], len(feeds[lengths]), len(given[name]))
-        for dim in masked.masks:
-            given[mask_name(dim)] = mask_of(dim, rows)
-        for dim in masked.counts:
-            given[count_name(dim)] = np.array(count_of(dim, rows), np.int64)
-        return Fitted(executables, served, given, rows, wanted)
+        given = _with_masks(masked, axes, feeds, rows)
+        real = {dim: (size, size) for dim, (size, _) in rows.items()}
+        unpadded = partial(_with_masks, masked, axes, feeds, real)
+        return Fitted(executables, served, given, unpadded, rows, wanted)
 
     def _rows(
         self, program: Program, feeds: Mapping[str, Array], axes: Dimensions, buckets: Buckets
@@ -444,6 +441,22 @@ def _are_declared(program: Program, feeds: Mapping[str, Array]) -> bool:
 def _sizes_of(rows: Rows) -> dict[str, int]:
     """The size of each dimension, without its real rows."""
     return {dim: size for dim, (_, size) in rows.items()}
+
+
+def _with_masks(
+    masked: Masked, axes: Dimensions, feeds: Mapping[str, Array], rows: Rows
+) -> dict[str, Array]:
+    """The feeds with padding, the masks of their rows, and the numbers of these."""
+    given = {name: _with_rows(array, axes[name], rows) for name, array in feeds.items()}
+    for name in feeds:
+        lengths = lengths_of(name)
+        if lengths in feeds and axes[name][0] is not None:
+            given[lengths] = lengthen(given[lengths], len(feeds[lengths]), len(given[name]))
+    for dim in masked.masks:
+        given[mask_name(dim)] = mask_of(dim, rows)
+    for dim in masked.counts:
+        given[count_name(dim)] = np.array(count_of(dim, rows), np.int64)
+    return given
 
 
 def _with_rows(array: Array, axes: Sequence[str | None], rows: Rows) -> Array:

@@ -71,11 +71,14 @@ class Executable:
         self._checked: dict[str, Array | None] = {}
         """The values of divisors of state that were looked at."""
 
-    def __call__(self, feeds: Feeds, scope: Scope) -> Arrays:
+    def __call__(
+        self, feeds: Feeds, scope: Scope, unpadded: Callable[[], Feeds] | None = None
+    ) -> Arrays:
         """Run one step: state from and to the scope; fetches as arrays of JAX, or of NumPy.
 
-        Whatever ends the step before its end, the scope has the state of a whole step. Raises
-        IndexRangeError for fed ids that name nothing.
+        NumPy, which computes any sizes, takes the feeds that `unpadded` gives, but in a training,
+        whose steps are alike. Whatever ends the step before its end, the scope has the state of a
+        whole step. Raises IndexRangeError for fed ids that name nothing.
         """
         if self.bounds:
             check_ids(self.bounds, feeds)
@@ -84,6 +87,8 @@ class Executable:
         ordered = tuple(map(feeds.__getitem__, self.fed))
         form = self.form or self._next_form(feeds, scope)
         if form.name == HOST:
+            if unpadded is not None and not (self.plan.written or self.state.is_random):
+                ordered = tuple(map(unpadded().__getitem__, self.fed))
             return self._on_host(form, ordered, scope)
         run = form.run or self._run_of(form)
         results = run(ordered, scope, None)

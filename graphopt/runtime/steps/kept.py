@@ -69,12 +69,15 @@ class OutputSubset:
         """That of the executable."""
         return self.executable.compiled
 
-    def __call__(self, feeds: Feeds, scope: Scope) -> Arrays:
+    def __call__(
+        self, feeds: Feeds, scope: Scope, unpadded: Callable[[], Feeds] | None = None
+    ) -> Arrays:
+        """As of the executable."""
         if not self._reads:
-            found = self.executable(feeds, scope)
+            found = self.executable(feeds, scope, unpadded)
             return tuple([found[place] for place in self.places if isinstance(place, int)])
         with scope.lock:  # so that the state is that of this step
-            found = self.executable(feeds, scope)
+            found = self.executable(feeds, scope, unpadded)
             return tuple([self._value(found, place, scope) for place in self.places])
 
     def _value(self, found: Arrays, place: int | str, scope: Scope) -> Array:
