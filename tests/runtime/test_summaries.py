@@ -12,7 +12,7 @@ import pytest
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 import graphopt as paddle
-from graphopt import static
+from graphopt import nn, static
 from graphopt.buckets import Buckets, powers_of_two
 from graphopt.errors import ProgramError
 from graphopt.ir.program import Program
@@ -268,6 +268,38 @@ def test_a_summary_comes_back_from_its_text() -> None:
     assert json.dumps(record_of(again)) == text
     assert [port.name for port in again.plan.feeds] == ["x"]
     assert again.plan.feeds[0].shape == compiled.plan.feeds[0].shape
+
+
+def options_of(*layers: Any, trains: bool = False) -> dict[str, Any]:
+    """Those of XLA for layers one after the other, now and in a later process."""
+    program = Program()
+    with static.program_guard(program, Program()), paddle.utils.unique_name.guard():
+        out = static.data("x", [2, 4, 8, 8], "float32")
+        for layer in layers:
+            out = layer()(out)
+        if trains:
+            paddle.optimizer.SGD(0.1).minimize(paddle.mean(out))
+    compiled = compile_program(Compilation(program, ("x",), (out.name,), None, (CPUPlace(),)))
+    again = summaries.Summarized(compiled.compilation, json.loads(json.dumps(record_of(compiled))))
+    options = compiled.options()
+    assert options and again.options() == options
+    return options
+
+
+def test_xla_keeps_the_products_beside_convolutions() -> None:
+    """In inference with a convolution to two products, where YNNPACK takes longer."""
+
+    def filters() -> Any:
+        return nn.Conv2D(4, 4, 3, padding=1, groups=4)
+
+    def lines() -> Any:
+        return nn.Linear(8, 8)
+
+    option = "xla_cpu_experimental_ynn_fusion_type"
+    assert options_of(filters, lines, lines)[option] == ""
+    assert option not in options_of(filters, lines, lines, lines)
+    assert option not in options_of(lines)
+    assert option not in options_of(filters, trains=True)
 
 
 def test_a_program_changed_meanwhile_is_refused() -> None:

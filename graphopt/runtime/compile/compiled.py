@@ -53,6 +53,8 @@ class Compiled:
     """The ops that call Python: what that raises must leave the state as it was."""
     checks_finite: bool = False
     """True with FLAGS_check_nan_inf, which may refuse a step; that then stores nothing."""
+    convolves: bool = False
+    """True for inference with one convolution or more for two products of matrices."""
     wants_sizes: bool = False
     """True when passes for its platform choose by sizes of feeds that it leaves open."""
     deciding: tuple[str, ...] = ()
@@ -170,6 +172,10 @@ class Compiled:
             # the derivative is to compute again, and before it joins collectives
             left_out.append("cse_barrier_expander")
         options: dict[str, Any] = {"xla_disable_hlo_passes": ",".join(left_out)}
+        if self.convolves:
+            # YNNPACK would get the products, which takes up to a sixth longer there, and sums with
+            # the ops before them: of a wide filter of each channel it would get copies of images
+            options["xla_cpu_experimental_ynn_fusion_type"] = ""
         strategy = self.compilation.strategy
         if strategy is not None and strategy.shard_parameters:
             from graphopt.passes.parallel.shard_parameters import looks_up

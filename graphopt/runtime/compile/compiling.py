@@ -40,6 +40,7 @@ from graphopt.ir.dialect.types import UNKNOWN, byte_count, shape_of, show
 from graphopt.ir.program import LENGTHS
 from graphopt.ir.program.location import caller_level
 from graphopt.lowering.plan import Plan
+from graphopt.passes.engine.costs import flops_of
 from graphopt.passes.engine.fusion import Declined
 from graphopt.passes.padding.dims import CannotPad
 from graphopt.passes.table.context import FLOAT32
@@ -106,6 +107,7 @@ def compile_program(compilation: Compilation) -> Compiled:
         has_barriers,
         callers(module),
         checks_finite(module),
+        convolves=_convolves(module),
         wants_sizes=_wants_sizes(module, report),
         deciding=deciding_feeds(module),
         is_kept=not any(map(has_kernel, module.walk())),
@@ -125,6 +127,15 @@ def _wants_sizes(module: ModuleOp, report: Report) -> bool:
         return True
     chosen = (op for op in module.walk() if isinstance(op, (Conv2dBase, PoolBase)))
     return any(UNKNOWN in shape_of(op.results[0].type) for op in chosen)
+
+
+def _convolves(module: ModuleOp) -> bool:
+    """True for inference with one convolution or more for two products of matrices."""
+    ops = [op for op in module.walk() if isinstance(op, PdOp)]
+    convolutions = sum(isinstance(op, Conv2dBase) for op in ops)
+    if not convolutions or any(isinstance(op, Grad) for op in ops):
+        return False
+    return 3 * convolutions >= sum(flops_of(op) > 0 for op in ops)
 
 
 def _has_barrier(op: Operation) -> bool:
