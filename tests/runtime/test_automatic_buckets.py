@@ -11,6 +11,7 @@ import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import nn, static
 from graphopt.buckets import Buckets, automatic, one_of, sparing
+from graphopt.runtime.host.failures import GivenUp
 from graphopt.runtime.host.form import HostForm
 from graphopt.runtime.runners.met_sizes import MOST_AT_ONCE, MetSizes
 from graphopt.runtime.settings.flags import TIER
@@ -162,6 +163,27 @@ def test_numpy_computes_no_padding(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_close(wanted, state, found, after)
     assert (seen, stats["exact"]) == ([5, 8, 3, 7, 2], [])
     assert stats["padding"] > 0, "for the form that is compiled in time"
+
+
+def test_what_numpy_gives_up_runs_with_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiled form, which takes over, is for the sizes with padding."""
+    buckets = Buckets({"batch": one_of(4)}, others=one_of(8))
+    wanted, state, _ = run(recognizer, buckets)
+    call, runs = HostForm.__call__, iter(range(99))
+
+    def gives_up(form: HostForm, *arguments: Any) -> Any:
+        if next(runs) == 2:
+            raise GivenUp
+        return call(form, *arguments)
+
+    monkeypatch.setattr(HostForm, "__call__", gives_up)
+    paddle.set_flags({TIER: "host"})
+    try:
+        found, after, stats = run(recognizer, buckets)
+    finally:
+        paddle.set_flags({TIER: "full"})
+    assert_close(wanted, state, found, after)
+    assert stats["exact"] == []
 
 
 def sized() -> Built:

@@ -11,6 +11,7 @@ import pytest
 import graphopt as paddle
 import graphopt.fluid as fluid
 from graphopt.ir.program import unique_name
+from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.runners import bucketed
 from graphopt.runtime.steps import costs
 from graphopt.runtime.steps.costs import ProgramCosts
@@ -243,10 +244,7 @@ def test_a_size_is_compiled_when_padding_it_took_longer(
 
     ran = ProgramCosts.ran
 
-    def take_a_second(costs: Any, _: float) -> None:
-        costs._compiling = 1.0
-
-    monkeypatch.setattr(ProgramCosts, "note_compiled", take_a_second)
+    monkeypatch.setattr(Compiled, "price", 1.0)
     monkeypatch.setattr(ProgramCosts, "ran", lambda costs, _, *sizes: ran(costs, seconds, *sizes))
     _, _, stats = trained(build, feed, 10, "auto")
     assert stats["compiled_shapes"] == compiled

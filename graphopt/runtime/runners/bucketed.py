@@ -213,15 +213,14 @@ class BucketedRunner(Runner):
             is_open = any(map(any, by_position.values()))
             if not is_open or met.run_exact(feeds, by_position, own, repeats=repeats):
                 return None
-        began = perf_counter()
         fitted = self.find_fitting(program, feeds, names)
-        found = None
-        if fitted is not None:
-            found = self._run_fitted(program, fitted, names, scope, wait=wait)
-        if met is not None and found is None:
-            met.add_exact(sizes_of(feeds))
-        elif met is not None:
-            met.ran_padded(sizes_of(feeds), perf_counter() - began)
+        if fitted is None:
+            if met is not None:
+                met.add_exact(sizes_of(feeds))
+            return None
+        found, seconds = self._run_fitted(program, fitted, names, scope, wait=wait)
+        if met is not None and seconds is not None:
+            met.ran_padded(sizes_of(feeds), seconds)
         return found
 
     def _all_of(self, program: Program) -> list[Executables]:
@@ -239,9 +238,19 @@ class BucketedRunner(Runner):
 
     def _run_fitted(
         self, program: Program, fitted: Fitted, names: Names, scope: Scope, *, wait: bool
-    ) -> Fetched:
-        """One step of feeds with padding, whose fetches are cut."""
-        executables, served, padded, unpadded, rows, wanted = fitted
+    ) -> tuple[Fetched, float | None]:
+        """One step of feeds with padding, whose fetches are cut, and its seconds.
+
+        None for a step in NumPy, which needs no padding.
+        """
+        executables, served, padded, without, rows, wanted = fitted
+        is_padded = True
+
+        def unpadded() -> dict[str, Array]:
+            nonlocal is_padded
+            is_padded = False
+            return without()
+
         write_learning_rates(program, scope)
         if not (wait and names):  # the caller may change its arrays before the step has read them
             padded = {name: unchanging(array) for name, array in padded.items()}
@@ -255,16 +264,16 @@ class BucketedRunner(Runner):
         if wait or self.places[0].platform == "cpu":  # the time of the step is wanted
             for array in fetches:
                 np.asarray(array)
-        if is_new:
-            executables.costs.note_compiled(perf_counter() - began)
-        elif wanted != (used := _sizes_of(rows)):
-            executables.costs.ran(perf_counter() - began, wanted, used)
+        seconds = perf_counter() - began
+        if is_padded and not is_new and wanted != (used := _sizes_of(rows)):
+            executables.costs.ran(seconds, wanted, used)
         assert executables.compiled.masked is not None
         cuts = executables.compiled.masked.fetches
-        return [
+        cut_fetches = [
             [cut(array, cuts[name], rows) if name in cuts else array]
             for name, array in zip(names, fetches, strict=True)
         ]
+        return cut_fetches, seconds if is_padded else None
 
     def find_fitting(
         self, program: Program, feeds: Mapping[str, Array], names: Names, *, alone: bool = False
@@ -412,7 +421,8 @@ def _reuse(
     most = buckets.reuse * prod(_sizes_of(roomy).values())
     if patience is not None:
         repeats = shall_repeat(executables.compiled)
-        if executables.costs.pays(wanted, patience, repeats=repeats):
+        price = executables.compiled.price
+        if executables.costs.pays(wanted, patience, price, repeats=repeats):
             most, roomy = prod(wanted.values()), rows
     fits = [
         sizes

@@ -43,8 +43,7 @@ class ProgramCosts:
         """Those of the forms that were compiled for the sizes of feeds."""
         # the seconds for compiling sizes whose runs in this process did not cost as much
         self._ahead = 0.0
-        # of padded sizes: the seconds of compiling one, how often each came, what padding has taken
-        self._compiling = 0.0
+        # of padded sizes: how often each came, and what padding has taken
         self._times: Counter[tuple[tuple[str, int], ...]] = Counter()
         self._wasted: defaultdict[tuple[tuple[str, int], ...], float] = defaultdict(float)
 
@@ -57,28 +56,21 @@ class ProgramCosts:
         self._ahead += price if may else 0.0
         return may
 
-    def note_compiled(self, seconds: float) -> None:
-        """A first step of a size, which compiled it, took so long.
-
-        The shortest counts: the first one of a process also imports what it needs.
-        """
-        self._compiling = min(self._compiling or seconds, seconds)
-
     def ran(self, seconds: float, wanted: Sizes, used: Sizes) -> None:
         """A step took so long; the share of the work that is beyond the wanted size was wasted."""
         self._times[_key(wanted)] += 1
         share = 1 - prod(wanted.values()) / prod(used.values())
         self._wasted[_key(wanted)] += seconds * share
 
-    def pays(self, wanted: Sizes, patience: float, *, repeats: bool) -> bool:
+    def pays(self, wanted: Sizes, patience: float, price: float, *, repeats: bool) -> bool:
         """True when a padded size that a larger one has served so far is worth compiling.
 
-        That is once more than `patience` times the seconds of a compilation were wasted. Where runs
+        That is once more than `patience` times the `price` of a compilation were wasted. Where runs
         shall be `repeats` of each other, it is once the size was wanted `patience` times OFTEN.
         """
         if repeats:
             return self._times[_key(wanted)] > patience * OFTEN
-        return self._wasted[_key(wanted)] > patience * self._compiling
+        return self._wasted[_key(wanted)] > patience * price
 
 
 def _key(sizes: Sizes) -> tuple[tuple[str, int], ...]:

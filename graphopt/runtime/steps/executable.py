@@ -76,9 +76,9 @@ class Executable:
     ) -> Arrays:
         """Run one step: state from and to the scope; fetches as arrays of JAX, or of NumPy.
 
-        NumPy, which computes any sizes, takes the feeds that `unpadded` gives, but in a training,
-        whose steps are alike. Whatever ends the step before its end, the scope has the state of a
-        whole step. Raises IndexRangeError for fed ids that name nothing.
+        NumPy, which computes any sizes, takes the feeds that `unpadded` gives, but in a training or
+        with random numbers, whose steps are alike. Whatever ends the step before its end, the scope
+        has the state of a whole step. Raises IndexRangeError for fed ids that name nothing.
         """
         if self.bounds:
             check_ids(self.bounds, feeds)
@@ -87,9 +87,10 @@ class Executable:
         ordered = tuple(map(feeds.__getitem__, self.fed))
         form = self.form or self._next_form(feeds, scope)
         if form.name == HOST:
-            if unpadded is not None and not (self.plan.written or self.state.is_random):
-                ordered = tuple(map(unpadded().__getitem__, self.fed))
-            return self._on_host(form, ordered, scope)
+            if unpadded is None or self.plan.written or self.state.is_random:
+                return self._on_host(form, ordered, ordered, scope)
+            bare = unpadded()
+            return self._on_host(form, tuple([bare[name] for name in self.fed]), ordered, scope)
         run = form.run or self._run_of(form)
         results = run(ordered, scope, None)
         if self.forms.timed is not None:
@@ -164,10 +165,10 @@ class Executable:
         function: Any = form.step if form is not None and form.name == KERNELS else self.function
         return function.as_text() or "" if _is_compiled(function) else ""
 
-    def _on_host(self, form: Form, ordered: FedArrays, scope: Scope) -> Arrays:
+    def _on_host(self, form: Form, ordered: FedArrays, padded: FedArrays, scope: Scope) -> Arrays:
         """A step in NumPy, which overwrites no array that it reads.
 
-        What it cannot compute, a compiled form does, or says what is wrong.
+        What it cannot compute, a compiled form does with the `padded` feeds, or says what is wrong.
         """
         key = self.state.next_key() if self.state.is_random else NO_KEY
         if watcher() is not None:
@@ -179,7 +180,7 @@ class Executable:
             instead = self.forms.instead(failure) if self.forms.is_ready else None
             if instead is not None:
                 run = self._run_of(replace(instead, donates=False))
-                fetches, _ = run(ordered, scope, key)
+                fetches, _ = run(padded, scope, key)
                 self.forms.leave(failure)  # feeds that no form computes do not end the host form
                 self.form = None
                 return fetches
