@@ -18,7 +18,12 @@ from xdsl.dialects.builtin import ModuleOp
 from graphopt.ir.dialect.ops.conv import Conv2d
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.kernels import convolution
-from graphopt.lowering.kernels.convolution import WAYS, FilterWindow, convolve_planes
+from graphopt.lowering.kernels.convolution import (
+    WAYS,
+    FilterWindow,
+    convolve_planes,
+    xla_convolution,
+)
 from graphopt.lowering.ops.norm import batch_norm
 from graphopt.passes.engine.fusion import Applied, Declined, Fusion, Outcome
 from graphopt.passes.table.context import PassContext
@@ -136,6 +141,30 @@ def test_ways(name: str, case: tuple[FilterWindow, tuple[int, ...], int], seed: 
         for found, wanted in zip(
             derivatives(lambda x, w: WAYS[name](x, w, window), x, w, twice=twice),
             derivatives(plain, x, w, twice=twice),
+            strict=True,
+        ):
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize(("groups", "own"), [(8, 4), (6, 5), (5, 17), (34, 2), (20, 16)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_groups(groups: int, own: int, stride: int) -> None:
+    """A few together, without and with a loop over these, and one after the other."""
+    random = np.random.default_rng(0)
+    window = FilterWindow((3, 2), (stride, 1), ((1, 1), (0, 2)), (1, 2))
+    x = random.normal(size=(2, 5, 4, groups * own))
+    w = random.normal(size=(3, 2, own, groups * 3))
+
+    def plain(x: Any, w: Any) -> Any:
+        xs, ws = jnp.split(x, groups, 3), jnp.split(w, groups, 3)
+        each = [xla_convolution(*pair, window) for pair in zip(xs, ws, strict=True)]
+        return jnp.concatenate(each, 3)
+
+    with jax.enable_x64(True):
+        for found, wanted in zip(
+            derivatives(lambda x, w: WAYS["groups"](x, w, window), x, w, twice=stride == 1),
+            derivatives(plain, x, w, twice=stride == 1),
             strict=True,
         ):
             np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)

@@ -3,7 +3,8 @@
 The rules come from measurements on x86 with XLA 0.10, in images with the channels last:
 one input channel per filter as multiplications and additions of the whole image (10 to 60 times
 as fast), a few channels of large images likewise (0.1 to 0.9 of the time), groups of channels one
-after the other (0.1 to 0.9 of the time, and a hundredth where they are trained), filters of one
+after the other (0.1 to 0.9 of the time, and a hundredth where they are trained) and those of few
+channels a few at a time (0.3 to 0.8 of that), filters of one
 position as a matrix product, small images as one matrix product with all that the filter meets,
 larger ones of filters of 3 x 3 by the algorithm of Winograd where nothing is differentiated. XLA's
 gradients of filters are slow where they sum over many places: with strides they become one product
