@@ -243,13 +243,13 @@ class BucketedRunner(Runner):
 
         None for a step in NumPy, which needs no padding.
         """
-        executables, served, padded, without, rows, wanted = fitted
+        executables, served, padded, unpadded, rows, wanted = fitted
         is_padded = True
 
-        def unpadded() -> dict[str, Array]:
+        def take_unpadded() -> dict[str, Array]:
             nonlocal is_padded
             is_padded = False
-            return without()
+            return unpadded()
 
         write_learning_rates(program, scope)
         if not (wait and names):  # the caller may change its arrays before the step has read them
@@ -260,7 +260,7 @@ class BucketedRunner(Runner):
         self.rows += sum(real for real, _ in fed)
         self.padding += sum(size - real for real, size in fed)
         is_new, began = not found.is_ready, perf_counter()
-        fetches = subset_of(found, served, names)(padded, scope, unpadded=unpadded)
+        fetches = subset_of(found, served, names)(padded, scope, take_unpadded)
         if wait or self.places[0].platform == "cpu":  # the time of the step is wanted
             for array in fetches:
                 np.asarray(array)
