@@ -203,6 +203,15 @@ CAUSES = {
     "PaddleX/PP-OCRv4_mobile_det/subgraph_0": (
         "beside the same graph in float64, Paddle is off by 9.3e-3 and graphopt by 2.6e-3"
     ),
+    "PaddleX/PP-OCRv4_server_det/subgraph_0": (
+        "with inputs changed by 1e-7 Paddle's own change by up to 0.019, at 878 of 4,915,200 places"
+    ),
+    "PaddleX/PP-OCRv4_server_seal_det": (
+        "3 of 9,830,400; with inputs changed by 1e-7 Paddle's own change by up to 1.4e-3"
+    ),
+    "PaddleX/FCOS-ResNet50/subgraph_1": (
+        "beside the same graph in float64, Paddle is off by 1.3e-3 and graphopt by 1.9e-3"
+    ),
     "PaddleX/FasterRCNN-ResNet50/subgraph_21": (
         "of 1,000 proposals, two whose scores are nearly equal are in the other order"
     ),

@@ -32,7 +32,7 @@ LARGE = 4
 NARROWING = 4
 """As many channels as that for each filter take longer to copy than the products to add."""
 ROWS = 8
-"""The most rows of the image in steps of a product of one channel, beside those of its filter."""
+"""The rows of the result in a product of one channel, of a step of one row."""
 BAND = 1 << 17
 """The most elements of the windows of some channels that have a filter each."""
 LINE = 64
@@ -151,7 +151,7 @@ def _one_pixel(x: Array, weights: Array, out: Array) -> None:
 def _planes(windows: Array, weights: Array, out: Array) -> None:
     """A product for several small images, or a strip of a large one."""
     outs, rows, columns = out.shape[1:]
-    # a copy of the windows in the order of the filter, which is the image's own one
+    # the windows are copied in the order that the filter has in memory
     order = (3, 4, 5) if weights.flags.c_contiguous else (4, 5, 3)
     matrix = weights.transpose(0, *(axis - 2 for axis in order)).reshape(outs, -1)
     width = matrix.shape[1]

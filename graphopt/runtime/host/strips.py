@@ -25,8 +25,10 @@ Place: TypeAlias = "tuple[Any, ...]"
 
 
 class Split(NamedTuple):
-    """The shape of all results, the order of their axes in memory from the largest stride on, and
-    the places of each part in them and in each operand."""
+    """The parts of a chain's tensors: their places in the results and in each operand.
+
+    All results have the `shape`, and the `order` of axes in memory, from the largest stride on.
+    """
 
     shape: Shape
     order: Sequence[int]
