@@ -364,7 +364,8 @@ def _few_together(x: Array, w: Array, window: FilterWindow) -> Array:
     count, filters = groups // together, _join_groups(w, groups, together)
     images = _split(x, count)
     if count > UNROLLED:
-        return _join(lax.map(lambda each: xla_convolution(*each, window), (images, filters)))
+        pairs = images, filters
+        return _join(lax.map(lambda each: xla_convolution(each[0], each[1], window), pairs))
     each = zip(images, filters, strict=True)
     return lax.concatenate([xla_convolution(*one, window) for one in each], 3)
 
