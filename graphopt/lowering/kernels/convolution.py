@@ -358,6 +358,7 @@ def _combine_parts(matrix: Sequence[Sequence[float]], parts: Sequence[Array]) ->
 
 
 def _few_together(x: Array, w: Array, window: FilterWindow) -> Array:
+    """Dense convolutions of as many groups at a time as have `FEW` channels, or of one group."""
     own = w.shape[2]
     groups = x.shape[3] // own
     together = max(n for n in range(1, groups + 1) if groups % n == 0 and n * own <= max(own, FEW))
@@ -384,6 +385,7 @@ def _by_group_backward(
 def _group_backward(
     window: FilterWindow, x: Array, w: Array, cotangent: Array
 ) -> tuple[Array, Array]:
+    """The gradients of the images and of the filters of one group."""
     if set(window.strides) == {1}:
         # mirrored by itself: XLA is slow where the convolution shall do it
         mirrored = lax.optimization_barrier(lax.rev(w, (0, 1)).swapaxes(2, 3))

@@ -135,7 +135,8 @@ def _convolves(module: ModuleOp) -> bool:
     convolutions = sum(isinstance(op, Conv2dBase) for op in ops)
     if not convolutions or any(isinstance(op, Grad) for op in ops):
         return False
-    return 3 * convolutions >= sum(flops_of(op) > 0 for op in ops)
+    products = sum(flops_of(op) > 0 for op in ops) - convolutions
+    return 2 * convolutions >= products
 
 
 def _has_barrier(op: Operation) -> bool:

@@ -24,7 +24,7 @@ Place: TypeAlias = "tuple[Any, ...]"
 """An index of a part of an array."""
 
 
-class Split(NamedTuple):
+class ChainParts(NamedTuple):
     """The parts of a chain's tensors: their places in the results and in each operand.
 
     All results have the `shape`, and the `order` of axes in memory, from the largest stride on.
@@ -78,7 +78,7 @@ class ElementwiseChain:
             [s for s, at in last.items() if at == n and s not in ends] for n in range(len(links))
         ]
         self._steps = list(zip(links, gone, strict=True))
-        self._split: tuple[Any, Split | None] = ((), None)
+        self._split: tuple[Any, ChainParts | None] = ((), None)
 
     def run(self, running: Any) -> list[Any] | None:
         """The results; None for operands that are better computed as a whole."""
@@ -118,7 +118,7 @@ class ElementwiseChain:
                 values[slot] = array
         return results
 
-    def _split_for(self, operands: dict[int, HostArray]) -> Split | None:
+    def _split_for(self, operands: dict[int, HostArray]) -> ChainParts | None:
         """The parts for these operands; None where results are small or differ."""
         shapes = {slot: each.shape for slot, each in operands.items()}
         first = max(self.links[0].reads, key=lambda slot: math.prod(shapes[slot]))
@@ -135,7 +135,7 @@ class ElementwiseChain:
         order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
         parts = list(_parts_of(shape, order))
         cut = [_places_in(shapes[slot], shape, parts) for slot in self._reads]
-        return Split(shape, order, list(zip(parts, *cut, strict=True)))
+        return ChainParts(shape, order, list(zip(parts, *cut, strict=True)))
 
 
 def _broadcasts(shape: Shape, wanted: Shape) -> bool:

@@ -256,15 +256,15 @@ class BucketedRunner(Runner):
             padded = {name: unchanging(array) for name, array in padded.items()}
         found = executables.find((shapes_of(padded),), 1, even=True)
         self.runs += 1
-        fed = [pair for dim, pair in rows.items() if not dim.startswith(LONGEST)]
-        self.rows += sum(real for real, _ in fed)
-        self.padding += sum(size - real for real, size in fed)
         is_new, began = not found.is_ready, perf_counter()
         fetches = subset_of(found, served, names)(padded, scope, take_unpadded)
         if wait or self.places[0].platform == "cpu":  # the time of the step is wanted
             for array in fetches:
                 np.asarray(array)
         seconds = perf_counter() - began
+        fed = [pair for dim, pair in rows.items() if not dim.startswith(LONGEST)]
+        self.rows += sum(real for real, _ in fed)
+        self.padding += is_padded * sum(size - real for real, size in fed)
         if is_padded and not is_new and wanted != (used := _sizes_of(rows)):
             executables.costs.ran(seconds, wanted, used)
         assert executables.compiled.masked is not None
