@@ -10,6 +10,8 @@ import pytest
 from graphopt import fluid
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.fluid.layer_helper import LayerHelper
+from graphopt.ir.program import Operator, Program
+from graphopt.ir.translate.operators.sequences import declare_lengths
 from graphopt_tests.frontend.test_fluid import fresh
 
 ROWS = np.arange(12, dtype="float32").reshape(6, 2)
@@ -184,3 +186,27 @@ def test_an_operator_without_sequences_is_itself() -> None:
         out = fluid.default_main_program().current_block().create_var("out", dtype="float32")
         made = LayerHelper("own").append_op("relu", {"X": x}, {"Out": out})
     assert made.type == "relu"
+
+
+def test_rows_of_a_file_have_the_lengths_of_their_place() -> None:
+    """An operator reads the lengths that its rows have there, not those of a later one."""
+    program = Program()
+    block = program.global_block()
+    for name in ("x", "y"):
+        block.create_var(name, (-1, 2), "float32", lod_level=1).is_data = True
+    block.create_var("before")
+    block.create_var("after")
+    for type, inputs, out, attrs in (
+        ("sequence_pool", {"X": ["x"]}, "before", {"pooltype": "SUM"}),
+        ("lod_reset", {"X": ["x"], "Y": ["y"]}, "x", {}),
+        ("sequence_pool", {"X": ["x"]}, "after", {"pooltype": "SUM"}),
+    ):
+        block.ops.append(Operator(block, type, inputs, {"Out": [out]}, attrs))
+    declare_lengths(program, ("x", "y"))
+    feed = {
+        "x": fluid.create_lod_tensor(ROWS, [[2, 4]], fluid.CPUPlace()),
+        "y": fluid.create_lod_tensor(ROWS, [[5, 1]], fluid.CPUPlace()),
+    }
+    found = fluid.Executor(fluid.CPUPlace()).run(program, feed, ["before", "after"])
+    for pooled, ends in zip(found, (2, 5), strict=True):
+        np.testing.assert_allclose(pooled, [ROWS[:ends].sum(0), ROWS[ends:].sum(0)])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xdsl.ir import OpResult, SSAValue
@@ -64,6 +65,18 @@ class Emitter:
         return self.builder.emit_dynamic(op_class, self.op, operands, attrs, tensors).results
 
     # What the operator says -------------------------------------------------------------------
+
+    def before(self) -> Iterator[Operator]:
+        """The operators of the block in front of this one."""
+        return itertools.takewhile(self._is_other, self.op.block.ops)
+
+    def after(self) -> Iterator[Operator]:
+        """The operators of the block behind this one."""
+        return itertools.islice(itertools.dropwhile(self._is_other, self.op.block.ops), 1, None)
+
+    def _is_other(self, op: Operator) -> bool:
+        # the operator is a copy with other attributes, which shares its slots
+        return op.outputs is not self.op.outputs
 
     def read(self, name: str) -> SSAValue:
         """The value of a variable at this point of the program."""

@@ -8,7 +8,6 @@ first input on, as Paddle's do.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 
 from xdsl.ir import SSAValue
@@ -78,14 +77,14 @@ def _declare(block: Block, name: str) -> None:
     lengths.is_data = True
 
 
-def _lengths_of(op: Operator, slot: str) -> str:
+def _lengths_of(emit: Emitter, slot: str) -> str:
     """The variable with the lengths of a slot's rows; UnsupportedError when there is none."""
+    op = emit.op
     top = op.block.program.global_block()
     for name, variable in list(top.vars.items()):
         if variable.is_data and variable.lod_level:
             _declare(top, name)
-    before = itertools.takewhile(lambda each: each is not op, op.block.ops)
-    sources = _find_lengths(op.block, before)
+    sources = _find_lengths(op.block, emit.before())
     names = op.input(slot)
     if not names:
         raise ProgramError(f"operator {op.type} needs an input '{slot}'")
@@ -124,7 +123,7 @@ def _find_lengths(block: Block, ops: Iterable[Operator]) -> dict[str, str]:
 def sequences(emit: Emitter, slot: str = "X", lengths: str = SLOT) -> tuple[SSAValue, SSAValue]:
     """The rows in a slot and their lengths."""
     given = emit.op.input(lengths)
-    name = given[0] if given else _lengths_of(emit.op, slot)
+    name = given[0] if given else _lengths_of(emit, slot)
     return emit.input(slot), emit.reshape(emit.read(name), -1)
 
 
@@ -333,7 +332,7 @@ def edit_distance(emit: Emitter) -> Written:
     if emit.op.input("HypsLength") or not _are_sequences(emit, "Hyps"):
         return emit.by_row()
     emit.only("Hyps", "Refs", SLOT)
-    given = emit.op.input(SLOT) or [_lengths_of(emit.op, slot) for slot in ("Hyps", "Refs")]
+    given = emit.op.input(SLOT) or [_lengths_of(emit, slot) for slot in ("Hyps", "Refs")]
     lengths = [emit.reshape(emit.read(name), -1) for name in given]
     rows = emit.input("Hyps"), emit.input("Refs")
     attrs = {"normalized": emit.attr("normalized")}
