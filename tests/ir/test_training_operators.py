@@ -12,12 +12,14 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.ops.grad import Grad, Vjp
+from graphopt.ir.dialect.ops.rearrange import TriangleOf
 from graphopt.ir.dialect.signature import main_function
 from graphopt.ir.program import Operator, Program
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt_tests.runtime.training_models import load, training_cases
 
 Array = np.ndarray[Any, Any]
+Slots = Mapping[str, Sequence[str]]
 
 
 def computed(
@@ -97,6 +99,65 @@ def test_check_finite_and_unscale(
     np.testing.assert_array_equal(found["c"], f32(*unscaled[0]))
     np.testing.assert_array_equal(found["d"], f32(*unscaled[1]))
     assert found["found"].tolist() == [found_infinite]
+
+
+@pytest.mark.parametrize(
+    ("between", "flag", "one_factor"),
+    [
+        ("", "found", True),
+        ("reads", "found", False),
+        ("", "other", False),
+        ("joins", "joined", True),
+        ("overwrites", "found", False),
+    ],
+)
+def test_gradients_that_become_zeros_have_one_factor(
+    between: str, flag: str, one_factor: bool
+) -> None:
+    """Where `update_loss_scaling` makes zeros of all, no one sees which gradient was the first."""
+    program = Program()
+    block = program.global_block()
+    feed = {"a": f32(1, 2), "b": f32(np.inf, 3), "c": f32(4, 5), "scale": f32(8)}
+    feed |= dict.fromkeys(("good", "bad"), np.zeros(1, np.int32))
+    feed["other"] = np.array([True])
+    for name, array in feed.items():
+        block.create_var(name, array.shape, array.dtype.name)
+    for name, shape in {"found": [1], "joined": [1], "both": [2]}.items():
+        block.create_var(name, shape, "bool")
+    block.create_var("seen")
+
+    def append(type: str, inputs: Slots, outputs: Slots, **attrs: Any) -> None:
+        block.ops.append(Operator(block, type, inputs, outputs, attrs))
+
+    gradients = ["a", "b", "c"]
+    slots = {"X": gradients, "Scale": ["scale"]}, {"Out": gradients, "FoundInfinite": ["found"]}
+    append("check_finite_and_unscale", *slots)
+    if between == "reads":
+        append("scale", {"X": ["c"]}, {"Out": ["seen"]}, scale=1.0)
+    elif between == "joins":
+        append("concat", {"X": ["found", "other"]}, {"Out": ["both"]}, axis=0)
+        append("reduce_any", {"X": ["both"]}, {"Out": ["joined"]}, reduce_all=True, keep_dim=True)
+    elif between == "overwrites":
+        append("assign", {"X": ["other"]}, {"Out": ["found"]})
+    state = {"PrevLossScaling": ["scale"], "InGoodSteps": ["good"], "InBadSteps": ["bad"]}
+    after = {"LossScaling": ["scale"], "OutGoodSteps": ["good"], "OutBadSteps": ["bad"]}
+    append(
+        "update_loss_scaling",
+        {"X": gradients, "FoundInfinite": [flag], **state},
+        {"Out": gradients, **after},
+        incr_every_n_steps=3,
+        decr_every_n_nan_or_inf=2,
+        incr_ratio=2.0,
+        decr_ratio=0.5,
+    )
+    fetches = [*gradients, "scale", *(["seen"] if between == "reads" else [])]
+    module = parse_program(program, tuple(feed), tuple(fetches))
+    assert any(isinstance(op, TriangleOf) for op in module.walk()) != one_factor
+    found = static.Executor(paddle.CPUPlace()).run(program, feed=feed, fetch_list=fetches)
+    for gradient in found[:3]:
+        np.testing.assert_array_equal(gradient, f32(0, 0))
+    if between == "reads":
+        np.testing.assert_array_equal(found[-1], f32(0, 0))
 
 
 @pytest.mark.parametrize("scale", [2.0**126, 2.0**127, 3e38, 2.0**-100, 3.0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops.creation import FullLike
@@ -21,6 +23,7 @@ from graphopt.ir.dialect.ops.rearrange import TriangleOf, Unbind
 from graphopt.ir.dialect.ops.reduce import Any, Sum
 from graphopt.ir.dialect.ops.shape import Expand, Reshape, Stack
 from graphopt.ir.dialect.types import dtype_of
+from graphopt.ir.program.sub_blocks import sub_blocks
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
@@ -46,11 +49,37 @@ def check_finite_and_unscale(emit: Emitter) -> Written:
     # a number times 0 is 0 if it is finite, else NaN; XLA compiles sums quicker than reduced flags
     finite = [emit(Isfinite, emit(Sum, _times(emit, x, nothing))) for x in gradients]
     bad = emit(LogicalNot, emit(Stack, finite))
-    factors = emit.all(Unbind, emit(Where, _some_before(emit, bad, len(finite)), nothing, inverse))
+    if _become_zeros(emit):
+        # no two kernels would be the same with factors that are parts of one array
+        factors: Sequence[SSAValue] = [inverse] * len(finite)
+    else:
+        before = _some_before(emit, bad, len(finite))
+        factors = emit.all(Unbind, emit(Where, before, nothing, inverse))
     scaled = (_times(emit, x, shrink, factor) for x, factor in zip(gradients, factors, strict=True))
     written = dict(zip(targets, scaled, strict=True))
     found = emit(Any, bad, axis=(0,), keepdim=True)
     return {**written, **dict.fromkeys(emit.op.output("FoundInfinite"), found)}
+
+
+def _become_zeros(emit: Emitter) -> bool:
+    """True if `update_loss_scaling` makes zeros of all results, where one is not finite.
+
+    Nothing may see them before: their own zeros are not computed then.
+    """
+    flags, left = set(emit.op.output("FoundInfinite")), set(emit.op.output("Out"))
+    for each in emit.after():
+        if sub_blocks(each):
+            return False
+        read, written = set(each.input_arg_names), set(each.output_arg_names)
+        if each.type == "update_loss_scaling" and flags & set(each.input("FoundInfinite")):
+            left -= set(each.input("X")) & set(each.output("Out"))
+            if not left:
+                return True
+        is_flag = each.type in ("concat", "reduce_any") and bool(flags & read)
+        flags = flags | written if is_flag else flags - written
+        if left & (read | written):
+            return False
+    return False
 
 
 def _some_before(emit: Emitter, flags: SSAValue, count: int) -> SSAValue:
