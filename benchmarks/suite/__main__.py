@@ -17,7 +17,6 @@ from suite.overhead import overhead
 from suite.workloads import BY_NAME
 
 ROOT = Path(__file__).parents[2]
-LOG = ROOT / "out" / "bench-workers.log"
 QUICK = Effort(rounds=3, turn=0.05, most=6.0)
 NAMES = "names, with commas"
 
@@ -55,8 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     given.out.mkdir(parents=True, exist_ok=True)
     effort = QUICK if given.quick else Effort()
-    LOG.parent.mkdir(exist_ok=True)
-    bench = Bench(given.peers, machine.cores(), LOG, given.size, effort)
+    bench = Bench(given.peers, machine.cores(), given.out / "workers.log", given.size, effort)
     path = given.out / "bench.json"
     found = json.loads(path.read_text()) if path.exists() else {}
     found |= machine.describe(given.peers)

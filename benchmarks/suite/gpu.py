@@ -371,9 +371,7 @@ def run(given: argparse.Namespace) -> None:
         if "seconds" in part and "failed" not in part
     }
     found |= machine.describe(given.peers) | about | {"size": given.size, "minutes": given.minutes}
-    log = ROOT / "out" / "bench-workers.log"
-    log.parent.mkdir(exist_ok=True)
-    bench = Bench(given.peers, machine.cores(), log, given.size, EFFORT)
+    bench = Bench(given.peers, machine.cores(), given.out / "workers.log", given.size, EFFORT)
     bench = replace(bench, limit=lambda: max(1.0, clock.left() - RESERVE))
     if given.quick or given.size == "toy":
         bench = replace(bench, effort=Effort(rounds=1, turn=0.01))

@@ -306,7 +306,7 @@ def test_all_for_cpus_preserve_meaning() -> None:
     seen: Counter[str] = Counter()
     plant = patterns("fold-batch-norm", "fuse-relu-depthwise-conv")
 
-    @settings(QUICK, max_examples=16)
+    @settings(QUICK, max_examples=40)
     @given(programs(plant=plant, training=True) | programs(plant=plant, training=False))
     def check(made: Generated) -> None:
         context = PassContext({}, platform="cpu")

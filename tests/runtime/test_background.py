@@ -16,6 +16,7 @@ from graphopt.runtime.compile.background import submit
 
 START = """
 import os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from graphopt.runtime.compile.background import submit
 class Work:
     def __init__(self, seconds=0.0, then=""):
