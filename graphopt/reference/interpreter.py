@@ -332,9 +332,54 @@ def _double(dtype: DType) -> np.dtype[Any]:
 
 def _round(array: Array, dtype: DType) -> Array:
     def forward(value: Array) -> Array:
+        if dtype == "float16" and value.dtype == np.float32:
+            return _round_to_half(value)
         return value.astype(dtype.numpy).astype(value.dtype)
 
     return apply(forward, (lambda g, o, x: _round(g, dtype),), array)
+
+
+_FEW, _STRIP = 256, 32768
+"""The elements from which rounding by arithmetic pays, and those that stay in the cache."""
+_EXPONENT, _SIGN = np.uint32(0x7F800000), np.uint32(0x80000000)
+_LEAST, _MOST = np.uint32(0x38800000), np.uint32(0x47000000)
+"""The bits of 2**-14, the least normal number of float16, and of 2**15, its greatest power."""
+_SHIFT = np.uint32((13 << 23) + (1 << 22))
+"""Added to the bits of a power of two: 1.5 * 2**13 times it."""
+
+
+def _round_to_half(value: Array) -> Array:
+    """float32 rounded to the numbers of float16, as float32.
+
+    NumPy converts one element after the other, for 3 ns, and for 45 where that loses a denormal
+    number. A sum with 1.5 * 2**13 times the own power of two drops the bits that float16 lacks, and
+    rounds to even as a conversion does.
+    """
+    if value.size < _FEW:
+        return value.astype(np.float16).astype(np.float32)
+    out = np.empty_like(value)
+    if not value.flags.c_contiguous:
+        _round_strip(value, out)
+        return out
+    flat, rounded = value.reshape(-1), out.reshape(-1)
+    for start in range(0, flat.size, _STRIP):
+        strip = slice(start, start + _STRIP)
+        _round_strip(flat[strip], rounded[strip])
+    return out
+
+
+def _round_strip(value: Array, out: Array) -> None:
+    bits = value.view(np.uint32)
+    shift = bits & _EXPONENT
+    if shift.max() >= _MOST:  # some may be infinite, or become so
+        out[...] = value.astype(np.float16)
+        return
+    np.maximum(shift, _LEAST, out=shift)
+    shift += _SHIFT
+    np.add(value, shift.view(np.float32), out=out)
+    out -= shift.view(np.float32)
+    signed = out.view(np.uint32)
+    signed |= np.bitwise_and(bits, _SIGN, out=shift)
 
 
 def _as_node(value: Array) -> TapeNode:

@@ -19,10 +19,12 @@ from graphopt import passes
 from graphopt.ir.dialect.families import ALL
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import DataSizedOp
+from graphopt.ir.dtypes import DType
 from graphopt.passes.engine.fusion import FusionPass
 from graphopt.passes.table.registry import own_passes
 from graphopt.reference import Unsupported, evaluate, evaluate_ops, is_random, supports
 from graphopt.reference.differences import MOST, by_differences
+from graphopt.reference.interpreter import Run
 from graphopt.reference.pullback import TracedOps
 from graphopt.reference.registry import RULES
 from graphopt.reference.tape import TapeNode, pull_back
@@ -293,3 +295,23 @@ def test_what_has_no_rule_is_named() -> None:
     assert not all(supports(op) for op in module.walk() if isinstance(op, PdOp))
     with pytest.raises(Unsupported, match=r"pd\.polygamma"):
         evaluate(module, random_inputs(module))
+
+
+LOW_BITS = [0, 1, 0xFFF, 0x1000, 0x1001, 0x2FFF, 0x3000, 0x3001, 0x7FFF, 0x8000, 0xFFFE, 0xFFFF]
+
+
+@pytest.mark.parametrize("low", LOW_BITS)
+def test_rounding_to_half_precision(low: int) -> None:
+    """Bit by bit what NumPy's conversion gives: ties, denormal numbers, infinities, signs of 0."""
+    bits = (np.arange(1 << 16, dtype=np.uint32) << 16) | np.uint32(low)
+    value = bits.view(np.float32)
+    finite = value[np.abs(value) < 1 << 15]
+    table = finite[: len(finite) // 8 * 8].reshape(-1, 8)
+    for array in (value, finite, finite[::3], table.T, table[::-1, ::2], table[:0], value[7]):
+        with np.errstate(all="ignore"):
+            found = Run("native", 0).round_to(array, DType("float16"))
+            wanted = np.asarray(array).astype(np.float16).astype(np.float32)
+        np.testing.assert_array_equal(
+            np.ascontiguousarray(found).view(np.uint32),
+            np.ascontiguousarray(wanted).view(np.uint32),
+        )

@@ -18,13 +18,14 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from graphopt.ir.dialect.definition import as_property
 from graphopt.ir.dialect.op import PdOp, bind_groups, class_of, parameters_of
-from graphopt.ir.dialect.ops.control import If, Layers, RegionOp, Scan, While
+from graphopt.ir.dialect.ops.control import Fence, If, Layers, RegionOp, Scan, While
 from graphopt.ir.dialect.ops.conv import Conv2dBase
 from graphopt.ir.dialect.ops.dynamic import Dynamic, decode_properties, group_operands
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.ops.sequence.recurrent import Rnn
 from graphopt.ir.dialect.regions import values_read
+from graphopt.ir.dialect.traits import Movement
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.passes.engine.costs import flops_of
 from graphopt.reference.interpreter import Run
@@ -315,7 +316,8 @@ def _finish(op: PdOp, *, in_parts: bool = False) -> Callable[[Any], Sequence[Any
     working = [NATIVE.working(dtype) for dtype in dtypes]
     shapes = [shape_of(result.type) for result in op.results]
     known = [None if in_parts or UNKNOWN in shape else shape for shape in shapes]
-    is_plain = [dtype.numpy == wide for dtype, wide in zip(dtypes, working, strict=True)]
+    copies = op.has_trait(Movement) or isinstance(op, Fence)
+    is_plain = [copies or dtype.numpy == wide for dtype, wide in zip(dtypes, working, strict=True)]
 
     def finish(found: Any) -> Sequence[Any]:
         results: list[Any] = []
