@@ -48,6 +48,18 @@ TABLE: list[tuple[str, Facts, History, str, str]] = [
     ("in NumPy: all runs took less than half a compilation", IN_NUMPY, CHEAP, HOST, ""),
     ("in NumPy: they took longer, and it runs again", IN_NUMPY, History(**AGAIN), HOST, FULL),
     (
+        "in NumPy: a training of one size, a seventh of a compilation, and it runs again",
+        replace(IN_NUMPY, trains=True),
+        History(runs=3, ended=True, spent=0.15),
+        *(HOST, FULL),
+    ),
+    (
+        "in NumPy: the same, and the training has had other sizes",
+        replace(IN_NUMPY, trains=True),
+        History(runs=3, ended=True, spent=0.15, others=1.0),
+        *(HOST, ""),
+    ),
+    (
         "in NumPy: a run is over, and those of all processes cost more than compiling",
         IN_NUMPY,
         History(runs=1, ended=True, pays_later=True),

@@ -63,9 +63,15 @@ def hardswish(x: Array) -> Array:
 
 
 def where(condition: Array, x: Array, y: Array) -> Array:
-    """Its `x` where the condition has fewer elements and holds, as of rows without padding."""
-    if condition.size < x.size and condition.all():
-        return np.broadcast_to(x, np.broadcast_shapes(condition.shape, x.shape, y.shape))
+    """One of the two as it is where a smaller condition chooses no element of the other.
+
+    So are rows without padding, and updates of a step whose gradients are all finite.
+    """
+    if condition.size < max(x.size, y.size):
+        if condition.all():
+            return np.broadcast_to(x, np.broadcast_shapes(condition.shape, x.shape, y.shape))
+        if not condition.any():
+            return np.broadcast_to(y, np.broadcast_shapes(condition.shape, x.shape, y.shape))
     return np.where(condition, x, y)
 
 

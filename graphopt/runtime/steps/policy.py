@@ -38,8 +38,9 @@ A derivative counts as two more programs of the size of its own.
 """
 TINY = 12
 """Programs of fewer operators have no host form: they compile in a fraction of a second."""
-PATIENCE = 0.5
-"""The part of the time of compiling that the host form takes before that is done, beside it."""
+PATIENCE, EARLIER = 0.5, 0.3
+"""The part of the time of compiling that the host form takes before that is done, beside it; and
+the part of that for the first sizes of a training, which are likely to be its only ones."""
 SEEDED_RUNS, SEEDED_RUNS_PER_OP = 8, 0.02
 """The runs of a seeded training before the full form, with those for each of its operators: about
 as many as take the time of compiling."""
@@ -261,7 +262,8 @@ def choose(facts: Facts, seen: History) -> Choice:
         return Choice(form, f"{form}: the full form did not compile: {seen.error}", is_last=True)
     if seen.thread:
         return Choice(form, f"{form}: the full form is being compiled")
-    is_cheap = form == HOST and seen.spent < PATIENCE * facts.price
+    patience = PATIENCE * (EARLIER if facts.trains and not seen.others else 1)
+    is_cheap = form == HOST and seen.spent < patience * facts.price
     is_due = (seen.runs > 1 and not is_cheap) or (seen.pays_later and seen.ended)
     which = "a later" if is_cheap else "a second"
     return Choice(form, f"{form}: {which} run has the full form compiled", FULL if is_due else "")

@@ -257,3 +257,17 @@ def test_updates_in_strips(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         wanted = wanted if isinstance(wanted, tuple) else (wanted,)
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(one, other, strict=True)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1), (3, 4)])
+@pytest.mark.parametrize("kind", ["all", "none", "some"])
+def test_a_choice_of_nothing_but_one_operand(shape: tuple[int, ...], kind: str) -> None:
+    """It is that operand itself, in the shape to which all broadcast."""
+    x, y = np.zeros((3, 4), "float32"), np.ones((2, 3, 4), "float32")
+    condition = np.full(shape, kind == "all")
+    if kind == "some" and condition.size > 1:
+        condition.reshape(-1)[0] = True
+    found = rules.where(condition, x, y)
+    np.testing.assert_array_equal(found, np.where(condition, x, y))
+    if kind != "some" or condition.size == 1:
+        assert np.shares_memory(found, x if kind == "all" else y)
