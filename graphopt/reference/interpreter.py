@@ -156,7 +156,7 @@ class Run:
     def left(self, value: SSAValue, array: Array) -> Array:
         """A value as callers get it."""
         array = value_of(array)
-        return array.astype(dtype_of(value.type).numpy) if self.declared else array
+        return array.astype(dtype_of(value.type).numpy, copy=False) if self.declared else array
 
     def round_to(self, array: Array, dtype: DType) -> Array:
         """The array as this dtype holds it, in the dtype that rules work in."""
