@@ -63,7 +63,7 @@ def hardswish(x: Array) -> Array:
 
 
 def where(condition: Array, x: Array, y: Array) -> Array:
-    """One of the two as it is where a smaller condition chooses no element of the other.
+    """One of the two, unchanged, where a smaller condition chooses no element of the other.
 
     So are rows without padding, and updates of a step whose gradients are all finite.
     """

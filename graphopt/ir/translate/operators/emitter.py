@@ -71,7 +71,7 @@ class Emitter:
         return itertools.takewhile(self._is_other, self.op.block.ops)
 
     def after(self) -> Iterator[Operator]:
-        """The operators of the block behind this one."""
+        """The operators of the block after this one."""
         return itertools.islice(itertools.dropwhile(self._is_other, self.op.block.ops), 1, None)
 
     def _is_other(self, op: Operator) -> bool:
