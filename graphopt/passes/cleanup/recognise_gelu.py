@@ -37,7 +37,6 @@ from graphopt.passes.engine.pattern import Reason
 from graphopt.passes.engine.rewrite import (
     RewriteLog,
     RewritePass,
-    differentiated_values,
     insert,
     replace,
 )
@@ -81,18 +80,18 @@ class RecogniseGelu(RewritePass):
     numerics = Numerics.APPROXIMATE  # constants are written with 6 to 10 digits
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, kept = RewriteLog(self.name, self.numerics), differentiated_values(module)
+        log = RewriteLog(self.name, self.numerics)
         for op in list(module.walk()):
             if isinstance(op, PdOp) and type(op) in _CURVES:
                 written = [*written_around(op)]
                 right = [each for each in written if _other_numbers(op, each) is None]
                 for found in (right or written)[:1]:
-                    _rewrite(op, found, log, kept)
+                    _rewrite(op, found, log)
         return log.outcomes
 
 
-def _rewrite(curve: PdOp, found: Written, log: RewriteLog, kept: Set[SSAValue]) -> None:
-    reason = _other_numbers(curve, found) or _needed_elsewhere(found, kept)
+def _rewrite(curve: PdOp, found: Written, log: RewriteLog) -> None:
+    reason = _other_numbers(curve, found) or _needed_elsewhere(found)
     if reason is not None:
         log.declined(found.root, reason)
         return
@@ -123,14 +122,14 @@ def _other_numbers(curve: PdOp, found: Written) -> Reason | None:
     return Reason("other-numbers", text, "write the numbers of gelu, or call gelu")
 
 
-def _needed_elsewhere(found: Written, kept: Set[SSAValue]) -> Reason | None:
-    """The reason that a value between x and the result is read by another op, or differentiated."""
+def _needed_elsewhere(found: Written) -> Reason | None:
+    """The reason that another op, or a derivative, reads a value between x and the result."""
     inside = set(found.ops)
     for op in found.ops[1:]:
-        value = op.results[0]
-        other = next((use for use in value.uses if use.operation not in inside), None)
-        if other is not None or value in kept:
-            user = how_used(other.operation, other.index) if other is not None else "differentiated"
+        uses = op.results[0].uses
+        other = next((use for use in uses if use.operation not in inside), None)
+        if other is not None:
+            user = how_used(other.operation, other.index)
             text = f"the result of {show_op(op)}, inside the formula, is {user}"
             return Reason("used-elsewhere", text, "give the other reader a copy of the op")
     return None
