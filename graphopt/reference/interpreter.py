@@ -369,6 +369,7 @@ def _round_to_half(value: Array) -> Array:
 
 
 def _round_strip(value: Array, out: Array) -> None:
+    """Write the rounded numbers of a float32 array, small enough for the cache, into `out`."""
     bits = value.view(np.uint32)
     shift = bits & _EXPONENT
     if shift.max() >= _MOST:  # some may be infinite, or become so

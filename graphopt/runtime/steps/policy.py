@@ -39,8 +39,8 @@ A derivative counts as two more programs of the size of its own.
 TINY = 12
 """Programs of fewer operators have no host form: they compile in a fraction of a second."""
 PATIENCE, EARLIER = 0.5, 0.3
-"""The part of the time of compiling that the host form takes before that is done, beside it; and
-the part of that for the first sizes of a training, which are likely to be its only ones."""
+"""A thread begins to compile once NumPy has taken `PATIENCE` of the time that compiling takes. For
+the first sizes of a training, likely to be its only ones, it is `EARLIER` of that."""
 SEEDED_RUNS, SEEDED_RUNS_PER_OP = 8, 0.02
 """The runs of a seeded training before the full form, with those for each of its operators: about
 as many as take the time of compiling."""
