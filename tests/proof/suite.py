@@ -13,20 +13,23 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 
 from hypothesis.internal.conjecture.data import ConjectureData
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
 
 from graphopt.ir.dialect.ops.grad import Grad, Vjp
 from graphopt.ir.dialect.signature import signature_of
 from graphopt.ir.dialect.verify_ssa import verify_ssa
 from graphopt.passes.engine.fusion import Applied, Outcome, sweep
+from graphopt.passes.engine.measured import KernelTime, Measure
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.table.registry import own_passes
+from graphopt.passes.target.choose_group_kernel import ChooseGroupKernel
 from graphopt.testing import Case, load_page, parse
 from graphopt.testing.mutations import TWISTS
 from graphopt_tests.proof import changed, judge, told, undone
@@ -47,6 +50,8 @@ WORDS_SECONDS = 30
 KINDS = 4
 # the tests pin how often a pass fires, with room for other examples
 ENOUGH = 0.75
+# what a measurement says of each kernel and group: its time as a part of XLA's, or that it has none
+RATIOS = (0.5, 1.5, None)
 EXACT = Numerics.BIT_EXACT
 
 
@@ -201,8 +206,20 @@ def shown(name: str) -> Mapping[str, Callable[[], str]]:
     """What happens in each case of the pages of a pass, or in each rewrite under validation."""
     if name == UNDONE:
         return {title: partial(undone.outcome, title) for title in undone.REWRITES}
-    found = cases(name) if name != TOGETHER else []
-    return {f"{case.page.name}: {case.title}": partial(_outcome, case) for case in found}
+    found: dict[str, Callable[[], str]] = {}
+    for case in cases(name) if name != TOGETHER else []:
+        title, made = f"{case.page.name}: {case.title}", case.make_pass()
+        found[title] = partial(_outcome, case, made)
+        if isinstance(made, ChooseGroupKernel):
+            for ratio in RATIOS:
+                measured = replace(made, measure=_measure_of(ratio))
+                found[f"{title}, kernels take {ratio}"] = partial(_outcome, case, measured)
+    return found
+
+
+def _measure_of(ratio: float | None) -> Measure:
+    """A measure that says the same of everything."""
+    return lambda op, trained: KernelTime(ratio)
 
 
 def _text(outcome: Callable[[], str]) -> str:
@@ -213,10 +230,10 @@ def _text(outcome: Callable[[], str]) -> str:
         return f"crash: {type(error).__name__}"
 
 
-def _outcome(case: Case) -> str:
+def _outcome(case: Case, made: ModulePass) -> str:
     """What a pass does to the program of a page and tells of it, as text."""
     module = parse(case.before)
-    outcomes = one_pass(case.make_pass())(module)
+    outcomes = one_pass(made)(module)
     module.verify()
     told = {str(o.note if isinstance(o, Applied) else o.reason) for o in outcomes}
     return f"{module}\n{sorted(told)}"
