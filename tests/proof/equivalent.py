@@ -19,6 +19,7 @@ EQUIVALENT: dict[str, str] = {
     "order[len(op.operands):]))`": "no pattern draws an op at an operand that may be absent",
     "matching._bind: without `and isinstance(producer, PdOp)`": "a block has a region for its "
     "parent, never the block of the reader",
+    "matching._find_near_miss: always `isinstance(before, PdOp)`": "no node takes what is no op",
     "matching._bind: without `and index == 0`": "no optional node is used by a side result",
     "matching._bind: always `match.may_miss`": "`miss` asks the same",
     "fusion._is_before: never `outer is block.last_op`": _SPEED,
@@ -27,6 +28,9 @@ EQUIVALENT: dict[str, str] = {
     "fold_constants._compute: without `or isinstance(op, RegionOp)`": "`Known` has no rule for "
     "ops with regions",
     "fold_constants._compute: without `or UNKNOWN in shape`": "`Known` refuses open sizes as well",
+    "recognise_gelu.RecogniseGelu.rewrite: without `and isinstance(op, PdOp)`": _TYPES,
+    "recognise_gelu._sources: without `and v not in seen`": _AGAIN,
+    "recognise_gelu._last_first: without `and len(found) < len(ops)`": _SPEED,
     "drop_dropout._drop: without `and testing`": "in training p is 0 here, so that 1 - p is 1",
     "reassociate_matmul._joins: without `and result not in kept`": "the gradient that keeps a "
     "value is a second use of it",
@@ -89,4 +93,5 @@ EQUIVALENT: dict[str, str] = {
     "fuse-elewise-add-act `add`: either order": _ORDERS,
     "fuse-gemm-epilogue `matmul`: either order": _ORDERS,
     "fuse-resunit `conv`: either order": _ORDERS,
+    "fuse-conv-epilogue `convolution`: either order": _ORDERS,
 }

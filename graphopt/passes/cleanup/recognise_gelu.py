@@ -103,9 +103,8 @@ def _rewrite(curve: PdOp, found: Written, log: RewriteLog) -> None:
     new = insert(Gelu.make(found.x, approximate=isinstance(curve, Tanh)), root, old)
     if replace(root, {old: new}, log, *found.ops[1:]):
         for op in found.ops[1:]:
-            if not any(result.uses for result in op.results):
-                op.detach()
-                op.erase()
+            op.detach()
+            op.erase()
 
 
 def _other_numbers(curve: PdOp, found: Written) -> Reason | None:
