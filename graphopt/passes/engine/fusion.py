@@ -223,18 +223,18 @@ def _try(
         validation.begin(root)
         before = root.prev_op
         values = _build(entry.rule, match)
-        old = tuple(match.ops.values())
-        vetoed = validation.veto(entry.name, entry.numerics, old, values, complete=True)
+        old, made = tuple(match.ops.values()), _between(before, root)
+        complete = _read_alike(old, made)
+        vetoed = validation.veto(entry.name, entry.numerics, old, values, complete=complete)
         if vetoed is not None:
             validation.take_back(values)
             declined = Declined(entry.name, anchor, vetoed, location)
             continue
-        made = _between(before, root)
         for watcher in watchers:
-            watcher.took(entry.name, list(match.ops.values()), made)
+            watcher.took(entry.name, list(old), made)
         results = {value.owner for value in values.values()}
         added += [op for op in made if op not in results]
-        replaced = tuple(show_op(op) for op in match.ops.values())
+        replaced = tuple(show_op(op) for op in old)
         _replace(match, values)
         return Applied(entry.name, anchor, replaced, location)
     if declined is not None:
@@ -325,6 +325,13 @@ def _between(first: Operation | None, last: Operation) -> list[PdOp]:
         found.append(at)
         at = at.prev_op
     return found[::-1]
+
+
+def _read_alike(old: Sequence[PdOp], made: Sequence[PdOp]) -> bool:
+    """True when new ops read what the old ones do, and nothing from which that is computed."""
+    known = {value for op in old for value in (*op.operands, *op.results)}
+    known.update(result for op in made for result in op.results)
+    return all(value in known for op in made for value in op.operands)
 
 
 def _build(rule: Fusion, match: Match) -> Mapping[SSAValue, SSAValue]:
