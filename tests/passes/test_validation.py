@@ -16,10 +16,12 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.math import Abs, Scale
 from graphopt.passes.engine.fusion import Applied, Declined, Fusion, Match, Node, Value, sweep
 from graphopt.passes.engine.validation import (
+    FAILED,
     FAILED_VALIDATION,
     NOT_VALIDATED,
     VALIDATED,
     Validation,
+    Verdict,
     validating,
 )
 from graphopt.passes.table.context import PassContext
@@ -161,6 +163,22 @@ def test_every_pass_validates_on_its_pages(case: Any) -> None:
     if case.pass_name == READS_SIZES:
         wanted |= found & {NOT_VALIDATED}
     assert found == (set() if case.pass_name in CHANGES_NOTHING else wanted), validation.checked
+
+
+@pytest.mark.every(6)
+@pytest.mark.parametrize("case", PAGE_CASES)
+def test_every_pass_can_be_undone_on_its_pages(case: Any) -> None:
+    """A validator by which all is wrong leaves the program as it was."""
+    if case.pass_name in CHANGES_NOTHING | {"tensor-parallel"}:
+        pytest.skip("it is not validated")
+    module = parse(case.before)
+    with validating(lambda change: Verdict(FAILED, "as all is")) as validation:
+        watched = PassRun(module, PassContext({}))
+        watched.one("-p", case.make_pass())
+        watched.finish()
+    module.verify()
+    assert validation.failed
+    assert str(module) == str(parse(case.before))
 
 
 def test_without_a_rule_nothing_is_validated() -> None:

@@ -38,6 +38,8 @@ EQUIVALENT: dict[str, str] = {
     "comes after it",
     "grouping._early_reader: without `and reader is not None`": "every reader is in "
     "the block or inside an op of it",
+    "grouping.waits_for: each, not `isinstance(value.owner, Operation)`": "an argument has no op "
+    "in its block",
     # groups
     "group_borders.members: without `or not isinstance(op, PdOp)`": _TYPES,
     "group_borders.ends: each, not `isinstance(v.owner, Operation)`": _TYPES,
@@ -68,6 +70,7 @@ EQUIVALENT: dict[str, str] = {
     "there is no element to trace, and a layout without elements is none",
     "fused_attention.Attention._joins: without `and found is not None`": "to NumPy no array equals "
     "None",
+    "fused_attention.Attention._check_rows: without `or not isinstance(owner, PdOp)`": _TYPES,
     "head_layout.trace: without `and isinstance(op, PdOp)`": _TYPES,
     "head_layout.trace: never `not isinstance(op, PdOp) or not isinstance(value, OpResult) or "
     "type(op) not in _STEPS`": _BETWEEN,

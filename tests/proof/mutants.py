@@ -51,13 +51,13 @@ REWRITES = {
     "cse": ("cse",),
     "drop_dropout": ("drop-dropout",),
     "reassociate_matmul": ("reassociate-matmul",),
-    "grouping": ("fuse-all-optimizer-ops", "fuse-adamw"),
+    "grouping": ("fuse-all-optimizer-ops", "fuse-adamw", "sort-ops", "stack-updates"),
     "group_borders": GROUPS,
     "group_growth": GROUPS,
     "kept_values": GROUPS,
     "min_cut": GROUPS,
     "fusion_groups": GROUPS,
-    "outlining": GROUPS,
+    "outlining": (*GROUPS, "choose-group-kernel"),
     "choose_group_kernel": ("choose-group-kernel",),
     "fuse_all_optimizer_ops": ("fuse-all-optimizer-ops", "fuse-adamw"),
     "pack_filters": ("pack-filters",),
@@ -94,8 +94,11 @@ WORDS = frozenset(
         "vetoed",
     }
 )
-# what watches, counts or validates rewrites, which has tests of its own (bisect, --validate)
-WATCHES = ("watch", "allow(", "bisect.", "veto", "log is None", "numerics or")
+# what watches, counts, times or validates rewrites, which has tests of its own (bisect, --validate)
+WATCHES = (
+    *("watch", "allow(", "bisect.", "veto", "undo_if_wrong(", "log is None", "numerics or"),
+    "seconds is not None",
+)
 
 
 @dataclass(frozen=True)

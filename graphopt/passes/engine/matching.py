@@ -103,14 +103,12 @@ def _find_near_miss(
     another op in the place of one that defines the pattern.
     """
     producer = value.owner
-    replaceable = node not in match.defining
     wanted = f"`{node.name}` should be {node.expected}"
     needs_more = any(not isinstance(operand, Value) for operand in node.operands)
     if not isinstance(producer, PdOp):
         name = f" %{value.name_hint}" if value.name_hint else ""
-        if replaceable and not needs_more:
-            text = f"{wanted}, found the argument{name}"
-            yield from match.miss("not-computed", text, f"compute it by {node.expected}")
+        text = f"{wanted}, found the argument{name}"
+        yield from match.miss("not-computed", text, f"compute it by {node.expected}")
     elif producer.parent is not user.parent:
         if not needs_more:
             text = f"`{node.name}` is computed outside of this region"
@@ -127,7 +125,7 @@ def _find_near_miss(
             fix = "remove the op between, or move it before or after the pattern"
             for flawed in match.miss("op-between", text, fix):
                 yield from _with_node(node, before, flawed)
-        if not replaceable:
+        if node in match.defining:
             return
         text = f"{wanted}, found {show_op(producer)}"
         for flawed in match.miss("other-op", text, f"compute it by {node.expected}"):

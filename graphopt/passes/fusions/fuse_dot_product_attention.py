@@ -250,8 +250,7 @@ class WindowMask:
             return None
         images, windows, *rest = self._shape(match)
         first, *others = shape_of(scores)
-        whole = UNKNOWN if images == UNKNOWN else images * windows
-        same = UNKNOWN in (whole, first) or whole == first
+        same = UNKNOWN in (images, first) or images * windows == first
         if windows == UNKNOWN or rest != others or not same:
             text = (
                 f"`{self.apart.name}` should divide the first axis of {show(scores)} into images "

@@ -141,15 +141,13 @@ class Attention(Fusion):
         """The layout of q, k and v in the projections, None when it is another one."""
         product = match[self.core.product]
         values = (*product.operands, match[self.core.out].operands[1])
-        traced: list[tuple[HeadLayout, ...]] = []
-        for part, value in enumerate(values):
-            swapped = part == 1 and not product.attr("transpose_y")
-            layouts = self._layouts(match, part, value, edit, swapped=swapped)
-            if not layouts:
-                return None
-            traced.append(layouts)
-        common = [layout for layout in traced[1] if layout in traced[2]]
-        heads = {(layout.heads, layout.name) for layout in traced[0]}
+        swapped = (False, not product.attr("transpose_y"), False)
+        q, k, v = (
+            self._layouts(match, part, value, edit, swapped=swapped[part])
+            for part, value in enumerate(values)
+        )
+        common = [layout for layout in k if layout in v]
+        heads = {(layout.heads, layout.name) for layout in q}
         return next((at for at in common if (at.heads, at.name) in heads), None)
 
     def _layouts(
