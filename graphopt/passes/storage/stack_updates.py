@@ -139,6 +139,8 @@ class _Packing:
         if len(first.results) != 1 or not _can_pack(first) or len(set(ops)) < len(ops):
             return False
         key = self._key(first)
+        if key is None:
+            return False
         others = ops[1:]
         return all(self._key(op) == key and op not in self.kept for op in others) and _fit(ops)
 
@@ -237,8 +239,8 @@ class _Packing:
         """Let all others read items of the stacks, and remove what was packed."""
         values: dict[SSAValue, SSAValue] = {}
         for column, stack in self.stacks.items():
-            if column[0].owner not in self.packed:
-                continue
+            if isinstance(stack.owner, Stack):
+                continue  # it reads the values, each of which has another maker
             if all(use.operation in self.packed for value in column for use in value.uses):
                 continue
             owner = cast(PdOp, stack.owner)
@@ -256,10 +258,12 @@ class _Packing:
 
 def _can_pack(op: PdOp) -> bool:
     """True for an op that can be computed on all items of a stack at once."""
+    if isinstance(op, (SquaredL2Norm, Sum)) and not rank_of(op.operands[0].type):
+        return False  # no axis is left to add up along
     if isinstance(op, SquaredL2Norm):
         return dtype_of(op.operands[0].type) in ("float32", "float64")
     if isinstance(op, Sum):
-        return not op.attr("axis") and not op.attr("keepdim") and rank_of(op.operands[0].type) > 0
+        return not op.attr("axis") and not op.attr("keepdim")
     return takes_any_order(op) and UNKNOWN not in shape_of(op.results[0].type)
 
 
