@@ -97,7 +97,8 @@ def _replace(ops: Sequence[PdOp], first: PdOp) -> None:
         return cast(Operation, value.owner).operands[0] if _item(value) is not None else value
 
     if isinstance(first, SquaredL2Norm):
-        made = _norms(whole(first.operands[0]), first)
+        norms = norms_of_items(whole(first.operands[0]))
+        made = [insert(op, first) for op in norms][-1]
     else:
         groups = [[whole(value) for value in group] for group in first.operand_groups()]
         made = insert(type(first).make(*groups, **first.attr_values()), first, first.results[0])
@@ -110,9 +111,11 @@ def _replace(ops: Sequence[PdOp], first: PdOp) -> None:
         op.erase()
 
 
-def _norms(stack: SSAValue, before: Operation) -> SSAValue:
-    """The sum of squares of each item, of shape [1] each."""
-    squares = insert(Square.make(stack), before)
+def norms_of_items(stack: SSAValue) -> list[PdOp]:
+    """The ops for the sum of squares of each item, of shape [1] each, which the last one gives."""
+    made: list[PdOp] = [Square.make(stack)]
     axes = tuple(range(1, rank_of(stack.type)))
-    sums = insert(Sum.make(squares, axis=axes), before) if axes else squares
-    return insert(Reshape.make(sums, shape=(shape_of(stack.type)[0], 1)), before)
+    if axes:
+        made.append(Sum.make(made[-1].results[0], axis=axes))
+    made.append(Reshape.make(made[-1].results[0], shape=(shape_of(stack.type)[0], 1)))
+    return made

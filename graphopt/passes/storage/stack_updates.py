@@ -19,7 +19,6 @@ from graphopt.ir.dialect.bulk import replace_uses
 from graphopt.ir.dialect.differentiated import differentiated_ops
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import Fence
-from graphopt.ir.dialect.ops.math import Square
 from graphopt.ir.dialect.ops.rearrange import Unbind
 from graphopt.ir.dialect.ops.reduce import SquaredL2Norm, Sum
 from graphopt.ir.dialect.ops.shape import Reshape, Stack
@@ -31,6 +30,7 @@ from graphopt.passes.engine.grouping import waits_for
 from graphopt.passes.engine.naming import joined_location
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, differentiated_values
+from graphopt.passes.storage.batch_stacked_ops import norms_of_items
 from graphopt.passes.storage.stack_state import LARGEST, OneUpdate, made_of, ones_of
 
 Column = tuple[SSAValue, ...]
@@ -155,7 +155,9 @@ class _Packing:
         """One op in place of several that are alike."""
         first = ops[0]
         if isinstance(first, SquaredL2Norm):
-            made = self._norms(ops)
+            *earlier, made = norms_of_items(self._stack(tuple(op.operands[0] for op in ops)))
+            for each in earlier:
+                self._insert(each, ops)
         elif isinstance(first, Sum):
             stack = self._stack(tuple(op.operands[0] for op in ops))
             axes = tuple(range(1, rank_of(stack.type)))
@@ -184,14 +186,6 @@ class _Packing:
             return stack
         wide = (len(ops), *(1,) * (rank - len(shape)), *shape)
         return self._insert_value(Reshape.make(stack, shape=wide), ops)
-
-    def _norms(self, ops: Sequence[PdOp]) -> PdOp:
-        """The sum of squares of each item, of shape [1] each."""
-        stack = self._stack(tuple(op.operands[0] for op in ops))
-        squares = self._insert_value(Square.make(stack), ops)
-        axes = tuple(range(1, rank_of(stack.type)))
-        sums = self._insert_value(Sum.make(squares, axis=axes), ops)
-        return Reshape.make(sums, shape=(len(ops), 1))
 
     def _insert_value(self, op: PdOp, instead: Sequence[Operation]) -> SSAValue:
         self._insert(op, instead)
@@ -258,12 +252,10 @@ class _Packing:
 
 def _can_pack(op: PdOp) -> bool:
     """True for an op that can be computed on all items of a stack at once."""
-    if isinstance(op, (SquaredL2Norm, Sum)) and not rank_of(op.operands[0].type):
-        return False  # no axis is left to add up along
     if isinstance(op, SquaredL2Norm):
         return dtype_of(op.operands[0].type) in ("float32", "float64")
     if isinstance(op, Sum):
-        return not op.attr("axis") and not op.attr("keepdim")
+        return not op.attr("axis") and not op.attr("keepdim") and rank_of(op.operands[0].type) > 0
     return takes_any_order(op) and UNKNOWN not in shape_of(op.results[0].type)
 
 
