@@ -19,6 +19,8 @@ EQUIVALENT: dict[str, str] = {
     "order[len(op.operands):]))`": "no pattern draws an op at an operand that may be absent",
     "matching._bind: without `and isinstance(producer, PdOp)`": "a block has a region for its "
     "parent, never the block of the reader",
+    "fusion._read_alike: returns False, not `all((value in known for op in made for value in "
+    "op.operands))`": "the validator looks at more ops than it needs to",
     "matching._find_near_miss: always `isinstance(before, PdOp)`": "no node takes what is no op",
     "matching._bind: without `and index == 0`": "no optional node is used by a side result",
     "matching._bind: always `match.may_miss`": "`miss` asks the same",

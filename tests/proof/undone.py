@@ -20,8 +20,11 @@ from graphopt_tests.passes.wrong_rewrites import (
     AnyKeys,
     WrongFusions,
 )
+from graphopt_tests.proof.told import fusion_cases
 
+PAST_THE_PATTERN = "Windows of queries that a reshape makes"
 REWRITES: Mapping[str, tuple[str, ModulePass]] = {
+    **{c.title: (c.before, c.make_pass()) for c in fusion_cases() if c.title == PAST_THE_PATTERN},
     **right_and_wrong.CASES,
     **SILENT_CASES,
     **{name: (text, WrongFusions()) for name, text in FUSED_CASES.items()},

@@ -6,7 +6,7 @@ use the same search, so an explanation agrees with the decision.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from xdsl.ir import SSAValue
 
@@ -15,16 +15,11 @@ from graphopt.passes.engine.naming import show_op
 from graphopt.passes.engine.pattern import Hole, Match, Node, Result, Value
 
 
-def matches(
-    root: Node, op: PdOp, *, tolerant: bool = False, defining: Collection[Node] = ()
-) -> Iterator[Match]:
-    """Every match of the pattern that ends with `op`, sound or flawed, in any order.
-
-    No other op stands in the place of a `defining` one.
-    """
+def matches(root: Node, op: PdOp, *, tolerant: bool = False) -> Iterator[Match]:
+    """Every match of the pattern that ends with `op`, sound or flawed, in any order."""
     hole: Hole = root
     while isinstance(hole, Node):
-        yield from _with_node(hole, op, Match(tolerant=tolerant, defining=defining))
+        yield from _with_node(hole, op, Match(tolerant=tolerant))
         if not hole.optional:
             break
         hole = hole.stand_in()
@@ -99,8 +94,7 @@ def _find_near_miss(
 ) -> Iterator[Match]:
     """The match with one wrong node, the rest of it being right.
 
-    If nothing below the node matches, most of the pattern is missing: not a near miss. Neither is
-    another op in the place of one that defines the pattern.
+    If nothing below the node matches, most of the pattern is missing: not a near miss.
     """
     producer = value.owner
     wanted = f"`{node.name}` should be {node.expected}"
@@ -125,11 +119,6 @@ def _find_near_miss(
             fix = "remove the op between, or move it before or after the pattern"
             for flawed in match.miss("op-between", text, fix):
                 yield from _with_node(node, before, flawed)
-        if node in match.defining:
-            return
         text = f"{wanted}, found {show_op(producer)}"
         for flawed in match.miss("other-op", text, f"compute it by {node.expected}"):
-            if needs_more:
-                yield from _with_inputs(node, producer, flawed)
-            else:
-                yield flawed
+            yield from _with_inputs(node, producer, flawed)

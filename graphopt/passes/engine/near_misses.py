@@ -219,7 +219,7 @@ def _distance(root: Node, node: Node) -> int | None:
 
 def _flaw(rule: Fusion, op: PdOp) -> Match | None:
     """The pattern that ends at `op` and has one flaw, but the ops that define it."""
-    every = matches(rule.root, op, tolerant=True, defining=rule.defining)
+    every = matches(rule.root, op, tolerant=True)
     flawed = [match for match in islice(every, _MOST_WAYS) if _is_about(match, rule)]
     return min(flawed, key=_closeness) if flawed else None
 

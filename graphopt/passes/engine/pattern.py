@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -158,13 +158,12 @@ class Match:
     """A match of a pattern: `match[node]` is an op, `match.value(hole)` an SSA value.
 
     A `tolerant` match may miss one constraint of the pattern, which is then in `missed`; it serves
-    `explain` and is never rewritten. None of its `defining` ops may be another one.
+    `explain` and is never rewritten.
     """
 
     ops: dict[Node, PdOp] = field(default_factory=dict[Node, PdOp])
     values: dict[Value, SSAValue] = field(default_factory=dict[Value, SSAValue])
     tolerant: bool = False
-    defining: Collection[Node] = ()
     missed: Reason | None = None
 
     @property
@@ -190,7 +189,7 @@ class Match:
 
     def copy(self) -> Match:
         """An independent copy, for trying another way."""
-        return Match(dict(self.ops), dict(self.values), self.tolerant, self.defining, self.missed)
+        return Match(dict(self.ops), dict(self.values), self.tolerant, self.missed)
 
     def miss(self, name: str, text: str, fix: str) -> Iterator[Match]:
         """This match with its one flaw, when it may have one and has none yet."""
