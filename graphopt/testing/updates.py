@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.creation import Full
+from graphopt.ir.dialect.ops.math import Multiply
 from graphopt.ir.dialect.ops.update.basic import Adam, Adamw, Momentum, Sgd
 from graphopt.ir.dialect.signature import STATE
 from graphopt.ir.dialect.types import shape_of
@@ -51,13 +52,17 @@ class PlainUpdates:
 
 
 class Updates:
-    """Updates weights one after the other; usually as the one before, sometimes otherwise."""
+    """Updates weights one after the other; usually as the one before, sometimes otherwise.
+
+    In some programs most gradients are scaled before.
+    """
 
     def __init__(self, builder: Builder) -> None:
         self.builder, self.draw = builder, builder.draw
         self.rates = [self._rate(0.125)]
         if self._seldom():
             self.rates.append(self._rate(self.draw(st.sampled_from([0.125, 0.25]))))
+        self.factor = self._rate(0.5) if self.draw(st.booleans()) else None
         self.choose()
 
     def _seldom(self) -> bool:
@@ -78,6 +83,8 @@ class Updates:
         elif self._seldom():
             self.attrs = self.draw(st.sampled_from(KINDS[self.kind]))
         rate = self.draw(st.sampled_from(self.rates))
+        if self.factor is not None and not self._seldom():
+            gradient = self.builder.add(Multiply, gradient, self.factor)
         shape = shape_of(weight.type)
         states: list[tuple[str, SSAValue]] = []
         if self.kind is Momentum:

@@ -19,7 +19,7 @@ from graphopt_tests.proof.told import KEPT, KEPT_TOGETHER, near_misses, together
 from graphopt_tests.proof.transforms import passes
 
 # programs for each pass, and how often it does something in them at least
-EACH = 32
+EACH = 48
 # the same for a mutant, beside the pages and what is made of them
 FEW = 6
 MUST_FIRE = 5

@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from graphopt.ir.dialect.context import new_context
 from graphopt.passes.engine.fusion import Applied, FusionPass, Outcome, sweep
 from graphopt.passes.engine.rewrite import RewritePass
+from graphopt.passes.storage.stack_updates import StackUpdates
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.manager import PassRun, optimize
@@ -64,13 +65,15 @@ def one_pass(made: ModulePass) -> Transform:
 
 
 def passes() -> Mapping[str, Transform]:
-    """Every pass alone. Any gain makes a group: the programs are small."""
+    """Every pass alone. Any gain makes a group and two updates a stack: the programs are small."""
     loaders = all_passes()
     made = {name: loaders[name]()() for name in [*SINGLE, "canonicalize", "dce"]}
-    return {
-        f"pass {name}": one_pass(replace(each, least=1) if isinstance(each, GroupOps) else each)
-        for name, each in made.items()
-    }
+    for name, each in made.items():
+        if isinstance(each, GroupOps):
+            made[name] = replace(each, least=1)
+        elif isinstance(each, StackUpdates):
+            made[name] = replace(each, fewest=2)
+    return {f"pass {name}": one_pass(each) for name, each in made.items()}
 
 
 def with_flags(*flags: str) -> Transform:
