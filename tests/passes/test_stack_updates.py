@@ -211,7 +211,7 @@ def updates(draw: Callable[[st.SearchStrategy[Any]], Any]) -> str:
 
 @pytest.mark.exhaustive
 def test_random_updates_compute_the_same() -> None:
-    """New parameters and what is fetched, with the same signature."""
+    """New parameters and what is fetched are equal; the signature stays."""
     stacked = 0
 
     @settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
