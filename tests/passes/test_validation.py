@@ -165,12 +165,15 @@ def test_every_pass_validates_on_its_pages(case: Any) -> None:
     assert found == (set() if case.pass_name in CHANGES_NOTHING else wanted), validation.checked
 
 
+# the validator is not asked about these: the last one changes what a program takes
+NOT_ASKED = CHANGES_NOTHING | {"tensor-parallel"}
+ASKED = [each for each in PAGE_CASES if each.values[0].pass_name not in NOT_ASKED]
+
+
 @pytest.mark.every(6)
-@pytest.mark.parametrize("case", PAGE_CASES)
+@pytest.mark.parametrize("case", ASKED)
 def test_every_pass_can_be_undone_on_its_pages(case: Any) -> None:
     """A validator by which all is wrong leaves the program as it was."""
-    if case.pass_name in CHANGES_NOTHING | {"tensor-parallel"}:
-        pytest.skip("it is not validated")
     module = parse(case.before)
     with validating(lambda change: Verdict(FAILED, "as all is")) as validation:
         watched = PassRun(module, PassContext({}))

@@ -328,7 +328,7 @@ def _between(first: Operation | None, last: Operation) -> list[PdOp]:
 
 
 def _read_alike(old: Sequence[PdOp], made: Sequence[PdOp]) -> bool:
-    """True when new ops read what the old ones do, and nothing from which that is computed."""
+    """True when the new ops read operands and results of the old ones, and no values before."""
     known = {value for op in old for value in (*op.operands, *op.results)}
     known.update(result for op in made for result in op.results)
     return all(value in known for op in made for value in op.operands)

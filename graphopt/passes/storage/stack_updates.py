@@ -139,10 +139,8 @@ class _Packing:
         if len(first.results) != 1 or not _can_pack(first) or len(set(ops)) < len(ops):
             return False
         key = self._key(first)
-        if key is None:
-            return False
-        others = ops[1:]
-        return all(self._key(op) == key and op not in self.kept for op in others) and _fit(ops)
+        alike = all(self._key(op) == key and op not in self.kept for op in ops[1:])
+        return key is not None and alike and _fit(ops)
 
     def _key(self, op: Any) -> Any:
         """The key of ops that are alike; of one level, as those do not need each other."""
