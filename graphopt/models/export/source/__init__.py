@@ -8,12 +8,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphopt.ir.dialect.signature import Port
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.retyped import retype_module
+from graphopt.ir.dialect.signature import FEED, Port
+from graphopt.ir.dialect.types import UNKNOWN, Tensor, tensor
 from graphopt.ir.dtypes import DType
 from graphopt.ir.formats.commit import write_files
 from graphopt.models.export.safetensors_file import NAMES as _NAMES
@@ -35,6 +39,8 @@ if TYPE_CHECKING:
     from graphopt.ir.formats.model import LoadedModel
 
 STYLES = ("paddle", "jax")
+# sizes of open axes in the example that a script runs
+EXAMPLE_SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
 
 
 def write_source(path: Path, model: LoadedModel, module: ModuleOp, style: str) -> list[Path]:
@@ -51,7 +57,7 @@ def write_source(path: Path, model: LoadedModel, module: ModuleOp, style: str) -
         ".".join(place): np.asarray(model.parameters[name])
         for name, place in program.weights.items()
     }
-    text = source_of(program, path.stem, weights.name, style)
+    text = source_of(program, path.stem, weights.name, style, _example_size(module))
     contents: dict[Path, Sequence[bytes | memoryview]] = {path: [text.encode()]}
     if arrays:
         contents[weights] = [safetensors_bytes(arrays)]
@@ -59,18 +65,42 @@ def write_source(path: Path, model: LoadedModel, module: ModuleOp, style: str) -
     return list(contents)
 
 
-def source_of(program: SourceProgram, title: str, weights: str, style: str) -> str:
-    """The text of the script."""
+def _example_size(module: ModuleOp) -> int:
+    """Find a size for the open axes of all inputs with which every op has a result.
+
+    Two poolings of 2 by 2 leave nothing of 2 by 2 pixels. Falls back to the smallest size.
+    """
+
+    def type_for(size: int, port: Port) -> Tensor:
+        shape = [size if each == UNKNOWN else each for each in port.shape]
+        return tensor(shape, port.dtype) if port.kind == FEED else port.type
+
+    for size in EXAMPLE_SIZES:
+        if retype_module(module, partial(type_for, size), PdOp.attr_values) is not None:
+            return size
+    return EXAMPLE_SIZES[0]
+
+
+def source_of(
+    program: SourceProgram,
+    title: str,
+    weights: str,
+    style: str,
+    example_size: int = EXAMPLE_SIZES[0],
+) -> str:
+    """Write the script; it runs on inputs whose open axes have `example_size`."""
     functions, calls = divide(program.calls, program.outputs)
     program.calls = calls
     parts = [_function(each) for each in functions]
     names = _argument_names(program, functions)
     parts.append(_network(program, names))
     body = "\n\n\n".join(parts)
+    has_weights = bool(program.weights)
     fill = _JAX if style == "jax" else _PADDLE
     helpers = _helpers(body) if style == "jax" else []
-    has_weights = bool(program.weights)
+    load = _LOAD.format(name=literal(weights))
     text = fill.format(
+        size=example_size,
         title=re.sub(r'[\\"]', "_", title),
         body="\n\n\n".join([*helpers, body]),
         weights=weights,
@@ -78,7 +108,9 @@ def source_of(program: SourceProgram, title: str, weights: str, style: str) -> s
         inputs=_inputs(program.inputs, style),
         names=", ".join(names),
         read=_read(program, style) if has_weights else "",
-        load=f"read_weights(Path(__file__).with_name({literal(weights)}))" if has_weights else "{}",
+        load=load if has_weights else "{}",
+        make_weights=_MAKE_WEIGHTS.format(load=load) if has_weights else _NO_WEIGHTS,
+        set_weights=_SET_WEIGHTS if has_weights else "",
         one="[outputs]" if len(program.outputs) == 1 else "list(outputs)",
         imports=_imports("\n\n".join([*helpers, body]), style, has_weights),
     )
@@ -196,13 +228,15 @@ _JAX = '''"""{title} in functions of JAX, written by `graphopt convert`."""
 if __name__ == "__main__":
     weights = {load}
     example = [
-        np.zeros([2 if size is None else size for size in shape], dtype)
+        np.zeros([{size} if size is None else size for size in shape], dtype)
         for shape, dtype in INPUTS.values()
     ]
     outputs = network(weights, *example)
     for output in jax.tree.leaves(outputs):
         print(output.shape, output.dtype)
 '''
+
+_LOAD = "read_weights(Path(__file__).with_name({name}))"
 
 _PADDLE = '''"""{title} in functions of Paddle, written by `graphopt convert`."""
 
@@ -222,6 +256,25 @@ def build():
     place = paddle.CPUPlace()
     executor, program = paddle.static.Executor(place), paddle.static.Program()
     with paddle.static.program_guard(program, paddle.static.Program()):
+{make_weights}        inputs = [paddle.static.data(name, *kind) for name, kind in INPUTS.items()]
+        outputs = network(w, *inputs)
+        outputs = {one}
+{set_weights}    return executor, program, inputs, outputs
+
+
+if __name__ == "__main__":
+    executor, program, inputs, outputs = build()
+    if sys.argv[1:]:
+        paddle.static.save_inference_model(sys.argv[1], inputs, outputs, executor, program=program)
+    example = {{
+        name: np.zeros([{size} if size is None else size for size in shape], dtype)
+        for name, (shape, dtype) in INPUTS.items()
+    }}
+    for output in executor.run(program, feed=example, fetch_list=outputs):
+        print(output.shape, output.dtype)
+'''
+
+_MAKE_WEIGHTS = """\
         arrays = {load}
         w = {{
             layer: {{
@@ -232,25 +285,14 @@ def build():
             }}
             for layer, roles in arrays.items()
         }}
-        inputs = [paddle.static.data(name, *kind) for name, kind in INPUTS.items()]
-        outputs = network(w, *inputs)
-        outputs = {one}
+"""
+_NO_WEIGHTS = """\
+        w = {}
+"""
+_SET_WEIGHTS = """\
         executor.run(paddle.static.default_startup_program())
     for layer, roles in arrays.items():
         for role, array in roles.items():
-            variable = paddle.static.global_scope().find_var(f"{{layer}}.{{role}}")
+            variable = paddle.static.global_scope().find_var(f"{layer}.{role}")
             variable.get_tensor().set(array, place)
-    return executor, program, inputs, outputs
-
-
-if __name__ == "__main__":
-    executor, program, inputs, outputs = build()
-    if sys.argv[1:]:
-        paddle.static.save_inference_model(sys.argv[1], inputs, outputs, executor, program=program)
-    example = {{
-        name: np.zeros([2 if size is None else size for size in shape], dtype)
-        for name, (shape, dtype) in INPUTS.items()
-    }}
-    for output in executor.run(program, feed=example, fetch_list=outputs):
-        print(output.shape, output.dtype)
-'''
+"""
