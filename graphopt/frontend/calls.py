@@ -63,8 +63,8 @@ def _users(entry: TracebackType | None) -> TracebackType | None:
 
 _PLAIN = "_plain"
 _PACKAGE = __name__.partition(".")[0] + "."
-# the records of programs, and the helpers of layers
-_INSIDE = (f"{_PACKAGE}ir.", f"{_PACKAGE}layer_helper")
+# the records of programs
+_INSIDE = f"{_PACKAGE}ir."
 _ALSO = ("__init__", "__call__")
 
 

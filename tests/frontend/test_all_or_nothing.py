@@ -220,3 +220,20 @@ def test_a_failed_block_leaves_no_block(programs: Any, bad: Callable[[Any, Any],
     assert main.num_blocks == 1
     assert main.current_block_idx == 0
     assert [op.type for op in main.global_block().ops] in ([], ["fill_constant"])
+
+
+def test_an_attribute_that_was_removed_is_back() -> None:
+    """A branch removes an attribute of an operator before it, and fails."""
+    main = Program()
+    with paddle.static.program_guard(main, Program()):
+        x, _ = data()
+        paddle.scale(x, 3.0)
+        operator = main.global_block().ops[-1]
+
+        def remove() -> Any:
+            operator._remove_attr("scale")
+            raise Mine
+
+        with pytest.raises(Mine):
+            static_nn.cond(paddle.sum(x) > 0, remove, lambda: x)
+    assert operator.attr("scale") == 3.0

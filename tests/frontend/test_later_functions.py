@@ -97,6 +97,16 @@ def test_swiglu_of_halves_and_of_two() -> None:
     np.testing.assert_array_equal(whole, apart)
 
 
+def test_swiglu_of_an_open_axis() -> None:
+    paddle.enable_static()
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        out = F.swiglu(static.data("x", [None, None], "float32"))
+        (found,) = static.Executor().run(main, {"x": SCORES}, [out])
+    assert out.shape == (-1, -1)
+    np.testing.assert_array_equal(found, computed(lambda x: F.swiglu(x), x=SCORES)[0])
+
+
 def test_sampled_classes_begin_with_those_of_the_labels() -> None:
     labels = np.array([11, 5, 1, 3, 5])
     remapped, sampled = computed(lambda y: F.class_center_sample(y, 20, 9), y=labels)

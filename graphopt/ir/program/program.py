@@ -362,6 +362,7 @@ class Operator:
         self.block.program.touch()
 
     def _remove_attr(self, name: str) -> None:
+        undo.note(setattr, self, "attrs", dict(self.attrs))
         self.attrs.pop(name, None)
         self.block.program.touch()
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from graphopt.ir.program import EMPTY, GRAD_SUFFIX, Operator, OpRole, Program, VarKind
 from graphopt.ir.program.gradient_types import GRAD_TYPE
+from graphopt.ir.translate.gradients.types import is_zero
 
 _FILLS = ("fill_constant", "fill_any_like", "full", "full_like")
 _LOSS_ROLE = 256
@@ -60,7 +61,7 @@ def _losses(program: Program) -> Iterator[str]:
     seeds = {
         name: op
         for op in ops
-        if op.type in _FILLS and not _is_zero(op)
+        if op.type in _FILLS and not is_zero(op)
         for name in op.output_arg_names
     }
     named = [
@@ -112,10 +113,6 @@ def _target(grad: Operator, slot: str, seed: Operator | None, ops: list[Operator
 
 def _is_gradient(op: Operator) -> bool:
     return op.type.endswith(("_grad", "_grad2", "_grad_grad")) or op.type == GRAD_TYPE
-
-
-def _is_zero(op: Operator) -> bool:
-    return op.attrs.get("value", op.attrs.get("str_value", 1.0)) in (0, 0.0, "0", "0.0")
 
 
 def _unread(program: Program) -> Iterator[str]:

@@ -277,7 +277,7 @@ def swiglu(x: Variable, y: Variable | None = None, name: str | None = None) -> V
     """
     arguments.variable(x, "x", "swiglu")
     if y is None:
-        if x.shape[-1] % 2:
+        if x.shape[-1] > 0 and x.shape[-1] % 2:
             raise ValueError(
                 f"swiglu(): the last axis of 'x' should be even, found {list(x.shape)}"
             )

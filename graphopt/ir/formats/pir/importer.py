@@ -315,11 +315,6 @@ def _drop_unused(program: Program, constants: Sequence[Operator], kept: Iterable
     used = {name for block in program.blocks for op in block.ops for name in op.input_arg_names}
     used.update(kept)
     for block in program.blocks:
-        for op in block.ops:
-            for attribute, kind in op.attr_kinds.items():
-                if kind in (AttrKind.VAR, AttrKind.VARS):
-                    value = op.attrs[attribute]
-                    used.update([value] if isinstance(value, str) else value)
         used.update(name for name, variable in block.vars.items() if variable.persistable)
     dropped = {id(op) for op in constants if not used.intersection(op.output_arg_names)}
     for block in program.blocks:

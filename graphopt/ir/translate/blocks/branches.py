@@ -386,7 +386,7 @@ def _row_branch(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     """A branch of IfElse: computed for all rows, of which `merge_lod_tensor` takes its own."""
     target = parser.frame.target
     before = target.last_op
-    written = inline_block(parser, sub_block(op))
+    written = inline_block(parser, sub_block(op), "a branch of IfElse")
     split: set[SSAValue] = set()
     is_new = before is None
     for inner in target.ops:
@@ -401,7 +401,9 @@ def _row_branch(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 def _inlined_branch(parser: BlockParser, both: _Branches, *, holds: bool) -> Mapping[str, SSAValue]:
     """The branch that is known to be taken, in the block of the operators around it."""
     taken = both.when_true if holds else both.when_false
-    written = {} if taken is None else inline_block(parser, sub_block(taken))
+    written = {}
+    if taken is not None:
+        written = inline_block(parser, sub_block(taken), "a branch with a known condition")
     for select in _selects_after(both):
         false_name, true_name = select.input("X")
         parser.frame.chosen[false_name, true_name] = true_name if holds else false_name

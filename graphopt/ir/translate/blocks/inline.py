@@ -25,12 +25,12 @@ def arrays_read(parser: BlockParser, op: Operator) -> list[str]:
     return [name for name in names_in(sub_block(op), written=False) if parser.is_array(name)]
 
 
-def inline_block(parser: BlockParser, block: Block) -> dict[str, SSAValue]:
+def inline_block(parser: BlockParser, block: Block, what: str) -> dict[str, SSAValue]:
     """Unfold a block here, once; the values of the outer names that it writes."""
     frame = parser.enter(block)
     parser.run(block.ops)
     parser.leave()
-    count_unfolded(parser, len(block.ops), "a loop over tensor arrays")
+    count_unfolded(parser, len(block.ops), what)
     for name, elements in frame.arrays.items():
         if not frame.owns(name):
             parser.frame.arrays[name] = elements

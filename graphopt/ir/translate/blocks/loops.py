@@ -192,7 +192,7 @@ def _unrolled_loop(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
             return written
         if name not in names_in(body, written=True):
             raise ProgramError(f"the body of a while never changes its condition '{name}'")
-        for n, value in inline_block(parser, body).items():
+        for n, value in inline_block(parser, body, "a loop over tensor arrays").items():
             parser.bind(n, value)
             written[n] = value
 

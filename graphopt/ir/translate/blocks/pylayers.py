@@ -22,9 +22,9 @@ def _pylayer(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     """The first block, whose derivative is the second one where the program has derivatives."""
     forward, *backward = sub_blocks(op)
     if not parser.translator.trains:
-        return inline_block(parser, forward)
+        return inline_block(parser, forward, "a PyLayer")
     if not backward:
-        written = inline_block(parser, forward)
+        written = inline_block(parser, forward, "a PyLayer")
         return {name: _without_gradient(parser, op, value) for name, value in written.items()}
     inputs = [parser.read(name) for name in op.input("Input")]
     blocks = IrBlock(), IrBlock()

@@ -76,9 +76,7 @@ def _with_axes(
     """The axis of the slices as the axes of the indices."""
     before, between, after = shape(x)[:at], shape(indices), shape(x)[at + 1 :]
     wanted = (*before, *between, *after)
-    if wanted.count(UNKNOWN) == 0:
-        return emit.to_shape(out, wanted)
-    if wanted.count(UNKNOWN) == 1:
+    if wanted.count(UNKNOWN) <= 1:
         return emit.to_shape(out, wanted)
     sizes = [emit.shape(x), emit.shape(indices)]
     parts = [
@@ -102,10 +100,8 @@ def from_start(emit: OnnxEmitter, indices: SSAValue, size: SSAValue | int) -> SS
 
 def _size(emit: OnnxEmitter, x: SSAValue, axis: int, indices: SSAValue) -> SSAValue | int:
     """The size of an axis, as a number or as a value in the dtype of the indices."""
-    if shape(x)[axis] != UNKNOWN:
-        return shape(x)[axis]
-    cut = {"axes": (0,), "starts": (axis,), "ends": (axis + 1,), "decrease_axis": (0,)}
-    return emit.cast(emit(Slice, emit.shape(x), **cut), dtype(indices))
+    size = emit.size(x, axis)
+    return size if isinstance(size, int) else emit.cast(size, dtype(indices))
 
 
 @reads("GatherElements")
